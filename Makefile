@@ -1,0 +1,75 @@
+# Development tasks. `make` lists them; every task makes the virtual environment first if it is missing.
+#
+#   make test PYTHON=python3.12         choose the interpreter of a new virtual environment
+#   make test ARGS="-k contact -x"      pass arguments on to pytest (or to the benchmarks)
+#   make test JOBS=4                    choose the number of test processes
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Left empty, PYTHON means the first suitable interpreter of these.
+PYTHON     ?=
+CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+JOBS       ?= auto
+ARGS       ?=
+
+# Run, not merely looked up: version managers leave names on the path that do not start, and some systems ship
+# Python without the parts that make a virtual environment.
+SUITABLE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install test lint format bench clean distclean
+
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## make .venv and install the project with its development tools
+
+# A test file stays in one process, so that the robots its fixtures compile are compiled once. The processes share the
+# cores among themselves; a thread pool inside each would only get in the way.
+test: export OMP_NUM_THREADS ?= 1
+test: $(STAMP) ## run the whole test suite
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+lint: $(STAMP) ## check style, formatting, types and import directions
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+format: $(STAMP) ## mend what can be mended automatically
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+
+bench: $(STAMP) ## measure the simulator's speed on this machine
+	@$(BIN)/python -m ahac.bench $(ARGS)
+
+clean: ## remove build outputs and caches
+	@rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove the virtual environment too
+	@rm -rf $(VENV)
+
+# The stamp is older than pyproject.toml when the dependencies may have changed, and missing when an install failed.
+$(STAMP): pyproject.toml
+	@if [ ! -x $(BIN)/python ]; then \
+	    found=; \
+	    for candidate in $(CANDIDATES); do \
+	        if $$candidate -c '$(SUITABLE)' >/dev/null 2>&1; then found=$$candidate; break; fi; \
+	    done; \
+	    if [ -z "$$found" ]; then \
+	        echo "make: no Python 3.11-3.13 with the venv module among: $(CANDIDATES); set PYTHON=/path/to/python" >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "making $(VENV) with $$($$found --version)"; \
+	    $$found -m venv $(VENV); \
+	fi
+	@echo "installing ahac and its development tools into $(VENV) (the first time, torch is a large download)"
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@

@@ -1,0 +1,1 @@
+"""Vocabulary shared by all rooms; imports nothing of ours."""

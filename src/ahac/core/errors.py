@@ -1,0 +1,19 @@
+"""Errors a user can act on: each message names what was got, what was wanted, and the way out."""
+
+__all__ = ["AhacError", "InputError", "ModelError", "TraceError"]
+
+
+class AhacError(Exception):
+    """Base of every error this project raises on purpose."""
+
+
+class ModelError(AhacError, ValueError):
+    """A robot description that cannot be read, or asks for something that is not simulated."""
+
+
+class InputError(AhacError, ValueError):
+    """An argument of the wrong shape, type, device or range."""
+
+
+class TraceError(AhacError, TypeError):
+    """Traced Python that does what a trace cannot: branch on a value, ask for an unknown name, return the wrong thing."""

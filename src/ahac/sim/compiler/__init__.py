@@ -1,0 +1,1 @@
+"""From traced Python to compiled kernels; knows nothing of physics."""

@@ -1,0 +1,204 @@
+"""Traced scalars: run plain Python on them once and the graph of what it computed remains.
+
+A `Scalar` is a node of a `Graph`; Python floats are constants and never become nodes. Building a node folds constants,
+moves signs outwards and shares common subexpressions, so the graph is already simplified when the trace ends.
+What the operations mean (value, code, derivative) is said once, in `operations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ahac.core.errors import TraceError
+
+__all__ = ["Graph", "Implicit", "Less", "Real", "Scalar"]
+
+
+class Graph:
+    """Nodes `(operation, argument, ...)` in the order they were made; arguments always precede their users.
+
+    An argument `i >= 0` is a node; `i < 0` is the constant `constants[~i]`.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[Any, ...]] = []
+        self.constants: list[float] = []
+        self.implicit: dict[int, Implicit] = {}
+        """The system each node of kind "implicit" belongs to."""
+        self._node_index: dict[tuple[Any, ...], int] = {}
+        self._constant_index: dict[float, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def add(self, operation: str, *arguments: Real) -> Scalar:
+        """The node for `operation(*arguments)`, made now or found among the old ones."""
+        return self._intern((operation, *[a.index if isinstance(a, Scalar) else self._constant(a) for a in arguments]))
+
+    def leaf(self, kind: str, name: object) -> Scalar:
+        """A node without arguments, told from others by its name: an input of the program, say."""
+        return self._intern((kind, name))
+
+    def solved(self, solution: Sequence[Real], residual: Callable[[list[Real]], Real]) -> list[Scalar]:
+        """Nodes with the values of `solution` that are differentiated as the unknowns of one `Implicit` system."""
+        members = [self.add("implicit", value, float(len(self) + k)) for k, value in enumerate(solution)]
+        system = Implicit([m.index for m in members], residual)
+        self.implicit.update((m.index, system) for m in members)
+        return members
+
+    def argument(self, index: int) -> Real:
+        """The scalar or constant behind an argument index."""
+        return Scalar(self, index) if index >= 0 else self.constants[~index]
+
+    def _intern(self, node: tuple[Any, ...]) -> Scalar:
+        index = self._node_index.get(node)
+        if index is None:
+            index = self._node_index[node] = len(self.nodes)
+            self.nodes.append(node)
+        return Scalar(self, index)
+
+    def _constant(self, value: float) -> int:
+        try:
+            index = self._constant_index.get(value)
+        except TypeError:
+            index = None
+        if index is None:
+            if not isinstance(value, float | int):
+                raise TraceError(f"traced code works on scalars and numbers, got {type(value).__name__}: {value!r}")
+            index = self._constant_index[value] = len(self.constants)
+            self.constants.append(float(value))
+        return ~index
+
+
+@dataclass(frozen=True)
+class Implicit:
+    """Unknowns a defined by R(a, x) = 0 rather than by the steps that found them."""
+
+    members: list[int]
+    """Nodes of the unknowns, one after the other."""
+
+    residual: Callable[[list[Real]], Real]
+    """Takes ā, the adjoint of the unknowns; returns the scalar λ·R(a, x) with λ = (∂R/∂a)⁻ᵀ ā, both λ and a held
+    fixed by `stop`. Minus its derivative is what ā adds to the adjoint of x."""
+
+
+class Less:
+    """The traced condition `left < right`; only `where` can look at it."""
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, left: Real, right: Real) -> None:
+        self.left, self.right = left, right
+
+    def __bool__(self) -> NoReturn:
+        raise TraceError(
+            "a traced comparison has no truth value, because one trace serves every world; "
+            "write where(a < b, x, y), minimum(a, b) or maximum(a, b) instead of if or min"
+        )
+
+
+class Scalar:
+    """One number of one world, known only by how it is computed."""
+
+    __slots__ = ("graph", "index")
+
+    def __init__(self, graph: Graph, index: int) -> None:
+        self.graph, self.index = graph, index
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.graph.nodes[self.index][0]} #{self.index})"
+
+    def __add__(self, other: Real) -> Real:
+        if not isinstance(other, Scalar):
+            return self if other == 0.0 else self.graph.add("add", self, other)
+        if (left := self._negated()) is not None:
+            return -(left + right) if (right := other._negated()) is not None else other - left
+        if (right := other._negated()) is not None:
+            return self - right
+        return self.graph.add("add", *((self, other) if self.index < other.index else (other, self)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Real) -> Real:
+        if not isinstance(other, Scalar):
+            return self + -other
+        if self.index == other.index:
+            return 0.0
+        if (right := other._negated()) is not None:
+            return self + right
+        if (left := self._negated()) is not None:
+            return -(left + other)
+        return self.graph.add("sub", self, other)
+
+    def __rsub__(self, other: float) -> Real:
+        if (right := self._negated()) is not None:
+            return right + other
+        return -self if other == 0.0 else self.graph.add("sub", other, self)
+
+    def __mul__(self, other: Real) -> Real:
+        if not isinstance(other, Scalar):
+            return self._scaled(other)
+        left, right = self._negated(), other._negated()
+        if left is not None or right is not None:
+            product = (self if left is None else left) * (other if right is None else right)
+            return -product if (left is None) != (right is None) else product
+        return self.graph.add("mul", *((self, other) if self.index < other.index else (other, self)))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Real) -> Real:
+        return self * (other._reciprocal() if isinstance(other, Scalar) else 1.0 / other)
+
+    def __rtruediv__(self, other: float) -> Real:
+        return other * self._reciprocal()
+
+    def __pow__(self, exponent: int) -> Real:
+        if not isinstance(exponent, int) or exponent < 1:
+            raise TraceError(f"a traced scalar can be raised to whole powers from 1, got {exponent!r}; use exp and log")
+        half = self ** (exponent // 2) if exponent > 1 else 1.0
+        return half * half * (self if exponent % 2 else 1.0)
+
+    def __neg__(self) -> Real:
+        operation, *arguments = self.graph.nodes[self.index]
+        if operation == "neg":
+            return self.graph.argument(arguments[0])
+        if operation == "sub" and arguments[0] >= 0 and arguments[1] >= 0:
+            return self.graph.add("sub", self.graph.argument(arguments[1]), self.graph.argument(arguments[0]))
+        return self.graph.add("neg", self)
+
+    def __lt__(self, other: Real) -> Less:
+        return Less(self, other)
+
+    def __gt__(self, other: Real) -> Less:
+        return Less(other, self)
+
+    def __bool__(self) -> NoReturn:
+        Less(self, 0.0).__bool__()
+
+    def _scaled(self, factor: float) -> Real:
+        if factor == 0.0:
+            return 0.0
+        if factor == 1.0:
+            return self
+        if factor == -1.0:
+            return -self
+        operation, *arguments = self.graph.nodes[self.index]
+        if operation == "neg":
+            return self.graph.argument(arguments[0]) * -factor
+        if operation == "mul" and arguments[1] < 0:
+            return self.graph.argument(arguments[0]) * (self.graph.constants[~arguments[1]] * factor)
+        return self.graph.add("mul", self, factor)
+
+    def _negated(self) -> Scalar | None:
+        """x where this is -x."""
+        node = self.graph.nodes[self.index]
+        return Scalar(self.graph, node[1]) if node[0] == "neg" else None
+
+    def _reciprocal(self) -> Scalar:
+        return self.graph.add("rcp", self)
+
+
+Real = float | Scalar
+"""What physics computes with: a traced scalar, or a number known when the program is traced."""

@@ -1,0 +1,158 @@
+"""From MuJoCo's bodies to links: merge bodies that do not move against their parents, split free joints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+from ahac.sim.model.records import WORLD, Box, Joint, JointKind, JointLimit, Link, Matrix, Place, Vector
+from ahac.sim.model.support import named
+
+__all__ = ["Tree", "build_tree", "matrix", "place_on", "rotation_matrix", "vector"]
+
+AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+ORIGIN: Vector = (0.0, 0.0, 0.0)
+IDENTITY: Matrix = (AXES[0], AXES[1], AXES[2])
+
+
+@dataclass
+class Tree:
+    """Links, and for every body of the file the link it rides on."""
+
+    links: list[Link] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    """Indexed by MuJoCo's body number."""
+
+
+def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> Tree:
+    """The links of a model, parents first."""
+    tree = Tree(places=[Place(link=WORLD, position=ORIGIN, rotation=IDENTITY)])
+    owner: dict[int, int] = {}
+    for body in range(1, model.nbody):
+        base = place_on(tree.places[model.body_parentid[body]], model.body_pos[body], model.body_quat[body])
+        if model.body_jntnum[body]:
+            owner[body] = len(owner)
+            tree.places.append(Place(link=owner[body], position=ORIGIN, rotation=IDENTITY))
+        else:
+            tree.places.append(base)
+    for body, index in owner.items():
+        joints = _joints(model, body, limit_of)
+        base = place_on(tree.places[model.body_parentid[body]], model.body_pos[body], model.body_quat[body])
+        if model.jnt_type[model.body_jntadr[body]] == mujoco.mjtJoint.mjJNT_FREE:
+            # A free joint's coordinates are absolute: the file's placement is only where it starts.
+            base = Place(link=WORLD, position=ORIGIN, rotation=IDENTITY)
+        mass, centre, moments, principal = _merged_inertia(model, [b for b, p in enumerate(tree.places) if p.link == index], tree)
+        tree.links.append(
+            Link(
+                name=named(model, "body", body), parent=base.link, position=base.position, rotation=base.rotation,
+                joints=joints, mass=mass, centre=centre, moments=moments, principal=principal,
+            )
+        )  # fmt: skip
+    return tree
+
+
+def place_on(parent: Place, position: np.ndarray, quaternion: np.ndarray) -> Place:
+    """A frame given in the parent's frame, as a frame on the parent's link."""
+    turn = np.array(parent.rotation)
+    return Place(
+        link=parent.link,
+        position=vector(np.array(parent.position) + turn @ position),
+        rotation=matrix(turn @ rotation_matrix(quaternion)),
+    )
+
+
+def rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
+    """[3, 3] of a quaternion (w, x, y, z)."""
+    out = np.zeros(9)
+    mujoco.mju_quat2Mat(out, np.asarray(quaternion, dtype=np.float64))
+    return out.reshape(3, 3)
+
+
+def vector(values: np.ndarray) -> Vector:
+    """Three floats."""
+    x, y, z = (float(v) for v in values)
+    return x, y, z
+
+
+def matrix(values: np.ndarray) -> Matrix:
+    """Three rows, with rounding noise around −1, 0 and 1 removed: exact zeros and ones cost nothing once traced."""
+    near = np.round(values)
+    x, y, z = np.where(np.abs(values - near) < 1e-14, near + 0.0, values)
+    return vector(x), vector(y), vector(z)
+
+
+def box_of(model: mujoco.MjModel, body: int, place: Place) -> Box:
+    """The solid box with a body's mass and inertia, on the link it rides on."""
+    frame = place_on(place, model.body_ipos[body], model.body_iquat[body])
+    spread = model.body_inertia[body].sum() - 2.0 * model.body_inertia[body]
+    edges = np.sqrt(np.maximum(spread, 0.0) * 6.0 / model.body_mass[body])
+    return Box(link=place.link, centre=frame.position, axes=frame.rotation, edges=vector(edges))
+
+
+def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLimit]) -> tuple[Joint, ...]:
+    joints: list[Joint] = []
+    first = model.body_jntadr[body]
+    for j in range(first, first + model.body_jntnum[body]):
+        joints += _elementary(model, j, limit_of)
+    return tuple(joints)
+
+
+def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLimit]) -> list[Joint]:
+    """One joint of the file as hinges, slides and balls."""
+    name, q, v = named(model, "joint", j), int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])
+    flags = model.opt.disableflags
+    stiffness = 0.0 if flags & mujoco.mjtDisableBit.mjDSBL_SPRING else float(model.jnt_stiffness[j])
+    spring = model.qpos_spring
+    ball = dict(kind=JointKind.BALL, axis=AXES[2], stiffness=stiffness)
+    match model.jnt_type[j]:
+        case mujoco.mjtJoint.mjJNT_FREE:
+            slides = [
+                Joint(name=f"{name}:{letter}", kind=JointKind.SLIDE, axis=AXES[k], anchor=ORIGIN, q=q + k, v=v + k,
+                      stiffness=stiffness, spring_reference=(float(spring[q + k]),))
+                for k, letter in enumerate("xyz")
+            ]  # fmt: skip
+            reference = tuple(float(x) for x in spring[q + 3 : q + 7])
+            return [*slides, Joint(name=name, anchor=ORIGIN, q=q + 3, v=v + 3, spring_reference=reference, **ball)]
+        case mujoco.mjtJoint.mjJNT_BALL:
+            reference = tuple(float(x) for x in spring[q : q + 4])
+            return [Joint(name=name, anchor=vector(model.jnt_pos[j]), q=q, v=v, spring_reference=reference, **ball)]
+        case kind:
+            limited = model.jnt_limited[j] and not flags & mujoco.mjtDisableBit.mjDSBL_LIMIT
+            return [
+                Joint(
+                    name=name,
+                    kind=JointKind.HINGE if kind == mujoco.mjtJoint.mjJNT_HINGE else JointKind.SLIDE,
+                    axis=matrix(np.tile(model.jnt_axis[j], (3, 1)))[0],
+                    anchor=vector(model.jnt_pos[j]),
+                    q=q,
+                    v=v,
+                    reference=float(model.qpos0[q]),
+                    stiffness=stiffness,
+                    spring_reference=(float(spring[q]),),
+                    range=_pair(model.jnt_range[j]) if limited else None,
+                    limit=limit_of(name),
+                    force_range=_pair(model.jnt_actfrcrange[j]) if model.jnt_actfrclimited[j] else None,
+                )
+            ]
+
+
+def _pair(bounds: np.ndarray) -> tuple[float, float]:
+    return float(bounds[0]), float(bounds[1])
+
+
+def _merged_inertia(model: mujoco.MjModel, bodies: list[int], tree: Tree) -> tuple[float, Vector, Vector, Matrix]:
+    """Mass, centre, principal moments (ascending) and principal axes of bodies that move as one."""
+    frames = [place_on(tree.places[b], model.body_ipos[b], model.body_iquat[b]) for b in bodies]
+    masses = [float(model.body_mass[b]) for b in bodies]
+    centres = [np.array(frame.position) for frame in frames]
+    total = sum(masses)
+    centre = sum(m * c for m, c in zip(masses, centres, strict=True)) / total
+    tensor = np.zeros((3, 3))
+    for b, frame, mass, c in zip(bodies, frames, masses, centres, strict=True):
+        axes, arm = np.array(frame.rotation), c - centre
+        tensor += axes @ np.diag(model.body_inertia[b]) @ axes.T + mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    moments, axes = np.linalg.eigh(tensor)
+    return total, vector(centre), vector(moments), matrix(axes)

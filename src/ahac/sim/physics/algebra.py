@@ -1,0 +1,233 @@
+"""Vectors, rotations, spatial vectors and inertias over traced scalars.
+
+Spatial vectors are pairs (angular; linear) in world axes about the origin of their tree, the root's position: never
+about the world's origin, where a robot that has run 100 m would lose float32 precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.operations import atan2, cos, sin, sqrt, where
+
+__all__ = ["Inertia", "Mat3", "Quat", "Spatial", "Vec3", "exponential", "norm", "rotation_vector"]
+
+TINY = 1e-20
+"""Added under square roots that may reach zero, so that their derivative stays finite; its root is far below rounding."""
+
+
+class Vec3:
+    """Three numbers."""
+
+    __slots__ = ("x", "y", "z")
+
+    def __init__(self, x: Real, y: Real, z: Real) -> None:
+        self.x, self.y, self.z = x, y, z
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Vec3:
+        """A constant vector from any three numbers."""
+        x, y, z = values
+        return cls(float(x), float(y), float(z))
+
+    def __iter__(self) -> Iterator[Real]:
+        return iter((self.x, self.y, self.z))
+
+    def __add__(self, other: Vec3) -> Vec3:
+        return Vec3(self.x + other.x, self.y + other.y, self.z + other.z)
+
+    def __sub__(self, other: Vec3) -> Vec3:
+        return Vec3(self.x - other.x, self.y - other.y, self.z - other.z)
+
+    def __neg__(self) -> Vec3:
+        return Vec3(-self.x, -self.y, -self.z)
+
+    def __mul__(self, factor: Real) -> Vec3:
+        return Vec3(self.x * factor, self.y * factor, self.z * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Real) -> Vec3:
+        return self * (1.0 / divisor)
+
+    def dot(self, other: Vec3) -> Real:
+        """Scalar product."""
+        return self.x * other.x + self.y * other.y + self.z * other.z
+
+    def cross(self, other: Vec3) -> Vec3:
+        """Vector product."""
+        return Vec3(
+            self.y * other.z - self.z * other.y,
+            self.z * other.x - self.x * other.z,
+            self.x * other.y - self.y * other.x,
+        )
+
+
+ZERO = Vec3(0.0, 0.0, 0.0)
+
+
+def norm(vector: Vec3, floor: float = TINY) -> Real:
+    """Length, smooth at zero: √(v·v + floor)."""
+    return sqrt(vector.dot(vector) + floor)
+
+
+class Mat3:
+    """Three rows; used for rotations, body axes to world axes."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, x: Vec3, y: Vec3, z: Vec3) -> None:
+        self.rows = (x, y, z)
+
+    @classmethod
+    def of(cls, values: Sequence[Sequence[float]]) -> Mat3:
+        """A constant matrix from three rows of numbers."""
+        x, y, z = values
+        return cls(Vec3.of(x), Vec3.of(y), Vec3.of(z))
+
+    def __matmul__(self, vector: Vec3) -> Vec3:
+        return Vec3(*(row.dot(vector) for row in self.rows))
+
+    def column(self, k: int) -> Vec3:
+        """Column k: body axis k in world axes."""
+        return Vec3(*(tuple(row)[k] for row in self.rows))
+
+    def times(self, other: Mat3) -> Mat3:
+        """Matrix product."""
+        columns = [other.column(k) for k in range(3)]
+        return Mat3(*(Vec3(*(row.dot(column) for column in columns)) for row in self.rows))
+
+    def transpose(self) -> Mat3:
+        """Rows as columns: the inverse of a rotation."""
+        return Mat3(*(self.column(k) for k in range(3)))
+
+    @staticmethod
+    def about(axis: Vec3, angle: Real) -> Mat3:
+        """Rotation by `angle` [rad] about a constant unit axis, written so that zeros and ones in the axis fold away."""
+        a, s, c = tuple(axis), sin(angle), cos(angle)
+        sines = ((0.0, -a[2], a[1]), (a[2], 0.0, -a[0]), (-a[1], a[0], 0.0))
+        rows = [
+            [a[i] * a[i] + c * (1.0 - a[i] * a[i]) if i == j else (1.0 - c) * (a[i] * a[j]) + s * sines[i][j]
+             for j in range(3)]
+            for i in range(3)
+        ]  # fmt: skip
+        return Mat3(*(Vec3(*row) for row in rows))
+
+
+class Quat:
+    """A rotation as (w, x, y, z)."""
+
+    __slots__ = ("vector", "w")
+
+    def __init__(self, w: Real, vector: Vec3) -> None:
+        self.w, self.vector = w, vector
+
+    @classmethod
+    def of(cls, values: Sequence[Real]) -> Quat:
+        """From four numbers w, x, y, z."""
+        w, x, y, z = values
+        return cls(w, Vec3(x, y, z))
+
+    def __iter__(self) -> Iterator[Real]:
+        return iter((self.w, *self.vector))
+
+    def __mul__(self, other: Quat) -> Quat:
+        w = self.w * other.w - self.vector.dot(other.vector)
+        return Quat(w, self.vector * other.w + other.vector * self.w + self.vector.cross(other.vector))
+
+    def conjugate(self) -> Quat:
+        """The inverse of a unit quaternion."""
+        return Quat(self.w, -self.vector)
+
+    def normalised(self) -> Quat:
+        """The same rotation at unit length."""
+        scale = 1.0 / sqrt(self.w * self.w + self.vector.dot(self.vector) + TINY)
+        return Quat(self.w * scale, self.vector * scale)
+
+    def matrix(self) -> Mat3:
+        """Rotation matrix of a unit quaternion."""
+        w, (x, y, z) = self.w, self.vector
+        return Mat3(
+            Vec3(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
+            Vec3(2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)),
+            Vec3(2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)),
+        )
+
+
+def exponential(vector: Vec3) -> Quat:
+    """The rotation by |vector| [rad] about its direction: (cos θ/2, sin(θ/2)/θ · vector)."""
+    angle = norm(vector)
+    return Quat(cos(angle * 0.5), vector * (sin(angle * 0.5) / angle))
+
+
+def rotation_vector(rotation: Quat) -> Vec3:
+    """Axis times angle [rad] of a unit quaternion, angle in (−π, π]; the inverse of `exponential`."""
+    length = norm(rotation.vector)
+    sign = where(rotation.w < 0.0, -1.0, 1.0)
+    return rotation.vector * (sign * 2.0 * atan2(length, rotation.w * sign) / length)
+
+
+@dataclass(frozen=True, slots=True)
+class Spatial:
+    """A motion (angular velocity; velocity of the point at the origin) or a force (moment about the origin; force)."""
+
+    angular: Vec3
+    linear: Vec3
+
+    def __add__(self, other: Spatial) -> Spatial:
+        return Spatial(self.angular + other.angular, self.linear + other.linear)
+
+    def __sub__(self, other: Spatial) -> Spatial:
+        return Spatial(self.angular - other.angular, self.linear - other.linear)
+
+    def __mul__(self, factor: Real) -> Spatial:
+        return Spatial(self.angular * factor, self.linear * factor)
+
+    def dot(self, other: Spatial) -> Real:
+        """Power of a force along a motion."""
+        return self.angular.dot(other.angular) + self.linear.dot(other.linear)
+
+    def cross_motion(self, other: Spatial) -> Spatial:
+        """crm(self) other: rate of change of a motion that moves along with `self`."""
+        angular = self.angular.cross(other.angular)
+        return Spatial(angular, self.angular.cross(other.linear) + self.linear.cross(other.angular))
+
+    def cross_force(self, force: Spatial) -> Spatial:
+        """crf(self) force: rate of change of a force that moves along with `self`."""
+        angular = self.angular.cross(force.angular) + self.linear.cross(force.linear)
+        return Spatial(angular, self.angular.cross(force.linear))
+
+    def at(self, point: Vec3) -> Vec3:
+        """Velocity of the body-fixed point that is now at `point`."""
+        return self.linear + self.angular.cross(point)
+
+
+STILL = Spatial(ZERO, ZERO)
+
+
+@dataclass(frozen=True, slots=True)
+class Inertia:
+    """Spatial inertia about the tree's origin, ten numbers."""
+
+    mass: Real
+    moment: Vec3
+    """mass · centre of mass [kg m]."""
+    tensor: tuple[Real, Real, Real, Real, Real, Real]
+    """Rotational part xx, yy, zz, xy, xz, yz [kg m²]."""
+
+    def __add__(self, other: Inertia) -> Inertia:
+        xx, yy, zz, xy, xz, yz = (a + b for a, b in zip(self.tensor, other.tensor, strict=True))
+        return Inertia(self.mass + other.mass, self.moment + other.moment, (xx, yy, zz, xy, xz, yz))
+
+    def __matmul__(self, motion: Spatial) -> Spatial:
+        """Momentum of a velocity, or force of an acceleration."""
+        xx, yy, zz, xy, xz, yz = self.tensor
+        w = motion.angular
+        turning = Vec3(
+            xx * w.x + xy * w.y + xz * w.z, xy * w.x + yy * w.y + yz * w.z, xz * w.x + yz * w.y + zz * w.z
+        )
+        return Spatial(
+            turning + self.moment.cross(motion.linear), motion.linear * self.mass - self.moment.cross(w)
+        )

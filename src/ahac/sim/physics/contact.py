@@ -1,0 +1,83 @@
+"""Contact of balls, points and ellipsoids on links with static planes, by a penalty law.
+
+With depth d > 0, point velocity u, normal n and slip u_t = u − n (n·u):
+
+    normal   = ke d + kd d max(−n·u, 0)               friction = −(u_t / |u_t|) min(kf |u_t|, mu ke d)
+
+Damping is scaled by depth so that the force is continuous at touch-down; friction is bounded by the elastic part alone.
+Contact between bodies is not simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.operations import maximum, minimum
+from ahac.sim.model.records import ContactMaterial, Model, Touch
+from ahac.sim.physics.algebra import Mat3, Spatial, Vec3, norm
+from ahac.sim.physics.kinematics import Motion
+
+__all__ = ["ContactLaw", "ContactPoint", "contact_points", "penalty", "wrench"]
+
+ContactLaw = Callable[[Real, Vec3, Vec3, ContactMaterial], Vec3]
+"""(depth >= 0 [m], point velocity [m/s], plane normal, material) -> force on the link [N], all in world axes."""
+
+SLIP_FLOOR = 1e-12
+"""Added to the squared slip speed [m²/s²]: at rest the friction law is exactly viscous, with a finite derivative."""
+
+
+def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+    """The spring, damper and regularised Coulomb friction of this module's head."""
+    speed = velocity.dot(normal)
+    elastic = depth * material.stiffness
+    push = elastic - depth * minimum(speed, 0.0) * material.damping
+    slip = velocity - normal * speed
+    drag = minimum(material.viscosity, elastic * material.friction / norm(slip, SLIP_FLOOR))
+    return normal * push - slip * drag
+
+
+@dataclass(frozen=True)
+class ContactPoint:
+    """One possible contact: where it is and how deep, touching or not."""
+
+    touch: Touch
+    normal: Vec3
+    position: Vec3
+    """The lowest point, from the tree's origin [m]."""
+    depth: Real
+    """Penetration [m]; negative is clearance."""
+    velocity: Vec3
+    """Of the link's material at that point [m/s]."""
+
+
+def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
+    """Every point that may touch a plane."""
+    points = []
+    for touch in model.touches:
+        i, normal = touch.link, Vec3.of(touch.plane.normal)
+        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(touch.centre)
+        lowest = centre - _support(touch, motion.rotation[i], normal)
+        depth = touch.plane.offset - normal.dot(motion.origin[i]) - normal.dot(lowest)
+        points.append(ContactPoint(touch, normal, lowest, depth, motion.velocity[i].at(lowest)))
+    return points
+
+
+def wrench(point: ContactPoint, law: ContactLaw = penalty) -> Spatial:
+    """The contact's force on its link, about the tree's origin."""
+    force = law(maximum(point.depth, 0.0), point.velocity, point.normal, point.touch.material)
+    return Spatial(point.position.cross(force), force)
+
+
+def _support(touch: Touch, rotation: Mat3, normal: Vec3) -> Vec3:
+    """From the shape's lowest point along the normal to its centre.
+
+    For an ellipsoid with semi-axes s and normal m in its own axes: (s² m) / |s m|.
+    """
+    if touch.semi_axes is None or touch.rotation is None:
+        return normal * touch.radius
+    axes = rotation.times(Mat3.of(touch.rotation))
+    scaled = Vec3(*(a * s for a, s in zip(axes.transpose() @ normal, touch.semi_axes, strict=True)))
+    lever = Vec3(*(a * s for a, s in zip(scaled, touch.semi_axes, strict=True)))
+    return axes @ lever / norm(scaled)

@@ -1,0 +1,84 @@
+"""Equations of motion M(q) v̇ + bias(q, v) = force.
+
+    f_i = I_i A_i + crf(V_i) I_i V_i − external_i        bias_k = S_k · Σ f over the links that k carries
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.operations import implicit, stop
+from ahac.sim.model.records import WORLD, Model
+from ahac.sim.physics.algebra import STILL, Inertia, Spatial
+from ahac.sim.physics.inertia import factorise, link_inertias, mass_matrix
+from ahac.sim.physics.kinematics import Motion
+
+__all__ = ["Wrenches", "acceleration", "bias_force"]
+
+Wrenches = Mapping[int, Spatial]
+"""External force on each link that feels one, about its tree's origin."""
+
+
+def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: Wrenches) -> list[Real]:
+    """v̇ under generalised forces and external wrenches.
+
+    It is marked as the solution of the equations of motion, so that its derivative costs one more solve with the same
+    factor instead of a walk back through factor and mass matrix.
+    """
+    inertias = link_inertias(model, motion)
+    bias = bias_force(model, motion, external, inertias)
+    factor = factorise(model, mass_matrix(model, motion, inertias))
+    solution = factor.solve([f - b for f, b in zip(force, bias, strict=True)])
+    unknowns: list[Real] = []
+
+    def virtual_power(adjoint: list[Real]) -> Real:
+        """λ·(M a + bias − force) = Σ_i W_i · f_i − λ·force, with W the link velocities that λ would give.
+
+        (Armature adds λ·armature·a, which does not depend on the state.)
+        """
+        multiplier = [stop(x) for x in factor.solve(adjoint)]
+        fixed = [stop(a) for a in unknowns]
+        virtual = _propagate(model, motion, multiplier)
+        change = _propagate(model, motion, fixed)
+        power: Real = 0.0
+        for i, w in enumerate(virtual):
+            power = power + w.dot(_link_force(motion, inertias[i], i, motion.acceleration[i] + change[i], external))
+        for m, f in zip(multiplier, force, strict=True):
+            power = power - m * f
+        return power
+
+    unknowns = implicit(solution, virtual_power)
+    return unknowns
+
+
+def bias_force(model: Model, motion: Motion, external: Wrenches, inertias: Sequence[Inertia]) -> list[Real]:
+    """Gravity, Coriolis and centrifugal forces, less what external wrenches do, in coordinates."""
+    forces = [_link_force(motion, inertia, i, motion.acceleration[i], external) for i, inertia in enumerate(inertias)]
+    bias: list[Real] = [0.0] * model.nv
+    for i in reversed(range(len(model.links))):
+        link = model.links[i]
+        for k in link.dofs:
+            bias[k] = motion.columns[k].dot(forces[i])
+        if link.parent != WORLD:
+            forces[link.parent] = forces[link.parent] + forces[i]
+    return bias
+
+
+def _link_force(motion: Motion, inertia: Inertia, i: int, acceleration: Spatial, external: Wrenches) -> Spatial:
+    velocity = motion.velocity[i]
+    force = inertia @ acceleration + velocity.cross_force(inertia @ velocity)
+    return force - external[i] if i in external else force
+
+
+def _propagate(model: Model, motion: Motion, rates: Sequence[Real]) -> list[Spatial]:
+    """Link motions Σ S_k rate_k over the coordinates each link rides on."""
+    motions: list[Spatial] = []
+    for link in model.links:
+        total = STILL if link.parent == WORLD else motions[link.parent]
+        for k in link.dofs:
+            total = total + motion.columns[k] * rates[k]
+        motions.append(total)
+    return motions
+
+

@@ -1,0 +1,41 @@
+"""Drag of a surrounding medium, by MuJoCo's inertia-box model: each body feels the fluid as the box of its inertia.
+
+With b the box's edges, and velocity u and angular velocity ω of the centre of mass along the box's axes i (j, k the others):
+
+    force_i  = −3π β d u_i − ρ/2 b_j b_k |u_i| u_i             d = mean edge, β viscosity, ρ density
+    moment_i = −π β d³ ω_i − ρ/64 b_i (b_j⁴ + b_k⁴) |ω_i| ω_i
+"""
+
+from __future__ import annotations
+
+import math
+
+from ahac.sim.compiler.operations import absolute
+from ahac.sim.model.records import Model
+from ahac.sim.physics.algebra import STILL, Mat3, Spatial, Vec3
+from ahac.sim.physics.kinematics import Motion
+
+__all__ = ["drag"]
+
+
+def drag(model: Model, motion: Motion) -> dict[int, Spatial]:
+    """The medium's force on the links, about their tree's origin."""
+    if model.fluid is None:
+        return {}
+    rho, beta, wind = model.fluid.density, model.fluid.viscosity, Vec3.of(model.fluid.wind)
+    wrenches: dict[int, Spatial] = {}
+    for box in model.fluid.boxes:
+        i, edges, mean = box.link, box.edges, sum(box.edges) / 3.0
+        axes = motion.rotation[i].times(Mat3.of(box.axes))
+        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(box.centre)
+        linear = axes.transpose() @ (motion.velocity[i].at(centre) - wind)
+        angular = axes.transpose() @ motion.velocity[i].angular
+        force, moment = [], []
+        for a, (u, w) in enumerate(zip(linear, angular, strict=True)):
+            j, k = edges[(a + 1) % 3], edges[(a + 2) % 3]
+            force.append(-(u * (3.0 * math.pi * beta * mean)) - u * absolute(u) * (0.5 * rho * j * k))
+            shape = edges[a] * (j**4 + k**4)
+            moment.append(-(w * (math.pi * beta * mean**3)) - w * absolute(w) * (rho * shape / 64.0))
+        push = axes @ Vec3(*force)
+        wrenches[i] = wrenches.get(i, STILL) + Spatial(axes @ Vec3(*moment) + centre.cross(push), push)
+    return wrenches

@@ -1,0 +1,38 @@
+"""Time integration: semi-implicit Euler, with the exponential map on rotations.
+
+    v' = v + h v̇        q' = q + h v'        rotation' = rotation · Exp(h ω')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.model.records import JointKind, Model
+from ahac.sim.physics.algebra import Quat, Vec3, exponential
+
+__all__ = ["normalise", "semi_implicit"]
+
+
+def semi_implicit(
+    model: Model, q: Sequence[Real], v: Sequence[Real], acceleration: Sequence[Real], h: Real
+) -> tuple[list[Real], list[Real]]:
+    """Positions and velocities after `h` seconds."""
+    v = [speed + rate * h for speed, rate in zip(v, acceleration, strict=True)]
+    q = list(q)
+    for joint in model.joints:
+        if joint.kind is JointKind.BALL:
+            turn = exponential(Vec3(*v[joint.v : joint.v + 3]) * h)
+            q[joint.q : joint.q + 4] = Quat.of(q[joint.q : joint.q + 4]) * turn
+        else:
+            q[joint.q] = q[joint.q] + v[joint.v] * h
+    return q, v
+
+
+def normalise(model: Model, q: Sequence[Real]) -> list[Real]:
+    """The same positions with quaternions at unit length, as MuJoCo reads them."""
+    q = list(q)
+    for joint in model.joints:
+        if joint.kind is JointKind.BALL:
+            q[joint.q : joint.q + 4] = Quat.of(q[joint.q : joint.q + 4]).normalised()
+    return q

@@ -1,0 +1,44 @@
+"""What joints do by themselves: springs, damping, and the push back into their range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.operations import maximum, minimum, where
+from ahac.sim.model.records import Joint, JointKind, Model
+from ahac.sim.physics.algebra import Quat, rotation_vector
+
+__all__ = ["limit_force", "passive_force"]
+
+
+def passive_force(model: Model, q: Sequence[Real], v: Sequence[Real]) -> list[Real]:
+    """Springs and dampers: −stiffness (q − reference) − damping v. For a ball, q − reference is a rotation vector."""
+    force: list[Real] = [-(v[k] * model.damping[k]) if model.damping[k] else 0.0 for k in range(model.nv)]
+    for joint in model.joints:
+        if joint.stiffness:
+            for k, stretch in zip(joint.dofs, _stretch(joint, q), strict=True):
+                force[k] = force[k] - stretch * joint.stiffness
+    return force
+
+
+def limit_force(model: Model, q: Sequence[Real], v: Sequence[Real]) -> list[Real]:
+    """Outside its range a joint feels stiffness · (bound − q) − damping · v; inside, nothing."""
+    force: list[Real] = [0.0] * model.nv
+    for joint in model.joints:
+        if joint.range is None:
+            continue
+        low, high = joint.range
+        position, speed = q[joint.q], v[joint.v]
+        # Positive below the range, negative above it, zero inside.
+        violation = maximum(low - position, 0.0) + minimum(high - position, 0.0)
+        damped = where(position < low, speed, where(position > high, speed, 0.0))
+        force[joint.v] = violation * joint.limit.stiffness - damped * joint.limit.damping
+    return force
+
+
+def _stretch(joint: Joint, q: Sequence[Real]) -> list[Real]:
+    if joint.kind is not JointKind.BALL:
+        return [q[joint.q] - joint.spring_reference[0]]
+    turned = Quat.of(joint.spring_reference).conjugate() * Quat.of(q[joint.q : joint.q + 4])
+    return list(rotation_vector(turned))

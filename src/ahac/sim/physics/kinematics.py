@@ -1,0 +1,108 @@
+"""Forward kinematics: where every link is and how it moves, root to leaf.
+
+With joint columns S, velocity v and V_before the velocity of the link before the joint is applied:
+
+    V = V_before + S v          A = A_before + crm(V_before) S v          A_0 = (0 ; −gravity)
+
+A is the acceleration the link would have with all v̇ = 0; gravity enters as an acceleration of the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.model.records import WORLD, Joint, JointKind, Link, Model
+from ahac.sim.physics.algebra import STILL, ZERO, Mat3, Quat, Spatial, Vec3
+
+__all__ = ["Motion", "forward"]
+
+
+@dataclass
+class Motion:
+    """Pose and velocity of all links; lists are indexed by link, `columns` by velocity coordinate."""
+
+    origin: list[Vec3] = field(default_factory=list)
+    """Where the link's tree has its origin: the position of its root, in the world."""
+    position: list[Vec3] = field(default_factory=list)
+    """Of the link's frame, from its tree's origin."""
+    rotation: list[Mat3] = field(default_factory=list)
+    velocity: list[Spatial] = field(default_factory=list)
+    acceleration: list[Spatial] = field(default_factory=list)
+    """With all v̇ = 0, gravity included."""
+    columns: dict[int, Spatial] = field(default_factory=dict)
+
+
+@dataclass
+class _Moved:
+    """What one joint did to its link's frame."""
+
+    joint: Joint
+    arm: Vec3
+    """From the frame's position before the joint to the joint's anchor."""
+    axes: list[Vec3]
+    """World axes of the joint, one per velocity coordinate."""
+    shift: Vec3
+    """How far the joint moved the frame's position."""
+
+
+def forward(model: Model, q: Sequence[Real], v: Sequence[Real]) -> Motion:
+    """Pose, velocity and bias acceleration of every link."""
+    motion = Motion()
+    gravity = Spatial(ZERO, -Vec3.of(model.gravity))
+    for link in model.links:
+        root = link.parent == WORLD
+        rotation = Mat3.of(link.rotation) if root else motion.rotation[link.parent].times(Mat3.of(link.rotation))
+        rotation, moved = _apply_joints(link, rotation, q)
+        if root:
+            # Anchors are measured back from the root's final position: no difference of large world coordinates.
+            cursors = [-total for total in accumulate((m.shift for m in reversed(moved)), initial=ZERO)][::-1]
+            motion.origin.append(sum((m.shift for m in moved), Vec3.of(link.position)))
+        else:
+            start = motion.position[link.parent] + motion.rotation[link.parent] @ Vec3.of(link.position)
+            cursors = list(accumulate((m.shift for m in moved), initial=start))
+            motion.origin.append(motion.origin[link.parent])
+        velocity, acceleration = (
+            (STILL, gravity) if root else (motion.velocity[link.parent], motion.acceleration[link.parent])
+        )
+        for m, cursor in zip(moved, cursors, strict=False):
+            step = STILL
+            for k, column in enumerate(_columns(m, cursor + m.arm)):
+                motion.columns[m.joint.v + k] = column
+                step = step + column * v[m.joint.v + k]
+            acceleration = acceleration + velocity.cross_motion(step)
+            velocity = velocity + step
+        motion.position.append(cursors[-1])
+        motion.rotation.append(rotation)
+        motion.velocity.append(velocity)
+        motion.acceleration.append(acceleration)
+    return motion
+
+
+def _apply_joints(link: Link, rotation: Mat3, q: Sequence[Real]) -> tuple[Mat3, list[_Moved]]:
+    moved = []
+    for joint in link.joints:
+        anchor = Vec3.of(joint.anchor)
+        arm = rotation @ anchor
+        if joint.kind is JointKind.SLIDE:
+            axes = [rotation @ Vec3.of(joint.axis)]
+            shift = axes[0] * (q[joint.q] - joint.reference)
+        elif joint.kind is JointKind.HINGE:
+            axes = [rotation @ Vec3.of(joint.axis)]
+            rotation = rotation.times(Mat3.about(Vec3.of(joint.axis), q[joint.q] - joint.reference))
+            shift = arm - rotation @ anchor
+        else:
+            rotation = rotation.times(Quat.of(q[joint.q : joint.q + 4]).matrix())
+            axes = [rotation.column(k) for k in range(3)]
+            shift = arm - rotation @ anchor
+        moved.append(_Moved(joint, arm, axes, shift))
+    return rotation, moved
+
+
+def _columns(moved: _Moved, anchor: Vec3) -> list[Spatial]:
+    """Motion of the link per unit of each velocity coordinate of the joint."""
+    if moved.joint.kind is JointKind.SLIDE:
+        return [Spatial(ZERO, axis) for axis in moved.axes]
+    return [Spatial(axis, anchor.cross(axis)) for axis in moved.axes]

@@ -1,0 +1,56 @@
+"""One substep: the stages of the physics, in order, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.physics import actuators, contact, dynamics, fluid, integrate, joints
+from ahac.sim.physics.algebra import STILL, Spatial
+from ahac.sim.physics.world import Effort, World
+
+__all__ = ["ForceLaw", "Laws", "acceleration", "substep"]
+
+ForceLaw = Callable[[World], Iterable[Effort]]
+"""A force of the user's own: looks at a world, returns pushes on bodies and drives on joints."""
+
+
+@dataclass(frozen=True)
+class Laws:
+    """The force laws in effect; what differs between simulations of one model is passed in here."""
+
+    contact: contact.ContactLaw | None = contact.penalty
+    """None: neither contact nor joint limits."""
+    extra: tuple[ForceLaw, ...] = ()
+
+
+def substep(world: World, force: Sequence[Real], h: Real, laws: Laws) -> tuple[list[Real], list[Real]]:
+    """Positions and velocities `h` seconds later, under the world's controls and generalised forces `force`."""
+    drive = actuators.actuate(world.model, world.motion, world.q, world.v, world.control)
+    total = [f + d for f, d in zip(force, drive.force, strict=True)]
+    rate = acceleration(world, total, drive.wrenches, laws)
+    return integrate.semi_implicit(world.model, world.q, world.v, rate, h)
+
+
+def acceleration(
+    world: World, force: Sequence[Real], wrenches: dict[int, Spatial], laws: Laws
+) -> list[Real]:
+    """v̇ under `force` and `wrenches`, joints' passive forces, the medium, contact, limits and the user's own laws."""
+    model, motion = world.model, world.motion
+    pushes = [*wrenches.items(), *fluid.drag(model, motion).items()]
+    forces = [force, joints.passive_force(model, world.q, world.v)]
+    if laws.contact is not None:
+        pushes += [(p.touch.link, contact.wrench(p, laws.contact)) for p in world.contact_points]
+        forces.append(joints.limit_force(model, world.q, world.v))
+    total = [sum(parts[1:], parts[0]) for parts in zip(*forces, strict=True)]
+    for law in laws.extra:
+        for effort in law(world):
+            if effort.dof >= 0:
+                total[effort.dof] = total[effort.dof] + effort.force
+            else:
+                pushes.append((effort.link, effort.wrench))
+    external: dict[int, Spatial] = {}
+    for link, wrench in pushes:
+        external[link] = external.get(link, STILL) + wrench
+    return dynamics.acceleration(model, motion, total, external)
