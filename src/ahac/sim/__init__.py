@@ -1,0 +1,28 @@
+"""A differentiable rigid-body simulator with soft contact.
+
+    model = load_model("robot.xml")                                    # MJCF or URDF
+    sim = Simulator(model, num_worlds=64, dt=1 / 60, substeps=16)      # CPU or CUDA
+    state = sim.step(sim.rest_state(), control)                        # differentiable
+
+The physics (`ahac.sim.physics`) is plain Python on scalars, traced once per model and compiled with its exact adjoint.
+Force laws and readouts of your own are written in the same Python: see `World`, `Vec3` and the functions below.
+"""
+
+from ahac.core.errors import AhacError, InputError, ModelError, TraceError
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.compiler.operations import (
+    absolute, atan2, clip, cos, exp, log, maximum, minimum, sin, sqrt, stop, tanh, where,
+)  # fmt: skip
+from ahac.sim.model.load import load_model
+from ahac.sim.model.records import ContactMaterial, JointLimit, Model
+from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
+from ahac.sim.physics.contact import penalty
+from ahac.sim.physics.world import Effort, World
+from ahac.sim.simulator import Simulator
+from ahac.sim.state import Contacts, Poses, State
+
+__all__ = [
+    "AhacError", "ContactMaterial", "Contacts", "Effort", "InputError", "JointLimit", "Mat3", "Model", "ModelError",
+    "Poses", "Quat", "Real", "Scalar", "Simulator", "State", "TraceError", "Vec3", "World", "absolute", "atan2", "clip",
+    "cos", "exp", "load_model", "log", "maximum", "minimum", "norm", "penalty", "sin", "sqrt", "stop", "tanh", "where",
+]  # fmt: skip

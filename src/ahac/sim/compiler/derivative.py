@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from ahac.sim.compiler.graph import Graph, Real, Scalar
-from ahac.sim.compiler.operations import OPERATIONS
+from ahac.sim.compiler.operations import OPERATIONS, mark
 
 __all__ = ["pullback"]
 
@@ -29,6 +29,7 @@ class _Sweep:
         self.graph = graph
         self.wrt = wrt
         self.targets = {w.index for w in wrt}
+        self.frozen: set[int] = set()
         self.pending: dict[int, Real] = {}
         self.queue: list[int] = []
         self.depends: list[bool] = []
@@ -40,7 +41,9 @@ class _Sweep:
         reached: dict[int, Real] = {}
         while self.queue:
             index = -heapq.heappop(self.queue)
-            adjoint = self.pending.pop(index, 0.0)
+            if index not in self.pending:
+                continue  # Another unknown of its system has taken it along.
+            adjoint = self.pending.pop(index)
             if index in self.targets:
                 reached[index] = reached.get(index, 0.0) + adjoint
             elif index in self.graph.implicit:
@@ -72,15 +75,24 @@ class _Sweep:
         """Hand the adjoints of all unknowns of a system to what the system depends on."""
         system = self.graph.implicit[index]
         adjoints = [adjoint if m == index else self.pending.pop(m, 0.0) for m in system.members]
-        residual = system.residual(adjoints)
+        # Fresh nodes for λ and a that this sweep does not look behind; to any later derivative they are transparent.
+        multiplier = [self.fixed(x) for x in system.transposed(adjoints)]
+        unknowns = [self.fixed(Scalar(self.graph, m)) for m in system.members]
+        residual = system.residual(multiplier, unknowns)
         if isinstance(residual, Scalar):
             self.give(residual.index, -1.0)
+
+    def fixed(self, x: Real) -> Scalar:
+        node = mark(self.graph, x)
+        self.frozen.add(node.index)
+        return node
 
     def relevant(self, index: int) -> bool:
         """Whether a node depends on `wrt`; the graph may have grown since the last question."""
         known = len(self.depends)
         for i in range(known, len(self.graph)):
             operation, *arguments = self.graph.nodes[i]
-            inside = operation not in ("input", "stop") and any(a >= 0 and self.depends[a] for a in arguments)
-            self.depends.append(inside or i in self.targets)
+            leaf = operation in ("input", "stop") or i in self.frozen
+            behind = not leaf and any(a >= 0 and self.depends[a] for a in arguments)
+            self.depends.append(behind or i in self.targets)
         return self.depends[index]

@@ -41,10 +41,10 @@ class Graph:
         """A node without arguments, told from others by its name: an input of the program, say."""
         return self._intern((kind, name))
 
-    def solved(self, solution: Sequence[Real], residual: Callable[[list[Real]], Real]) -> list[Scalar]:
+    def solved(self, solution: Sequence[Real], transposed: Solve, residual: Residual) -> list[Scalar]:
         """Nodes with the values of `solution` that are differentiated as the unknowns of one `Implicit` system."""
         members = [self.add("implicit", value, float(len(self) + k)) for k, value in enumerate(solution)]
-        system = Implicit([m.index for m in members], residual)
+        system = Implicit([m.index for m in members], transposed, residual)
         self.implicit.update((m.index, system) for m in members)
         return members
 
@@ -74,14 +74,17 @@ class Graph:
 
 @dataclass(frozen=True)
 class Implicit:
-    """Unknowns a defined by R(a, x) = 0 rather than by the steps that found them."""
+    """Unknowns a defined by R(a, x) = 0 rather than by the steps that found them.
+
+    An adjoint ā of the unknowns adds −∂(λ·R)/∂x to the adjoint of x, where λ = (∂R/∂a)⁻ᵀ ā, and λ and a are held fixed.
+    """
 
     members: list[int]
     """Nodes of the unknowns, one after the other."""
-
-    residual: Callable[[list[Real]], Real]
-    """Takes ā, the adjoint of the unknowns; returns the scalar λ·R(a, x) with λ = (∂R/∂a)⁻ᵀ ā, both λ and a held
-    fixed by `stop`. Minus its derivative is what ā adds to the adjoint of x."""
+    transposed: Solve
+    """ā -> λ."""
+    residual: Residual
+    """λ, a -> λ·R(a, x)."""
 
 
 class Less:
@@ -200,5 +203,7 @@ class Scalar:
         return self.graph.add("rcp", self)
 
 
+Solve = Callable[[Sequence["Real"]], Sequence["Real"]]
+Residual = Callable[[Sequence["Real"], Sequence["Real"]], "Real"]
 Real = float | Scalar
 """What physics computes with: a traced scalar, or a number known when the program is traced."""

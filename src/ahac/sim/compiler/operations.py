@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.graph import Graph, Less, Real, Scalar
+from ahac.sim.compiler.graph import Graph, Less, Real, Residual, Scalar, Solve
 
 __all__ = [
     "OPERATIONS", "absolute", "atan2", "clip", "cos", "exp", "implicit", "log", "mark", "maximum", "minimum", "sin", "sqrt", "stop",
@@ -84,13 +84,13 @@ def mark(graph: Graph, x: Real) -> Scalar:
     return graph.add("mark", x, float(len(graph)))
 
 
-def implicit(solution: Sequence[Real], residual: Callable[[list[Real]], Real]) -> list[Real]:
+def implicit(solution: Sequence[Real], transposed: Solve, residual: Residual) -> list[Real]:
     """Mark `solution` as solving a system of equations, to be differentiated by the implicit-function theorem.
 
-    `residual` is called when a derivative is taken, and says how; see `graph.Implicit`.
+    `transposed` and `residual` are called when a derivative is taken; see `graph.Implicit`.
     """
     graph = _graph_of(*solution)
-    return list(solution) if graph is None else list(graph.solved(solution, residual))
+    return list(solution) if graph is None else list(graph.solved(solution, transposed, residual))
 
 
 def atan2(y: Real, x: Real) -> Real:

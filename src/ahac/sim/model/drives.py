@@ -71,9 +71,7 @@ def _law(model: mujoco.MjModel, i: int) -> tuple[float, Vector, bool]:
     return float(model.actuator_gainprm[i, 0]), (float(constants[0]), float(constants[1]), float(constants[2])), False
 
 
-def _transmission(
-    model: mujoco.MjModel, tree: Tree, i: int, needs_length: bool
-) -> tuple[Pairs, Pairs, Tendon | None]:
+def _transmission(model: mujoco.MjModel, tree: Tree, i: int, needs_length: bool) -> tuple[Pairs, Pairs, Tendon | None]:
     """Which velocity coordinates it drives, which position coordinates make its length, or along which tendon."""
     kind, target, gear = int(model.actuator_trntype[i]), int(model.actuator_trnid[i, 0]), model.actuator_gear[i]
     name = named(model, "actuator", i)
@@ -91,9 +89,7 @@ def _transmission(
     return tuple((v + k, float(gear[k])) for k in range(width) if gear[k]), (), None
 
 
-def _along_tendon(
-    model: mujoco.MjModel, tree: Tree, tendon: int, gear: float
-) -> tuple[Pairs, Pairs, Tendon | None]:
+def _along_tendon(model: mujoco.MjModel, tree: Tree, tendon: int, gear: float) -> tuple[Pairs, Pairs, Tendon | None]:
     start = model.tendon_adr[tendon]
     wraps = range(start, start + model.tendon_num[tendon])
     if model.wrap_type[start] == mujoco.mjtWrap.mjWRAP_JOINT:

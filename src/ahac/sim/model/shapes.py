@@ -76,7 +76,9 @@ def _touches(
     for plane in planes:
         if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
             sizes = vector(model.geom_size[geom])
-            yield Touch(plane=plane, centre=place.position, radius=0.0, semi_axes=sizes, rotation=place.rotation, **common)
+            yield Touch(
+                plane=plane, centre=place.position, radius=0.0, semi_axes=sizes, rotation=place.rotation, **common
+            )
             continue
         for centre, radius in _balls(model, geom, mesh_points):
             at = vector(np.array(place.position) + np.array(place.rotation) @ centre)
@@ -149,6 +151,4 @@ def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
     low, high = sorted((int(model.geom_bodyid[a]), int(model.geom_bodyid[b])))
     if (low << 16) + high in model.exclude_signature:
         return False
-    return bool(
-        model.geom_contype[a] & model.geom_conaffinity[b] or model.geom_contype[b] & model.geom_conaffinity[a]
-    )
+    return bool(model.geom_contype[a] & model.geom_conaffinity[b] or model.geom_contype[b] & model.geom_conaffinity[a])

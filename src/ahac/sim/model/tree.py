@@ -44,7 +44,9 @@ def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> 
         if model.jnt_type[model.body_jntadr[body]] == mujoco.mjtJoint.mjJNT_FREE:
             # A free joint's coordinates are absolute: the file's placement is only where it starts.
             base = Place(link=WORLD, position=ORIGIN, rotation=IDENTITY)
-        mass, centre, moments, principal = _merged_inertia(model, [b for b, p in enumerate(tree.places) if p.link == index], tree)
+        mass, centre, moments, principal = _merged_inertia(
+            model, [b for b, p in enumerate(tree.places) if p.link == index], tree
+        )
         tree.links.append(
             Link(
                 name=named(model, "body", body), parent=base.link, position=base.position, rotation=base.rotation,

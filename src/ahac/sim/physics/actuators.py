@@ -31,9 +31,7 @@ class Drive:
     """On links, about their tree's origin."""
 
 
-def actuate(
-    model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], control: Sequence[Real]
-) -> Drive:
+def actuate(model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], control: Sequence[Real]) -> Drive:
     """Forces of all actuators under the given controls."""
     drive = Drive([0.0] * model.nv, {})
     for actuator, u in zip(model.actuators, control, strict=True):

@@ -225,9 +225,5 @@ class Inertia:
         """Momentum of a velocity, or force of an acceleration."""
         xx, yy, zz, xy, xz, yz = self.tensor
         w = motion.angular
-        turning = Vec3(
-            xx * w.x + xy * w.y + xz * w.z, xy * w.x + yy * w.y + yz * w.z, xz * w.x + yz * w.y + zz * w.z
-        )
-        return Spatial(
-            turning + self.moment.cross(motion.linear), motion.linear * self.mass - self.moment.cross(w)
-        )
+        turning = Vec3(xx * w.x + xy * w.y + xz * w.z, xy * w.x + yy * w.y + yz * w.z, xz * w.x + yz * w.y + zz * w.z)
+        return Spatial(turning + self.moment.cross(motion.linear), motion.linear * self.mass - self.moment.cross(w))

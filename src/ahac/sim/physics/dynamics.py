@@ -1,6 +1,6 @@
 """Equations of motion M(q) v̇ + bias(q, v) = force.
 
-    f_i = I_i A_i + crf(V_i) I_i V_i − external_i        bias_k = S_k · Σ f over the links that k carries
+f_i = I_i A_i + crf(V_i) I_i V_i − external_i        bias_k = S_k · Σ f over the links that k carries
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ahac.sim.compiler.graph import Real
-from ahac.sim.compiler.operations import implicit, stop
+from ahac.sim.compiler.operations import implicit
 from ahac.sim.model.records import WORLD, Model
 from ahac.sim.physics.algebra import STILL, Inertia, Spatial
 from ahac.sim.physics.inertia import factorise, link_inertias, mass_matrix
@@ -30,17 +30,13 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
     bias = bias_force(model, motion, external, inertias)
     factor = factorise(model, mass_matrix(model, motion, inertias))
     solution = factor.solve([f - b for f, b in zip(force, bias, strict=True)])
-    unknowns: list[Real] = []
 
-    def virtual_power(adjoint: list[Real]) -> Real:
+    def virtual_power(multiplier: Sequence[Real], rate: Sequence[Real]) -> Real:
         """λ·(M a + bias − force) = Σ_i W_i · f_i − λ·force, with W the link velocities that λ would give.
 
         (Armature adds λ·armature·a, which does not depend on the state.)
         """
-        multiplier = [stop(x) for x in factor.solve(adjoint)]
-        fixed = [stop(a) for a in unknowns]
-        virtual = _propagate(model, motion, multiplier)
-        change = _propagate(model, motion, fixed)
+        virtual, change = _propagate(model, motion, multiplier), _propagate(model, motion, rate)
         power: Real = 0.0
         for i, w in enumerate(virtual):
             power = power + w.dot(_link_force(motion, inertias[i], i, motion.acceleration[i] + change[i], external))
@@ -48,8 +44,7 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
             power = power - m * f
         return power
 
-    unknowns = implicit(solution, virtual_power)
-    return unknowns
+    return implicit(solution, factor.solve, virtual_power)
 
 
 def bias_force(model: Model, motion: Motion, external: Wrenches, inertias: Sequence[Inertia]) -> list[Real]:
@@ -80,5 +75,3 @@ def _propagate(model: Model, motion: Motion, rates: Sequence[Real]) -> list[Spat
             total = total + motion.columns[k] * rates[k]
         motions.append(total)
     return motions
-
-

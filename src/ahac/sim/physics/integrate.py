@@ -1,6 +1,6 @@
 """Time integration: semi-implicit Euler, with the exponential map on rotations.
 
-    v' = v + h v̇        q' = q + h v'        rotation' = rotation · Exp(h ω')
+v' = v + h v̇        q' = q + h v'        rotation' = rotation · Exp(h ω')
 """
 
 from __future__ import annotations

@@ -33,9 +33,7 @@ def substep(world: World, force: Sequence[Real], h: Real, laws: Laws) -> tuple[l
     return integrate.semi_implicit(world.model, world.q, world.v, rate, h)
 
 
-def acceleration(
-    world: World, force: Sequence[Real], wrenches: dict[int, Spatial], laws: Laws
-) -> list[Real]:
+def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatial], laws: Laws) -> list[Real]:
     """v̇ under `force` and `wrenches`, joints' passive forces, the medium, contact, limits and the user's own laws."""
     model, motion = world.model, world.motion
     pushes = [*wrenches.items(), *fluid.drag(model, motion).items()]

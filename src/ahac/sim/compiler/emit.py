@@ -1,0 +1,196 @@
+"""From programs to C++: straight-line code on lanes for the graph, and the loop over substeps around it.
+
+Every kernel is the body of one function `run(task, block)`, which advances the worlds of one block of lanes. A kernel's
+arrays are passed as bare addresses, worlds as rows; an address of zero stands for an array that was not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ahac.sim.compiler.graph import Scalar
+from ahac.sim.compiler.operations import OPERATIONS
+from ahac.sim.compiler.program import Program
+
+__all__ = ["Source", "map_source", "step_adjoint_source", "step_source"]
+
+LANES = (Path(__file__).parent / "lanes.h").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel before compilation."""
+
+    name: str
+    arrays: tuple[str, ...]
+    """The arrays it takes, in the order of its addresses."""
+    body: str
+    operations: int
+    """Number of graph nodes in it: a measure of how long compiling takes."""
+
+
+@dataclass
+class _Writer:
+    """Collects the statements of one kernel body."""
+
+    arrays: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    operations: int = 0
+
+    def pointer(self, array: str) -> None:
+        """Take an array as an argument."""
+        self.lines.append(f"real* const {array}_p = (real*)task.address[{len(self.arrays)}];")
+        self.arrays.append(array)
+
+    def declare(self, name: str, size: int) -> None:
+        """A local group of numbers, all zero."""
+        if size:
+            self.lines.append(f"T {name}[{size}] = {{}};")
+
+    def load(self, name: str, size: int, array: str | None = None) -> None:
+        """Declare a group and read it from an argument, or leave it zero where that was not given."""
+        self.pointer(array := array or name)
+        self.declare(name, size)
+        loads = " ".join(f"{name}[{i}] = lane::load({array}_p, {i}, {size}, e, n);" for i in range(size))
+        self.lines.append(f"if ({array}_p) {{ {loads} }}")
+
+    def store(self, name: str, size: int, array: str | None = None) -> None:
+        """Write a group to an argument, if that was given."""
+        self.pointer(array := array or name)
+        stores = " ".join(f"lane::store({array}_p, {i}, {size}, e, n, {name}[{i}]);" for i in range(size))
+        self.lines.append(f"if ({array}_p) {{ {stores} }}")
+
+    def keep(self, groups: Mapping[str, int], read: bool) -> None:
+        """Write the groups to this substep's place in `kept`, or read them from there."""
+        width, place = sum(groups.values()), 0
+        for name, size in groups.items():
+            for i in range(size):
+                at = f"lane::kept(kept_p, {place}, s, {width}, task.steps, e, n)"
+                self.lines.append(f"{name}[{i}] = lane::get({at});" if read else f"lane::put({at}, {name}[{i}]);")
+                place += 1
+
+    def run(
+        self, program: Program, inputs: Mapping[str, str], outputs: Mapping[str, str], add: Sequence[str] = ()
+    ) -> None:
+        """A program between local groups; outputs in `add` are added to their groups instead of replacing them."""
+        graph = program.graph
+        live = program.live()
+        self.operations += len(live)
+
+        def term(index: int) -> str:
+            return f"t{index}" if index >= 0 else f"lane::k(real({graph.constants[~index]!r}))"
+
+        self.lines.append("{")
+        for index in live:
+            operation, *arguments = graph.nodes[index]
+            if operation == "input":
+                group, position = arguments[0]
+                expression = f"{inputs[group]}[{position}]"
+            else:
+                expression = OPERATIONS[operation].code.format(*(term(a) for a in arguments))
+            self.lines.append(f"const T t{index} = {expression};")
+        for name, group in program.outputs.items():
+            for i, value in enumerate(group):
+                result = term(value.index) if isinstance(value, Scalar) else f"lane::k(real({float(value)!r}))"
+                self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {result};")
+        self.lines.append("}")
+
+    def source(self, name: str) -> Source:
+        return Source(name, tuple(self.arrays), "\n".join(self.lines), self.operations)
+
+
+def _sizes(program: Program) -> tuple[dict[str, int], dict[str, int]]:
+    inputs = {name: len(group) for name, group in program.inputs.items()}
+    return inputs, {name: len(group) for name, group in program.outputs.items()}
+
+
+def map_source(name: str, program: Program) -> Source:
+    """A kernel that evaluates one program for every world: arrays for its inputs, then for its outputs."""
+    writer = _Writer()
+    inputs, outputs = _sizes(program)
+    for group, size in inputs.items():
+        writer.load(f"in_{group}", size, group)
+    for group, size in outputs.items():
+        writer.declare(f"out_{group}", size)
+    writer.run(program, {g: f"in_{g}" for g in inputs}, {g: f"out_{g}" for g in outputs})
+    for group, size in outputs.items():
+        writer.store(f"out_{group}", size, f"to_{group}")
+    return writer.source(name)
+
+
+@dataclass(frozen=True)
+class StepPrograms:
+    """The three programs of a control step; `y` are the readouts."""
+
+    enter: Program
+    """q -> q"""
+    substep: Program
+    """q, v, u, f, h -> q, v"""
+    readout: Program
+    """q, v, u, q0, v0 -> y"""
+
+
+IDENTITY = {g: g for g in ("q", "v", "u", "f", "h", "y", "q0", "v0")}
+
+
+def step_source(programs: StepPrograms) -> Source:
+    """Forward: enter, substeps (each keeping its state, if `kept` is given), readouts."""
+    writer = _Writer()
+    sizes, _ = _sizes(programs.substep)
+    for group in ("q", "v", "u", "f"):
+        writer.load(group, sizes[group])
+    writer.pointer("kept")
+    writer.lines.append("T h[1]; h[0] = lane::k(task.h);")
+    writer.run(programs.enter, IDENTITY, IDENTITY)
+    state = {g: sizes[g] for g in ("q", "v")}
+    for group, size in state.items():
+        writer.declare(f"{group}0", size)
+        writer.lines += [f"{group}0[{i}] = {group}[{i}];" for i in range(size)]
+    writer.lines.append("for (int s = 0; s < task.steps; ++s) {\nif (kept_p) {")
+    writer.keep(state, read=False)
+    writer.lines.append("}")
+    writer.run(programs.substep, IDENTITY, IDENTITY)
+    writer.lines.append("}")
+    width = len(programs.readout.outputs["y"])
+    writer.declare("y", width)
+    writer.run(programs.readout, IDENTITY, IDENTITY)
+    for group, size in {**state, "y": width}.items():
+        writer.store(group, size, f"next_{group}")
+    return writer.source("step")
+
+
+def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> Source:
+    """Backward: the adjoint programs in reverse order, from the adjoints of q, v, y to those of q, v, u, f."""
+    writer = _Writer()
+    sizes, _ = _sizes(substep)
+    for group in ("u", "f"):
+        writer.load(group, sizes[group])
+        writer.declare(f"{group}_bar", sizes[group])
+    state = {g: sizes[g] for g in ("q", "v")}
+    for group, size in state.items():
+        writer.load(f"{group}_bar", size, f"next_{group}_bar")
+        writer.load(f"{group}_end", size, f"next_{group}")
+        writer.declare(group, size)
+        writer.declare(f"{group}0_bar", size)
+        writer.declare(f"{group}0", size)
+    writer.load("y_bar", len(readout.inputs["y_bar"]), "next_y_bar")
+    writer.load("q_raw", sizes["q"], "q")
+    writer.pointer("kept")
+    writer.lines.append("T h[1]; h[0] = lane::k(task.h);\n{ const int s = 0;")
+    writer.keep({f"{g}0": size for g, size in state.items()}, read=True)
+    writer.lines.append("}")
+    bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
+    ends = {"q": "q_end", "v": "v_end"}
+    added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
+    writer.run(readout, {**IDENTITY, **bars, **ends}, bars, add=added)
+    writer.lines.append("for (int s = task.steps - 1; s >= 0; --s) {")
+    writer.keep(state, read=True)
+    writer.run(substep, {**IDENTITY, **bars}, bars, add=("u_bar", "f_bar"))
+    writer.lines.append("}")
+    writer.lines += [f"{g}_bar[{i}] += {g}0_bar[{i}];" for g, size in state.items() for i in range(size)]
+    writer.run(enter, {"q": "q_raw", "q_bar": "q_bar"}, bars)
+    for group in ("q", "v", "u", "f"):
+        writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
+    return writer.source("step adjoint")

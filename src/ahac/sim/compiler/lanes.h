@@ -1,0 +1,109 @@
+// What emitted code computes with: T holds one number of W worlds. Pasted into the body of every kernel, after
+// REAL (float or double) and LANE_BYTES (width of a SIMD register) are defined. On CUDA a thread is one world, W = 1.
+typedef REAL real;
+#if defined(__CUDA_ARCH__) || defined(__CUDACC__)
+typedef real T;
+enum { W = 1 };
+#define EACH_LANE(expression) { const int i = 0; expression; }
+#define LANE(x) x
+#else
+typedef real T __attribute__((vector_size(LANE_BYTES)));
+enum { W = LANE_BYTES / sizeof(real) };
+#define EACH_LANE(expression) { for (int i = 0; i < W; ++i) expression; }
+#define LANE(x) x[i]
+#endif
+
+struct lane {
+#if defined(__CUDA_ARCH__) || defined(__CUDACC__)
+    static CUDA_CALLABLE T k(real x) { return x; }
+    static CUDA_CALLABLE T sqrt(T a) { return ::sqrt(a); }
+    static CUDA_CALLABLE T floor(T a) { return ::floor(a); }
+    static CUDA_CALLABLE T round(T a) { return ::rint(a); }
+    static CUDA_CALLABLE T abs(T a) { return ::fabs(a); }
+#else
+    static T k(real x) { return T{} + x; }
+    static T sqrt(T a) { return __builtin_elementwise_sqrt(a); }
+    static T floor(T a) { return __builtin_elementwise_floor(a); }
+    static T round(T a) { return __builtin_elementwise_roundeven(a); }
+    static T abs(T a) { return __builtin_elementwise_abs(a); }
+#endif
+    static CUDA_CALLABLE T rcp(T a) { return k(1) / a; }
+    static CUDA_CALLABLE T less(T a, T b, T x, T y) { return a < b ? x : y; }
+    static CUDA_CALLABLE T min(T a, T b) { return b < a ? b : a; }
+    static CUDA_CALLABLE T max(T a, T b) { return a < b ? b : a; }
+
+    // Rare functions go to the mathematics library, lane by lane.
+    static CUDA_CALLABLE T exp(T a) { T y{}; EACH_LANE(LANE(y) = (real)::exp((double)LANE(a))); return y; }
+    static CUDA_CALLABLE T log(T a) { T y{}; EACH_LANE(LANE(y) = (real)::log((double)LANE(a))); return y; }
+    static CUDA_CALLABLE T tanh(T a) { T y{}; EACH_LANE(LANE(y) = (real)::tanh((double)LANE(a))); return y; }
+    static CUDA_CALLABLE T atan2(T a, T b) {
+        T y{};
+        EACH_LANE(LANE(y) = (real)::atan2((double)LANE(a), (double)LANE(b)));
+        return y;
+    }
+
+#if WIDE_REAL
+    static CUDA_CALLABLE T sin(T a) { T y{}; EACH_LANE(LANE(y) = ::sin(LANE(a))); return y; }
+    static CUDA_CALLABLE T cos(T a) { T y{}; EACH_LANE(LANE(y) = ::cos(LANE(a))); return y; }
+#else
+    // a = n pi/2 + r with |r| <= pi/4 (Cody and Waite), then the minimax polynomials of Cephes on r. A sine and a cosine
+    // of one angle share all of this once compiled.
+    static CUDA_CALLABLE T turns(T a) { return round(a * k(0.636619772367581343f)); }
+    static CUDA_CALLABLE T rest(T a) {
+        const T n = turns(a);
+        return ((a - n * k(1.5703125f)) - n * k(4.837512969970703125e-4f)) - n * k(7.549789948768648e-8f);
+    }
+    static CUDA_CALLABLE T quadrant(T a) { const T n = turns(a); return n - k(4.0f) * floor(n * k(0.25f)); }
+    static CUDA_CALLABLE T sine(T r) {
+        const T z = r * r;
+        return r + r * z * ((k(-1.9515295891e-4f) * z + k(8.3321608736e-3f)) * z - k(1.6666654611e-1f));
+    }
+    static CUDA_CALLABLE T cosine(T r) {
+        const T z = r * r, tail = (k(2.443315711809948e-5f) * z - k(1.388731625493765e-3f)) * z + k(4.166664568298827e-2f);
+        return k(1.0f) - k(0.5f) * z + z * z * tail;
+    }
+    static CUDA_CALLABLE T odd(T m) { return m - k(2.0f) * floor(m * k(0.5f)); }
+    static CUDA_CALLABLE T sin(T a) {
+        const T m = quadrant(a), r = rest(a), y = less(k(0.5f), odd(m), cosine(r), sine(r));
+        return less(k(1.5f), m, -y, y);
+    }
+    static CUDA_CALLABLE T cos(T a) {
+        const T m = quadrant(a), r = rest(a), y = less(k(0.5f), odd(m), sine(r), cosine(r));
+        return less(abs(m - k(1.5f)), k(1.0f), -y, y);
+    }
+#endif
+
+    // Number `i` of `width` per world, worlds as rows, from world `e` on; the last world stands in for those past `n`.
+    static CUDA_CALLABLE T load(const real* from, int i, int width, int e, int n) {
+#if defined(__CUDA_ARCH__) || defined(__CUDACC__)
+        return from[(long long)e * width + i];
+#else
+        T y;
+        for (int l = 0; l < W; ++l) y[l] = from[(long long)(e + l < n ? e + l : n - 1) * width + i];
+        return y;
+#endif
+    }
+    static CUDA_CALLABLE void store(real* to, int i, int width, int e, int n, T y) {
+#if defined(__CUDA_ARCH__) || defined(__CUDACC__)
+        to[(long long)e * width + i] = y;
+#else
+        for (int l = 0; l < W && e + l < n; ++l) to[(long long)(e + l) * width + i] = y[l];
+#endif
+    }
+
+    // Number `i` of the `width` kept for substep `s` of `steps`: worlds side by side, so that lanes are contiguous.
+    static CUDA_CALLABLE real* kept(real* base, int i, int s, int width, int steps, int e, int n) {
+#if defined(__CUDA_ARCH__) || defined(__CUDACC__)
+        return base + ((long long)s * width + i) * n + e;
+#else
+        return base + ((long long)e * steps + (long long)s * W) * width + (long long)i * W;
+#endif
+    }
+#if defined(__CUDA_ARCH__) || defined(__CUDACC__)
+    static CUDA_CALLABLE T get(const real* p) { return *p; }
+    static CUDA_CALLABLE void put(real* p, T y) { *p = y; }
+#else
+    static T get(const real* p) { T y; __builtin_memcpy(&y, p, sizeof(T)); return y; }
+    static void put(real* p, T y) { __builtin_memcpy(p, &y, sizeof(T)); }
+#endif
+};

@@ -1,0 +1,167 @@
+"""What the simulator compiles: each of its answers as a traced program of the physics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ahac.core.errors import TraceError
+from ahac.sim.compiler.derivative import pullback
+from ahac.sim.compiler.emit import StepPrograms
+from ahac.sim.compiler.graph import Graph, Real, Scalar
+from ahac.sim.compiler.operations import mark, maximum
+from ahac.sim.compiler.program import Program, trace
+from ahac.sim.model.records import Model
+from ahac.sim.physics import contact, dynamics, inertia
+from ahac.sim.physics.algebra import Mat3, Vec3
+from ahac.sim.physics.integrate import normalise
+from ahac.sim.physics.substep import Laws, acceleration, substep
+from ahac.sim.physics.world import World
+
+__all__ = ["Programs", "Readout"]
+
+Readout = Callable[[World], "Real | Vec3 | Mat3 | Sequence[Real]"]
+"""A function of the user's own, evaluated on the state after a step: a scalar, a vector, a matrix or a list of scalars."""
+
+
+@dataclass
+class Programs:
+    """Traces the physics of one model under given laws."""
+
+    model: Model
+    laws: Laws
+    readouts: Mapping[str, Readout]
+
+    def __post_init__(self) -> None:
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        """Of each readout, without the worlds; known once `step` was traced."""
+
+    def step(self) -> StepPrograms:
+        """A control step: enter, substep, readouts."""
+        m = self.model
+        state = {"q": m.nq, "v": m.nv, "u": m.nu}
+
+        def advance(q: list[Scalar], v: list[Scalar], u: list[Scalar], f: list[Scalar], h: list[Scalar]) -> Groups:
+            q1, v1 = substep(World(m, q, v, u), f, h[0], self.laws)
+            return {"q": q1, "v": v1}
+
+        return StepPrograms(
+            enter=trace(lambda q: {"q": normalise(m, q)}, {"q": m.nq}),
+            substep=trace(advance, {**state, "f": m.nv, "h": 1}),
+            readout=trace(self._read, {**state, "q0": m.nq, "v0": m.nv}),
+        )
+
+    def readout(self) -> Program:
+        """The readouts alone, on a state that counts as its own predecessor."""
+        m = self.model
+        sizes = {"q": m.nq, "v": m.nv, "u": m.nu}
+        return trace(lambda q, v, u: self._read(normalise(m, q), v, u, normalise(m, q), v), sizes)
+
+    def mass_matrix(self) -> Program:
+        """q -> the whole matrix, row by row."""
+        m = self.model
+
+        def entries(q: list[Scalar]) -> Groups:
+            motion = World(m, normalise(m, q), [0.0] * m.nv, []).motion
+            known = inertia.mass_matrix(m, motion, inertia.link_inertias(m, motion))
+            both = {**known, **{(j, k): x for (k, j), x in known.items()}}
+            return {"matrix": [both.get((i, j), 0.0) for i in range(m.nv) for j in range(m.nv)]}
+
+        return trace(entries, {"q": m.nq})
+
+    def bias_force(self) -> Program:
+        """q, v -> gravity, Coriolis and centrifugal forces."""
+        m = self.model
+
+        def bias(q: list[Scalar], v: list[Scalar]) -> Groups:
+            motion = World(m, normalise(m, q), v, []).motion
+            return {"force": dynamics.bias_force(m, motion, {}, inertia.link_inertias(m, motion))}
+
+        return trace(bias, {"q": m.nq, "v": m.nv})
+
+    def acceleration(self, touching: bool) -> Program:
+        """q, v, generalised force -> v̇; with or without contact and joint limits."""
+        m = self.model
+        laws = self.laws if touching else Laws(contact=None, extra=self.laws.extra)
+
+        def rate(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
+            return {"rate": acceleration(World(m, normalise(m, q), v, [0.0] * m.nu), force, {}, laws)}
+
+        return trace(rate, {"q": m.nq, "v": m.nv, "force": m.nv})
+
+    def poses(self) -> Program:
+        """q -> position and rotation of every body of the file."""
+        m = self.model
+
+        def frames(q: list[Scalar]) -> Groups:
+            world = World(m, normalise(m, q), [0.0] * m.nv, [])
+            turns = [world.rotation(name).rows for name in m.bodies]
+            return {
+                "position": [x for name in m.bodies for x in world.position(name)],
+                "rotation": [x for rows in turns for row in rows for x in row],
+            }
+
+        return trace(frames, {"q": m.nq})
+
+    def contacts(self) -> Program:
+        """q, v -> depth, velocity, force and the force's derivatives, for every point that may touch."""
+        m, law = self.model, self.laws.contact or contact.penalty
+
+        def touch(q: list[Scalar], v: list[Scalar]) -> Groups:
+            out: dict[str, list[Real]] = {name: [] for name in CONTACT_FIELDS}
+            for point in World(m, normalise(m, q), v, []).contact_points:
+                row = _contact(q[0].graph, point, law)
+                for name, numbers in row.items():
+                    out[name] += numbers
+            return out
+
+        return trace(touch, {"q": m.nq, "v": m.nv})
+
+    def _read(
+        self, q: Sequence[Real], v: Sequence[Real], u: Sequence[Real], q0: Sequence[Real], v0: Sequence[Real]
+    ) -> Groups:
+        world = World(self.model, q, v, u, before=World(self.model, q0, v0, u))
+        numbers: list[Real] = []
+        for name, function in self.readouts.items():
+            values, self.shapes[name] = _flatten(name, function(world))
+            numbers += values
+        return {"y": numbers}
+
+
+Groups = dict[str, list[Real]]
+CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth": (3,), "force_by_velocity": (3, 3)}
+"""What is known of each contact point, and its shape."""
+
+
+def _contact(graph: Graph, point: contact.ContactPoint, law: contact.ContactLaw) -> Groups:
+    depth = mark(graph, point.depth)
+    velocity = [mark(graph, x) for x in point.velocity]
+    force = law(maximum(depth, 0.0), Vec3(*velocity), point.normal, point.touch.material)
+    rows = [pullback(graph, [(f, 1.0)], [depth, *velocity]) for f in force]
+    return {
+        "depth": [depth],
+        "velocity": list(velocity),
+        "force": list(force),
+        "force_by_depth": [row[0] for row in rows],
+        "force_by_velocity": [x for row in rows for x in row[1:]],
+    }
+
+
+def _flatten(name: str, value: object) -> tuple[list[Real], tuple[int, ...]]:
+    if isinstance(value, Scalar | float | int):
+        return [value], ()
+    if isinstance(value, Mat3):
+        return [x for row in value.rows for x in row], (3, 3)
+    if isinstance(value, Vec3 | list | tuple):
+        numbers = [x for part in value for x in (part if isinstance(part, Vec3) else (part,))]
+        if all(isinstance(x, Scalar | float | int) for x in numbers):
+            return numbers, (len(numbers),)
+    raise TraceError(
+        f"readout {name!r} must return a traced scalar, a Vec3, a Mat3 or a list of scalars, got {type(value).__name__}"
+    )
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    """Numbers in one world of a readout or contact field."""
+    return prod(shape)

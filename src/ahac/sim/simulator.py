@@ -1,0 +1,225 @@
+"""The public door: a batch of worlds that share one model, stepped and differentiated together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ahac.core.errors import InputError
+from ahac.sim.bridge import Launcher, MapKernels, StepKernels
+from ahac.sim.compiler.build import Target
+from ahac.sim.compiler.program import Program
+from ahac.sim.model.records import Model
+from ahac.sim.physics.contact import ContactLaw, penalty
+from ahac.sim.physics.substep import ForceLaw, Laws
+from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout, size_of
+from ahac.sim.state import Contacts, Poses, State
+
+__all__ = ["Simulator"]
+
+LANE_BYTES = {"AVX512": 64, "AVX2": 32}
+"""SIMD register widths by torch's name of the CPU's capability; 16 (SSE, NEON) otherwise."""
+
+
+class Simulator:
+    """N worlds of one model, advanced together; every answer is differentiable."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        num_worlds: int,
+        dt: float,
+        substeps: int,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        num_threads: int | None = None,
+        readouts: Mapping[str, Readout] | None = None,
+        forces: Sequence[ForceLaw] = (),
+        contact_law: ContactLaw = penalty,
+    ) -> None:
+        """Trace the model; kernels are compiled when they are first needed.
+
+        Args:
+            model: What `load_model` returned.
+            num_worlds: How many worlds are simulated side by side.
+            dt: Seconds per step.
+            substeps: Integration steps per step, of dt / substeps seconds each.
+            device: "cpu" or a CUDA device.
+            dtype: torch.float32 or torch.float64.
+            num_threads: CPU threads; all cores by default.
+            readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
+            forces: Force laws of your own, functions of a `World` that return pushes and drives.
+            contact_law: The force between a point and a plane.
+        """
+        self.model = model
+        self.num_worlds, self.dt, self.substeps = num_worlds, dt, substeps
+        self.device, self.dtype = _resolve_device(device), dtype
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.num_threads = cores if num_threads is None else num_threads
+        self._check_settings()
+        self._programs = Programs(model, Laws(contact_law, tuple(forces)), dict(readouts or {}))
+        capability = torch.backends.cpu.get_cpu_capability().upper().replace("_", "")
+        target = Target(str(self.device), dtype == torch.float64, LANE_BYTES.get(capability, 16))
+        self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
+        self._step = StepKernels(self._launcher, self._programs.step())
+
+    def rest_state(self, keyframe: str | None = None) -> State:
+        """All worlds at rest in the model's reference pose, or as a keyframe of the file has them."""
+        q, v = self.model.rest_q, (0.0,) * self.model.nv
+        if keyframe is not None:
+            if keyframe not in self.model.keyframes:
+                known = ", ".join(self.model.keyframes) or "none"
+                raise InputError(f"model {self.model.name!r} has no keyframe {keyframe!r}; it has: {known}")
+            q, v = self.model.keyframes[keyframe]
+        return State(self._tensor(q), self._tensor(v))
+
+    def step(self, state: State, control: Tensor | None = None, force: Tensor | None = None) -> State:
+        """The state `dt` seconds later.
+
+        Args:
+            state: Positions and velocities; quaternions need not be normalised.
+            control: [N, nu] controls, held over the step; zero if left out.
+            force: [N, nv] generalised forces, held over the step.
+        """
+        m = self.model
+        q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
+        u = self._launcher.empty(self.num_worlds, m.nu).zero_() if control is None else control
+        u = self._checked("control", u, m.nu)
+        f = None if force is None else self._checked("force", force, m.nv)
+        q, v, y = self._step(q, v, u, f, self.substeps, self.dt / self.substeps)
+        return State(q, v, self._split(y))
+
+    def read(self, state: State, control: Tensor | None = None) -> dict[str, Tensor]:
+        """The readouts on a state that no step led to, after a reset say; `World.before` is the state itself."""
+        m = self.model
+        u = self._launcher.empty(self.num_worlds, m.nu).zero_() if control is None else control
+        q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
+        return self._split(self._readout(q, v, self._checked("control", u, m.nu))["y"])
+
+    def mass_matrix(self, q: Tensor) -> Tensor:
+        """[N, nv, nv], as MuJoCo's qM made full: armature included."""
+        matrix = self._mass_matrix(self._checked("q", q, self.model.nq))["matrix"]
+        return matrix.view(self.num_worlds, self.model.nv, self.model.nv)
+
+    def bias_force(self, q: Tensor, v: Tensor) -> Tensor:
+        """[N, nv], as MuJoCo's qfrc_bias: gravity, Coriolis and centrifugal forces."""
+        return self._bias_force(self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))["force"]
+
+    def acceleration(self, q: Tensor, v: Tensor, tau: Tensor, contact: bool = False) -> Tensor:
+        """[N, nv], as MuJoCo's qacc under generalised forces `tau`, springs, damping, fluid and your own force laws.
+
+        With `contact`, the penalty forces of ground contact and joint limits act as well; actuators never do.
+        """
+        kernels = self._acceleration_in_contact if contact else self._acceleration
+        m = self.model
+        return kernels(self._checked("q", q, m.nq), self._checked("v", v, m.nv), self._checked("tau", tau, m.nv))[
+            "rate"
+        ]
+
+    def contacts(self, state: State) -> Contacts:
+        """Depth, velocity, force and the force's derivatives at every point that may touch a plane."""
+        q, v = self._checked("state.q", state.q, self.model.nq), self._checked("state.v", state.v, self.model.nv)
+        found = self._contacts(q, v)
+        points = len(self.model.touches)
+        shaped = {name: found[name].view(self.num_worlds, points, *shape) for name, shape in CONTACT_FIELDS.items()}
+        return Contacts(tuple((t.geom, t.plane.name) for t in self.model.touches), **shaped)
+
+    def poses(self, q: Tensor) -> Poses:
+        """Position and rotation of every body of the file."""
+        found, names = self._poses(self._checked("q", q, self.model.nq)), tuple(self.model.bodies)
+        shape = (self.num_worlds, len(names), 3)
+        return Poses(names, found["position"].view(shape), found["rotation"].view(*shape, 3))
+
+    def finite(self, state: State) -> Tensor:
+        """[N] bool: which worlds hold only finite numbers."""
+        return torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
+
+    @cached_property
+    def _mass_matrix(self) -> MapKernels:
+        return self._map("mass matrix", self._programs.mass_matrix)
+
+    @cached_property
+    def _bias_force(self) -> MapKernels:
+        return self._map("bias force", self._programs.bias_force)
+
+    @cached_property
+    def _acceleration(self) -> MapKernels:
+        return self._map("acceleration", lambda: self._programs.acceleration(touching=False))
+
+    @cached_property
+    def _acceleration_in_contact(self) -> MapKernels:
+        return self._map("acceleration in contact", lambda: self._programs.acceleration(touching=True))
+
+    @cached_property
+    def _contacts(self) -> MapKernels:
+        return self._map("contacts", self._programs.contacts)
+
+    @cached_property
+    def _poses(self) -> MapKernels:
+        return self._map("poses", self._programs.poses)
+
+    @cached_property
+    def _readout(self) -> MapKernels:
+        return self._map("readouts", self._programs.readout)
+
+    def _map(self, name: str, trace: Callable[[], Program]) -> MapKernels:
+        return MapKernels(self._launcher, name, trace)
+
+    def _split(self, y: Tensor) -> dict[str, Tensor]:
+        shapes = self._programs.shapes
+        parts = y.split([size_of(shape) for shape in shapes.values()], dim=-1) if shapes else ()
+        return {name: part.reshape(len(y), *shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
+
+    def _tensor(self, row: Sequence[float]) -> Tensor:
+        return torch.tensor(row, device=self.device, dtype=self.dtype).repeat(self.num_worlds, 1)
+
+    def _checked(self, name: str, value: Tensor, width: int) -> Tensor:
+        wanted = (self.num_worlds, width)
+        if (
+            isinstance(value, Tensor)
+            and value.shape == wanted
+            and value.dtype == self.dtype
+            and value.device == self.device
+        ):
+            return value
+        got = (
+            f"{value.dtype} {list(value.shape)} on {value.device}"
+            if isinstance(value, Tensor)
+            else type(value).__name__
+        )
+        raise InputError(f"{name} must be a {self.dtype} tensor of shape {list(wanted)} on {self.device}, got {got}")
+
+    def _check_settings(self) -> None:
+        for name, least in (("num_worlds", 1), ("substeps", 1), ("num_threads", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
+            raise InputError(f"dt must be a positive number of seconds, got {self.dt!r}")
+        if self.dtype not in (torch.float32, torch.float64):
+            raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
+
+
+def _resolve_device(device: str | torch.device) -> torch.device:
+    """With its index, so that it can be compared with a tensor's."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}") from error
+    if found.type == "cpu":
+        return torch.device("cpu")
+    if found.type != "cuda":
+        raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}")
+    if not torch.cuda.is_available():
+        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use device='cpu'")
+    index = torch.cuda.current_device() if found.index is None else found.index
+    if index >= torch.cuda.device_count():
+        raise InputError(
+            f"device {device!r} was asked for, but there are only {torch.cuda.device_count()} CUDA devices"
+        )
+    return torch.device("cuda", index)
