@@ -1,0 +1,1 @@
+"""Speed of the simulator on this machine: `python -m ahac.bench`, or `make bench`."""

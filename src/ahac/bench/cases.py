@@ -1,0 +1,90 @@
+"""What is measured: each case returns rows of plain numbers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from ahac.bench.clock import interleaved
+from ahac.bench.robots import in_contact, load, mujoco_step
+from ahac.sim import Simulator, State
+
+__all__ = ["against_mujoco", "compiling", "throughput"]
+
+Row = dict[str, Any]
+DT, SUBSTEPS = 1 / 60, 16
+
+
+class _Steps:
+    """Forward alone, and forward with backward, of one simulator."""
+
+    def __init__(self, robot: str, worlds: int, device: str, threads: int | None) -> None:
+        model = load(robot)
+        self.sim = Simulator(
+            model, num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device=device, num_threads=threads
+        )
+        state, self.control = in_contact(robot, self.sim)
+        self.state = State(state.q.requires_grad_(), state.v.requires_grad_())
+        self.control.requires_grad_()
+
+    def forward(self) -> None:
+        with torch.no_grad():
+            self.sim.step(self.state, self.control)
+
+    def both(self) -> None:
+        end = self.sim.step(self.state, self.control)
+        inputs = (self.state.q, self.state.v, self.control)
+        torch.autograd.grad((end.q, end.v), inputs, (torch.ones_like(end.q), torch.ones_like(end.v)))
+
+
+def against_mujoco(robot: str, worlds: int, seconds: float) -> list[Row]:
+    """One core: forward plus backward of a world-substep, beside one `mj_step` of the same robot in contact."""
+    steps, reference = _Steps(robot, worlds, "cpu", 1), mujoco_step(robot, count=200)
+    took = interleaved({"forward": steps.forward, "both": steps.both, "mj_step": reference}, steps.sim.device, seconds)
+    share = 1e6 / (worlds * SUBSTEPS)
+    mj_step = took["mj_step"] * 1e6 / reference.count
+    return [
+        {
+            "robot": robot, "worlds": worlds, "forward [us]": took["forward"] * share, "forward+backward [us]": took["both"] * share,
+            "mj_step [us]": mj_step, "contacts in mj_step": reference.contacts,
+            "mj_step / forward+backward": mj_step / (took["both"] * share),
+        }
+    ]  # fmt: skip
+
+
+def throughput(robot: str, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
+    """Control steps per second, forward alone and with backward, for several numbers of worlds and of threads."""
+    rows = []
+    for worlds in sizes:
+        works = {n: _Steps(robot, worlds, device, n) for n in threads}
+        named = {(n, kind): getattr(s, kind) for n, s in works.items() for kind in ("forward", "both")}
+        took = interleaved({f"{n}{kind}": work for (n, kind), work in named.items()}, works[threads[0]].sim.device, seconds)
+        base = took[f"{threads[0]}both"]
+        for n, steps in works.items():
+            model = steps.sim.model
+            rows.append(
+                {
+                    "robot": robot, "device": device, "threads": n if device == "cpu" else "-", "worlds": worlds,
+                    "forward [steps/s]": worlds / took[f"{n}forward"], "forward+backward [steps/s]": worlds / took[f"{n}both"],
+                    "forward+backward [ms]": took[f"{n}both"] * 1e3, "speed-up": base / took[f"{n}both"],
+                    "kept [kB/world/step]": (model.nq + model.nv) * SUBSTEPS * 4 / 1e3,
+                }
+            )  # fmt: skip
+    return rows
+
+
+def compiling(robot: str, device: str) -> Row:
+    """Seconds to load, to trace, and to the end of the first step and its backward."""
+    start = time.perf_counter()
+    load(robot)
+    loaded = time.perf_counter()
+    steps = _Steps(robot, 16, device, None)
+    traced = time.perf_counter()
+    steps.both()
+    if steps.sim.device.type == "cuda":
+        torch.cuda.synchronize()
+    end = time.perf_counter()
+    return {"robot": robot, "device": device, "load [s]": loaded - start, "load, trace [s]": traced - loaded,
+            "first step and backward [s]": end - traced}  # fmt: skip

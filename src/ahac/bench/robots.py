@@ -1,0 +1,69 @@
+"""Robots to measure: Gymnasium's MJCF files by name, where Gymnasium is installed, or any file by path."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import torch
+
+from ahac.core.errors import InputError
+from ahac.sim import ContactMaterial, Model, Simulator, State, load_model
+
+__all__ = ["MATERIAL", "STANDARD", "find", "in_contact", "load", "mujoco_step"]
+
+STANDARD = ("ant", "humanoid", "hopper", "half_cheetah", "walker2d", "swimmer", "inverted_double_pendulum")
+MATERIAL = ContactMaterial(stiffness=4e4, damping=1e3, viscosity=3e3, friction=0.75)
+DROP = {"ant": 0.3, "humanoid": 0.25}
+"""How far below its reference height [m] a floating robot is put, so that it is in contact."""
+
+
+def find(robot: str) -> Path:
+    """The model file of a name or path."""
+    if Path(robot).is_file():
+        return Path(robot)
+    gymnasium = importlib.util.find_spec("gymnasium")
+    if gymnasium is None or gymnasium.origin is None:
+        raise InputError(f"{robot!r} is no file, and Gymnasium's robots are not installed: pip install gymnasium")
+    folder = Path(gymnasium.origin).parent / "envs" / "mujoco" / "assets"
+    if not (folder / f"{robot}.xml").is_file():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.xml")))
+        raise InputError(f"no robot named {robot!r}; give the path of a file, or one of: {known}")
+    return folder / f"{robot}.xml"
+
+
+def load(robot: str) -> Model:
+    """The robot on the benchmark's ground."""
+    return load_model(find(robot), contact=MATERIAL)
+
+
+def in_contact(robot: str, sim: Simulator, seed: int = 0) -> tuple[State, torch.Tensor]:
+    """Random states near the reference pose, on the ground, and random controls."""
+    rng = torch.Generator().manual_seed(seed)
+    rest = sim.rest_state()
+    q = rest.q.cpu() + 0.05 * torch.randn(rest.q.shape, generator=rng, dtype=sim.dtype)
+    if robot in DROP:
+        q[:, 2] = rest.q.cpu()[:, 2] - DROP[robot]
+    v = torch.randn(rest.v.shape, generator=rng, dtype=sim.dtype)
+    control = 0.5 * torch.randn((sim.num_worlds, sim.model.nu), generator=rng, dtype=sim.dtype)
+    return State(q.to(sim.device), v.to(sim.device)), control.to(sim.device)
+
+
+class mujoco_step:  # noqa: N801 - called like the function it times
+    """`mj_step` of the same file, semi-implicit Euler, from a state in contact; one call is `count` steps."""
+
+    def __init__(self, robot: str, count: int) -> None:
+        self.model = mujoco.MjModel.from_xml_path(str(find(robot)))
+        self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+        self.data = mujoco.MjData(self.model)
+        self.rng = np.random.default_rng(0)
+        self.count = count
+        for _ in range(500):
+            mujoco.mj_step(self.model, self.data)
+        self.contacts = int(self.data.ncon)
+
+    def __call__(self) -> None:
+        self.data.ctrl[:] = self.rng.normal(size=self.model.nu) * 0.1
+        mujoco.mj_step(self.model, self.data, self.count)

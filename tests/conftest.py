@@ -1,0 +1,31 @@
+"""What all tests share: the device they run on, and how other libraries behave meanwhile."""
+
+import mujoco
+import pytest
+import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", choices=["cpu", "cuda"], default="cpu", help="where tests with a `device` run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--device") == "cuda" and not torch.cuda.is_available():
+        raise pytest.UsageError("--device cuda was asked for, but torch finds no CUDA device here")
+    # Test processes share the cores among themselves.
+    torch.set_num_threads(1)
+    # By default MuJoCo writes its warnings to a file in the current folder.
+    mujoco.set_mju_user_warning(lambda message: None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="session")
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """Where the simulator under test runs: --device, the CPU by default."""
+    return torch.device(request.config.getoption("--device"))

@@ -1,0 +1,206 @@
+"""The situations in which derivatives are checked: a robot, its state, and the proof that the situation is the named one.
+
+A proof is either a piece of the file without which the outcome is another one, or a condition on every substep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from gradients import models
+from gradients.chains import Chain, Groups
+
+from ahac.sim import ContactMaterial, Effort, JointLimit, Model, Real, Vec3, World, exp, load_model, log, norm, tanh
+from ahac.sim.compiler.program import evaluate
+from ahac.sim.physics.substep import Laws
+from ahac.sim.programs import Programs
+
+SUBSTEP = 5e-4
+"""Seconds: 64 substeps are 32 ms, in which a soft contact neither ends nor begins."""
+
+SOFT_LIMIT = JointLimit(stiffness=60.0, damping=1.5)
+"""Takes more than 64 substeps to push a joint back into its range."""
+
+Condition = Callable[[Model, Groups], np.ndarray]
+"""[substeps] bool: whether the situation is the named one, from the states at the start of every substep."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One robot in one situation."""
+
+    name: str
+    xml: str
+    seed: int = 0
+    feature: str = ""
+    """Part of the file that makes the difference."""
+    holds: Condition | None = None
+    laws: Laws = field(default_factory=Laws)
+    place: Callable[[Model, Groups], None] | None = None
+    """Moves a random state into the situation."""
+
+    @cached_property
+    def model(self) -> Model:
+        return load_model(self.xml, limit=SOFT_LIMIT)
+
+    def chain(self, steps: int) -> Chain:
+        return Chain(self.model, SUBSTEP, steps, self.laws, {"observed": observe})
+
+    def state(self) -> Groups:
+        """Random positions, velocities, controls and forces; quaternions away from unit length on purpose."""
+        model, rng = self.model, np.random.default_rng(self.seed)
+        x = {
+            "q": np.array(model.rest_q) + 0.3 * rng.standard_normal(model.nq),
+            "v": rng.standard_normal(model.nv),
+            "u": rng.uniform(0.2, 0.8, model.nu),
+            "f": 0.1 * rng.standard_normal(model.nv),
+        }
+        if self.place is not None:
+            self.place(model, x)
+        return x
+
+
+def observe(world: World) -> list[Real | Vec3]:
+    """A readout that looks at everything: end, start and controls."""
+    assert world.before is not None
+    last = list(world.model.bodies)[-1]
+    moved = world.position(last) - world.before.position(last)
+    effort = sum((u * u for u in world.control), 0.0)
+    return [moved, world.velocity(last), world.rotation(last) @ world.angular_velocity(last), norm(moved) + effort]
+
+
+# ------------------------------------------------------------------------------------------------------- contact
+
+
+def contacts(model: Model, states: Groups) -> Groups:
+    """Depth and velocity of the deepest point, and what decides between sticking and sliding."""
+    found = evaluate(Programs(model, Laws(), {}).contacts(), {"q": states["q"], "v": states["v"]})
+    depth = found["depth"]
+    deepest = np.argmax(depth, axis=-1)
+    normal = np.array([touch.plane.normal for touch in model.touches])[deepest]
+    velocity = found["velocity"].reshape(*depth.shape, 3)
+    velocity = np.take_along_axis(velocity, deepest[..., None, None], axis=-2)[..., 0, :]
+    slip = velocity - normal * np.sum(velocity * normal, axis=-1, keepdims=True)
+    material = model.touches[0].material
+    return {
+        "depth": np.max(depth, axis=-1),
+        "drag": material.viscosity * np.linalg.norm(slip, axis=-1),
+        "bound": material.friction * material.stiffness * np.max(depth, axis=-1),
+    }
+
+
+def sticks(model: Model, states: Groups) -> np.ndarray:
+    """The deepest point touches, and friction is below its bound."""
+    found = contacts(model, states)
+    return (found["depth"] > 0.0) & (found["drag"] < found["bound"])
+
+
+def slides(model: Model, states: Groups) -> np.ndarray:
+    """The deepest point touches, and friction is at its bound."""
+    found = contacts(model, states)
+    return (found["depth"] > 0.0) & (found["drag"] > found["bound"])
+
+
+def press(speed: float) -> Callable[[Model, Groups], None]:
+    """Push the deepest point 4 mm into the plane, and let the body slide at `speed` along it."""
+
+    def place(model: Model, x: Groups) -> None:
+        normal = np.array(model.touches[0].plane.normal)
+        along = np.cross(normal, [0.3, 0.9, -0.5])
+        x["v"][:] *= 0.02
+        x["v"][:3] = speed * along / np.linalg.norm(along) - 0.02 * normal
+        x["q"][3:7] = [0.9, 0.1, -0.15, 0.05]
+        x["q"][:3] = 0.0
+        depth = contacts(model, {"q": x["q"], "v": x["v"]})["depth"]
+        x["q"][:3] = (depth - 4e-3) * normal
+
+    return place
+
+
+def soft_law(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+    """A contact law of a user's own, with every smooth function there is."""
+    speed = velocity.dot(normal)
+    push = material.stiffness * depth * exp(-0.5 * speed) * log(2.0 + depth)
+    slip = velocity - normal * speed
+    return normal * push - slip * (push * material.friction * tanh(norm(slip, 1e-2)))
+
+
+def pull(world: World) -> Iterable[Effort]:
+    """A force law of a user's own: a spring to a place, a brake, and a torque."""
+    reach = world.position("link") - Vec3(0.2, 0.1, 0.4)
+    yield world.push("link", -20.0 * reach - 0.5 * world.velocity("link"), torque=world.angular_velocity("link") * -0.1)
+    yield world.push("link", Vec3(1.0, world.control[0], 0.0), at=world.position("tip"))
+    yield world.drive("hinge", -3.0 * tanh(world.joint_position("hinge")) - 0.2 * world.joint_velocity("hinge"))
+
+
+PULLED = models.robot(
+    f'<body name="link" pos="0.1 0.2 0.3">{models.hinge()}{models.INERTIA.format(mass=1.0)}{models.site("tip", "0 0.1 0.3")}'
+    f"{models.body(models.ball())}</body>",
+    '<actuator><motor joint="hinge"/></actuator>',
+)
+
+# -------------------------------------------------------------------------------------------------------- joints
+
+
+def at_limits(hinge: float, slide: float) -> Callable[[Model, Groups], None]:
+    """Joints at rest at given places."""
+
+    def place(model: Model, x: Groups) -> None:
+        x["q"][:], x["v"][:] = (hinge, slide), (0.1, -0.05)
+
+    return place
+
+
+def below(model: Model, states: Groups) -> np.ndarray:
+    return np.all(states["q"] < np.array([j.range[0] for j in model.joints if j.range]), axis=-1)
+
+
+def above(model: Model, states: Groups) -> np.ndarray:
+    return np.all(states["q"] > np.array([j.range[1] for j in model.joints if j.range]), axis=-1)
+
+
+def inside(model: Model, states: Groups) -> np.ndarray:
+    return ~np.any((states["q"] < [-0.5, -0.2]) | (states["q"] > [0.4, 0.3]), axis=-1)
+
+
+def beyond_control(model: Model, x: Groups) -> None:
+    """The last control out of its range."""
+    x["u"][-1] = 12.0
+
+
+TILTED = 'pos="0.1 0.2 -0.1" euler="0.4 -0.3 0.2"'
+WALL = 'pos="-0.3 0 0" euler="0 1.5707963267948966 0"'
+
+JOINTS = [
+    Case("hinges", models.HINGES),
+    Case("slides", models.SLIDES),
+    Case("balls", models.BALLS),
+    Case("free", models.FREE_TREE),
+    Case("several joints on one body", models.STACKED),
+    Case("two trees", models.TWO_TREES),
+    Case("armature", models.LOADED, feature='armature="0.2"'),
+    Case("damping", models.LOADED, feature='damping="0.5"'),
+    Case("below limits", models.LIMITED, holds=below, place=at_limits(-0.7, -0.4)),
+    Case("above limits", models.LIMITED, holds=above, place=at_limits(0.6, 0.5)),
+    Case("inside limits", models.LIMITED, holds=inside, place=at_limits(0.1, -0.05)),
+    Case("springs", models.SPRUNG, feature='stiffness="40"'),
+    Case("ball springs", models.BALL_SPRUNG, feature='stiffness="5"'),
+    Case("free spring", models.FREE_SPRUNG, feature='stiffness="7"'),
+    Case("servos", models.SERVOS, feature='kv="1.5"'),
+    Case("control beyond its range", models.SERVOS, place=beyond_control),
+    Case("motors on ball and free joints", models.BALL_MOTOR, feature='gear="1 -2 0.5"'),
+    Case("fixed tendon", models.FIXED_TENDON, feature='kv="0.4"'),
+    Case("muscles", models.MUSCLES, feature='force="30"'),
+    Case("fluid", models.FLUID, feature='density="900" viscosity="0.6"'),
+    Case("force law", PULLED, laws=Laws(extra=(pull,))),
+]
+CONTACTS = [
+    *(Case(f"{shape} sticking", models.touching(shape), holds=sticks, place=press(0.05)) for shape in models.SHAPES),
+    *(Case(f"{shape} sliding", models.touching(shape), holds=slides, place=press(1.5)) for shape in models.SHAPES),
+    Case("tilted plane", models.touching("capsule", TILTED), holds=sticks, place=press(0.05)),
+    Case("wall", models.touching("ellipsoid", WALL), holds=slides, place=press(1.5)),
+    Case("contact law", models.touching("box"), holds=sticks, place=press(0.05), laws=Laws(contact=soft_law)),
+]
