@@ -92,6 +92,11 @@ def contacts(model: Model, states: Groups) -> Groups:
     }
 
 
+def touches(model: Model, states: Groups) -> np.ndarray:
+    """The deepest point touches."""
+    return contacts(model, states)["depth"] > 0.0
+
+
 def sticks(model: Model, states: Groups) -> np.ndarray:
     """The deepest point touches, and friction is below its bound."""
     found = contacts(model, states)
@@ -105,7 +110,7 @@ def slides(model: Model, states: Groups) -> np.ndarray:
 
 
 def press(speed: float) -> Callable[[Model, Groups], None]:
-    """Push the deepest point 4 mm into the plane, and let the body slide at `speed` along it."""
+    """Put the deepest point 6 mm into the plane, keep pushing, and let the body slide at `speed` along it."""
 
     def place(model: Model, x: Groups) -> None:
         normal = np.array(model.touches[0].plane.normal)
@@ -115,7 +120,8 @@ def press(speed: float) -> Callable[[Model, Groups], None]:
         x["q"][3:7] = [0.9, 0.1, -0.15, 0.05]
         x["q"][:3] = 0.0
         depth = contacts(model, {"q": x["q"], "v": x["v"]})["depth"]
-        x["q"][:3] = (depth - 4e-3) * normal
+        x["q"][:3] = (depth - 6e-3) * normal
+        x["f"][:3] = -20.0 * normal
 
     return place
 
@@ -171,6 +177,9 @@ def beyond_control(model: Model, x: Groups) -> None:
     x["u"][-1] = 12.0
 
 
+ROUGH, SLIPPERY = 0.75, 0.1
+"""Friction with which points stick at 0.05 m/s, and slide on at 1.5 m/s."""
+
 TILTED = 'pos="0.1 0.2 -0.1" euler="0.4 -0.3 0.2"'
 WALL = 'pos="-0.3 0 0" euler="0 1.5707963267948966 0"'
 
@@ -198,9 +207,9 @@ JOINTS = [
     Case("force law", PULLED, laws=Laws(extra=(pull,))),
 ]
 CONTACTS = [
-    *(Case(f"{shape} sticking", models.touching(shape), holds=sticks, place=press(0.05)) for shape in models.SHAPES),
-    *(Case(f"{shape} sliding", models.touching(shape), holds=slides, place=press(1.5)) for shape in models.SHAPES),
-    Case("tilted plane", models.touching("capsule", TILTED), holds=sticks, place=press(0.05)),
-    Case("wall", models.touching("ellipsoid", WALL), holds=slides, place=press(1.5)),
-    Case("contact law", models.touching("box"), holds=sticks, place=press(0.05), laws=Laws(contact=soft_law)),
+    *(Case(f"{shape} sticking", models.touching(shape, ROUGH), holds=sticks, place=press(0.05)) for shape in models.SHAPES),
+    *(Case(f"{shape} sliding", models.touching(shape, SLIPPERY), holds=slides, place=press(1.5)) for shape in models.SHAPES),
+    Case("tilted plane", models.touching("capsule", ROUGH, TILTED), holds=sticks, place=press(0.05)),
+    Case("wall", models.touching("ellipsoid", SLIPPERY, WALL), holds=slides, place=press(1.5)),
+    Case("contact law", models.touching("box", ROUGH), holds=touches, place=press(0.05), laws=Laws(contact=soft_law)),
 ]

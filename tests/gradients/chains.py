@@ -66,9 +66,8 @@ class Chain:
         branches.append(out["branches"] < 0.0)
         return Run({"q": state["q"], "v": state["v"], "y": out["y"]}, states, np.concatenate(branches, axis=-1))
 
-    def pull(self, x: Groups, bars: Groups) -> Groups:
-        """From the adjoints of q, v, y at the end to those of q, v, u, f at the start."""
-        run = self.run(x)
+    def pull(self, x: Groups, run: Run, bars: Groups) -> Groups:
+        """From the adjoints of q, v, y at the end of a run from `x` to those of q, v, u, f at its start."""
         seeds = {"y_bar": bars["y"]}
         bar = evaluate(self.readout_back, {**self._read_from(run.end, run.states[0]), **seeds})
         q_bar, v_bar, u_bar = bars["q"] + bar["q_bar"], bars["v"] + bar["v_bar"], bar["u_bar"]

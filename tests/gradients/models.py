@@ -82,7 +82,8 @@ MUSCLES = robot(
     <spatial name="inner"><site site="upper"/><site site="bend"/><site site="lower"/></spatial>
     <spatial name="across"><site site="wall"/><site site="lower"/><site site="other"/></spatial>
     </tendon>
-    <actuator><muscle tendon="inner" force="30"/><muscle tendon="across" force="20"/>
+    <actuator><muscle tendon="inner" force="30" lengthrange="0 1"/>
+    <muscle tendon="across" force="20" lengthrange="0 1"/>
     <position tendon="across" kp="15" kv="2" gear="0.8"/></actuator>""",
 )  # fmt: skip
 
@@ -99,12 +100,12 @@ SHAPES = {
     "mesh": 'type="mesh" mesh="wedge"',
 }
 WEDGE = '<asset><mesh name="wedge" vertex="0 0 0  0.3 0 0.02  0.05 0.25 0  0.1 0.05 0.2  0.2 0.2 0.15"/></asset>'
-MATERIAL = '<custom><numeric name="ahac:contact" data="5000 2000 50 0.75"/></custom>'
-"""Soft enough for a contact of 32 ms to last, and with sticking up to 0.3 m/s at 4 mm of depth."""
+MATERIAL = '<custom><numeric name="ahac:contact" data="5000 2000 50 {friction}"/></custom>'
+"""Soft enough for a contact of 32 ms to last."""
 
 
-def touching(shape: str, frame: str = "") -> str:
+def touching(shape: str, friction: float, frame: str = "") -> str:
     """A free body with one shape over a plane, and a second link without one."""
     geom = f'<geom name="shape" {SHAPES[shape]} pos="0.02 0.01 0.03" euler="0.2 -0.3 0.1" mass="1"/>'
     tail = body(hinge(), mass=0.2, frame='pos="0 0 0.2"')
-    return robot(f"{GROUND.format(frame=frame)}<body>{FREE}{geom}{tail}</body>", MATERIAL + WEDGE)
+    return robot(f"{GROUND.format(frame=frame)}<body>{FREE}{geom}{tail}</body>", MATERIAL.format(friction=friction) + WEDGE)

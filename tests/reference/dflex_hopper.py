@@ -179,7 +179,7 @@ REWARDS = (
     height = −200 d² where d < 0, else min(d, 0.3)        with d = q[1] + 0.3
 """
 
-CONTACT_FORCE = (19.1824741, -0.000124155296, 523.525696)
+CONTACT_FORCE = (19.1824741, 0.000124155296, 523.525696)
 """On the foot in the last substep of the fifth step, in our axes [N]."""
 
 GRADIENTS = {

@@ -60,7 +60,7 @@ class StepKernels:
         p = self.programs
         source = step_adjoint_source(
             adjoint(p.enter, ["q"]),
-            adjoint(p.substep, ["q", "v", "u", "f"]),
+            adjoint(p.substep, ["q", "v", "u", "f"], unknowns="rate"),
             adjoint(p.readout, ["q", "v", "u", "q0", "v0"]),
         )
         return Kernel(source, self.launcher.target, self.launcher.label)

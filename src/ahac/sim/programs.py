@@ -137,7 +137,7 @@ CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth"
 def _contact(graph: Graph, point: contact.ContactPoint, law: contact.ContactLaw) -> Groups:
     depth = mark(graph, point.depth)
     velocity = [mark(graph, x) for x in point.velocity]
-    force = law(maximum(depth, 0.0), Vec3(*velocity), point.normal, point.touch.material)
+    force = law(maximum(0.0, depth), Vec3(*velocity), point.normal, point.touch.material)
     rows = [pullback(graph, [(f, 1.0)], [depth, *velocity]) for f in force]
     return {
         "depth": [depth],

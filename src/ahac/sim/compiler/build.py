@@ -26,7 +26,11 @@ logger = logging.getLogger("ahac")
 wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
 
 MAX_ARRAYS = 16
-CPU_FLAGS = "-march=native -mprefer-vector-width=512 -fno-signed-zeros -fno-vectorize -fno-slp-vectorize"
+CPU_FLAGS = (
+    "-march=native -mprefer-vector-width=512 -fno-signed-zeros -fno-vectorize -fno-slp-vectorize "
+    "-mllvm=-enable-misched=0"
+)
+"""The graph's own order keeps fewer values alive than the machine scheduler's: without it the adjoint is 6 % faster."""
 CUDA_BLOCK = 32
 NOTICE_AFTER = 0.5
 """Seconds after which a build is worth a word: loading a kernel that was compiled before takes a tenth of that."""

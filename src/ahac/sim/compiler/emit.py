@@ -84,11 +84,10 @@ class _Writer:
 
         self.lines.append("{")
         for index in live:
-            operation, *arguments = graph.nodes[index]
-            if operation == "input":
-                group, position = arguments[0]
-                expression = f"{inputs[group]}[{position}]"
+            if (place := program.source(index)) is not None:
+                expression = f"{inputs[place[0]]}[{place[1]}]"
             else:
+                operation, *arguments = graph.nodes[index]
                 expression = OPERATIONS[operation].code.format(*(term(a) for a in arguments))
             self.lines.append(f"const T t{index} = {expression};")
         for name, group in program.outputs.items():
@@ -185,9 +184,12 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
     ends = {"q": "q_end", "v": "v_end"}
     added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
     writer.run(readout, {**IDENTITY, **bars, **ends}, bars, add=added)
+    writer.declare("rate", sizes["v"])
     writer.lines.append("for (int s = task.steps - 1; s >= 0; --s) {")
     writer.keep(state, read=True)
-    writer.run(substep, {**IDENTITY, **bars}, bars, add=("u_bar", "f_bar"))
+    # Semi-implicit Euler: what the substep did to the velocity is its acceleration, and need not be solved for again.
+    writer.lines += [f"rate[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])]
+    writer.run(substep, {**IDENTITY, **bars, "rate": "rate"}, bars, add=("u_bar", "f_bar"))
     writer.lines.append("}")
     writer.lines += [f"{g}_bar[{i}] += {g}0_bar[{i}];" for g, size in state.items() for i in range(size)]
     writer.run(enter, {"q": "q_raw", "q_bar": "q_bar"}, bars)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +22,13 @@ class Program:
     graph: Graph
     inputs: dict[str, list[Scalar]]
     outputs: dict[str, list[Real]]
+    given: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Nodes that are not computed but taken from an input (group, position)."""
+
+    def source(self, index: int) -> tuple[str, int] | None:
+        """The input that a node's value comes from, if it comes from one."""
+        node = self.graph.nodes[index]
+        return node[1] if node[0] == "input" else self.given.get(index)
 
     def live(self) -> list[int]:
         """The nodes that the outputs need, in an order in which they can be computed."""
@@ -32,7 +39,7 @@ class Program:
             index = waiting.pop()
             if index not in needed:
                 needed.add(index)
-                if nodes[index][0] != "input":
+                if self.source(index) is None:
                     waiting.extend(a for a in nodes[index][1:] if a >= 0)
         return sorted(needed)
 
@@ -49,19 +56,24 @@ def trace(function: Callable[..., Mapping[str, Sequence[Real]]], sizes: Mapping[
     return Program(graph, inputs, outputs)
 
 
-def adjoint(program: Program, wrt: Sequence[str]) -> Program:
+def adjoint(program: Program, wrt: Sequence[str], unknowns: str | None = None) -> Program:
     """The transposed derivative: takes the inputs and `<output>_bar`, returns `<input>_bar` for the groups in `wrt`.
 
-    Grows the program's own graph, so that value and derivative share their common parts.
+    Grows the program's own graph, so that value and derivative share their common parts. With `unknowns`, the solution of
+    the program's implicit system is not found again but taken from an input group of that name.
     """
     graph = program.graph
-    bars = {f"{name}_bar": [graph.leaf("input", (f"{name}_bar", i)) for i in range(len(group))]
-            for name, group in program.outputs.items()}  # fmt: skip
-    seeds = [pair for name, group in program.outputs.items() for pair in zip(group, bars[f"{name}_bar"], strict=True)]
-    flat = [scalar for name in wrt for scalar in program.inputs[name]]
-    gradients = iter(pullback(graph, seeds, flat))
+    inputs = dict(program.inputs)
+    for name, group in program.outputs.items():
+        inputs[f"{name}_bar"] = [graph.leaf("input", (f"{name}_bar", i)) for i in range(len(group))]
+    seeds = [pair for name, group in program.outputs.items() for pair in zip(group, inputs[f"{name}_bar"], strict=True)]
+    given: dict[int, tuple[str, int]] = {}
+    if unknowns is not None:
+        given = {index: (unknowns, i) for i, index in enumerate(graph.implicit)}
+        inputs[unknowns] = [graph.leaf("input", place) for place in given.values()]
+    gradients = iter(pullback(graph, seeds, [scalar for name in wrt for scalar in program.inputs[name]]))
     outputs = {f"{name}_bar": [next(gradients) for _ in program.inputs[name]] for name in wrt}
-    return Program(graph, {**program.inputs, **bars}, outputs)
+    return Program(graph, inputs, outputs, given)
 
 
 def evaluate(program: Program, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -69,11 +81,10 @@ def evaluate(program: Program, values: Mapping[str, np.ndarray]) -> dict[str, np
     graph = program.graph
     known: dict[int, np.ndarray | float] = {}
     for index in program.live():
-        operation, *arguments = graph.nodes[index]
-        if operation == "input":
-            name, position = arguments[0]
-            known[index] = np.asarray(values[name], dtype=np.float64)[..., position]
+        if (place := program.source(index)) is not None:
+            known[index] = np.asarray(values[place[0]], dtype=np.float64)[..., place[1]]
         else:
+            operation, *arguments = graph.nodes[index]
             numbers = [known[a] if a >= 0 else graph.constants[~a] for a in arguments]
             known[index] = OPERATIONS[operation].value(*numbers)
     batch = np.broadcast_shapes(*(np.shape(v)[:-1] for v in values.values()))

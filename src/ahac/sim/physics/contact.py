@@ -66,7 +66,8 @@ def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
 
 def wrench(point: ContactPoint, law: ContactLaw = penalty) -> Spatial:
     """The contact's force on its link, about the tree's origin."""
-    force = law(maximum(point.depth, 0.0), point.velocity, point.normal, point.touch.material)
+    # Exactly at touch-down the derivative is that of the free point.
+    force = law(maximum(0.0, point.depth), point.velocity, point.normal, point.touch.material)
     return Spatial(point.position.cross(force), force)
 
 

@@ -30,8 +30,8 @@ def limit_force(model: Model, q: Sequence[Real], v: Sequence[Real]) -> list[Real
             continue
         low, high = joint.range
         position, speed = q[joint.q], v[joint.v]
-        # Positive below the range, negative above it, zero inside.
-        violation = maximum(low - position, 0.0) + minimum(high - position, 0.0)
+        # Positive below the range, negative above it, zero inside; exactly on a bound, the derivative is the inner one.
+        violation = maximum(0.0, low - position) + minimum(0.0, high - position)
         damped = where(position < low, speed, where(position > high, speed, 0.0))
         force[joint.v] = violation * joint.limit.stiffness - damped * joint.limit.damping
     return force
