@@ -64,13 +64,6 @@ class Numeric:
         found = evaluate(self._substep, {"q": q, "v": v, "h": np.array([h]), **still, **groups})
         return found["q"], found["v"]
 
-    def run(self, q: np.ndarray, v: np.ndarray, h: float, steps: int, **groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions [steps + 1, ..., nq] and velocities over many substeps; the start comes first."""
-        trail = [(np.asarray(q, dtype=float), np.asarray(v, dtype=float))]
-        for _ in range(steps):
-            trail.append(self.step(*trail[-1], h, **groups))
-        return np.stack([q for q, _ in trail]), np.stack([v for _, v in trail])
-
     @cached_property
     def _substep(self) -> Program:
         return self.programs.step().substep

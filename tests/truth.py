@@ -7,15 +7,16 @@ import numpy as np
 
 __all__ = ["compiled", "random_states", "settled"]
 
-NO_CONSTRAINTS = mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
 
 
-def compiled(source: str | os.PathLike[str]) -> mujoco.MjModel:
+def compiled(source: str | os.PathLike[str], actuation: bool = False) -> mujoco.MjModel:
     """MuJoCo's model of a file or its text, without contacts and limits: there, the two simulators differ on purpose."""
     text = str(source)
     is_text = text.lstrip().startswith("<")
     model = mujoco.MjModel.from_xml_string(text) if is_text else mujoco.MjModel.from_xml_path(text)
-    model.opt.disableflags |= NO_CONSTRAINTS
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    if not actuation:
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION
     return model
 
 

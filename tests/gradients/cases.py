@@ -1,6 +1,7 @@
-"""The situations in which derivatives are checked: a robot, its state, and the proof that the situation is the named one.
+"""Situations in which derivatives are checked: a robot, its state, and the proof that the situation is the named one.
 
 A proof is either a piece of the file without which the outcome is another one, or a condition on every substep.
+Situations in contact stand in `contact_cases`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
+from ahac.sim import Effort, JointLimit, Model, Real, Vec3, World, load_model, norm, tanh
+from ahac.sim.physics.substep import Laws
 from gradients import models
 from gradients.chains import Chain, Groups
-
-from ahac.sim import ContactMaterial, Effort, JointLimit, Model, Real, Vec3, World, exp, load_model, log, norm, tanh
-from ahac.sim.compiler.program import evaluate
-from ahac.sim.physics.substep import Laws
-from ahac.sim.programs import Programs
 
 SUBSTEP = 5e-4
 """Seconds: 64 substeps are 32 ms, in which a soft contact neither ends nor begins."""
@@ -72,68 +71,6 @@ def observe(world: World) -> list[Real | Vec3]:
     return [moved, world.velocity(last), world.rotation(last) @ world.angular_velocity(last), norm(moved) + effort]
 
 
-# ------------------------------------------------------------------------------------------------------- contact
-
-
-def contacts(model: Model, states: Groups) -> Groups:
-    """Depth and velocity of the deepest point, and what decides between sticking and sliding."""
-    found = evaluate(Programs(model, Laws(), {}).contacts(), {"q": states["q"], "v": states["v"]})
-    depth = found["depth"]
-    deepest = np.argmax(depth, axis=-1)
-    normal = np.array([touch.plane.normal for touch in model.touches])[deepest]
-    velocity = found["velocity"].reshape(*depth.shape, 3)
-    velocity = np.take_along_axis(velocity, deepest[..., None, None], axis=-2)[..., 0, :]
-    slip = velocity - normal * np.sum(velocity * normal, axis=-1, keepdims=True)
-    material = model.touches[0].material
-    return {
-        "depth": np.max(depth, axis=-1),
-        "drag": material.viscosity * np.linalg.norm(slip, axis=-1),
-        "bound": material.friction * material.stiffness * np.max(depth, axis=-1),
-    }
-
-
-def touches(model: Model, states: Groups) -> np.ndarray:
-    """The deepest point touches."""
-    return contacts(model, states)["depth"] > 0.0
-
-
-def sticks(model: Model, states: Groups) -> np.ndarray:
-    """The deepest point touches, and friction is below its bound."""
-    found = contacts(model, states)
-    return (found["depth"] > 0.0) & (found["drag"] < found["bound"])
-
-
-def slides(model: Model, states: Groups) -> np.ndarray:
-    """The deepest point touches, and friction is at its bound."""
-    found = contacts(model, states)
-    return (found["depth"] > 0.0) & (found["drag"] > found["bound"])
-
-
-def press(speed: float) -> Callable[[Model, Groups], None]:
-    """Put the deepest point 6 mm into the plane, keep pushing, and let the body slide at `speed` along it."""
-
-    def place(model: Model, x: Groups) -> None:
-        normal = np.array(model.touches[0].plane.normal)
-        along = np.cross(normal, [0.3, 0.9, -0.5])
-        x["v"][:] *= 0.02
-        x["v"][:3] = speed * along / np.linalg.norm(along) - 0.02 * normal
-        x["q"][3:7] = [0.9, 0.1, -0.15, 0.05]
-        x["q"][:3] = 0.0
-        depth = contacts(model, {"q": x["q"], "v": x["v"]})["depth"]
-        x["q"][:3] = (depth - 6e-3) * normal
-        x["f"][:3] = -20.0 * normal
-
-    return place
-
-
-def soft_law(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
-    """A contact law of a user's own, with every smooth function there is."""
-    speed = velocity.dot(normal)
-    push = material.stiffness * depth * exp(-0.5 * speed) * log(2.0 + depth)
-    slip = velocity - normal * speed
-    return normal * push - slip * (push * material.friction * tanh(norm(slip, 1e-2)))
-
-
 def pull(world: World) -> Iterable[Effort]:
     """A force law of a user's own: a spring to a place, a brake, and a torque."""
     reach = world.position("link") - Vec3(0.2, 0.1, 0.4)
@@ -143,12 +80,10 @@ def pull(world: World) -> Iterable[Effort]:
 
 
 PULLED = models.robot(
-    f'<body name="link" pos="0.1 0.2 0.3">{models.hinge()}{models.INERTIA.format(mass=1.0)}{models.site("tip", "0 0.1 0.3")}'
-    f"{models.body(models.ball())}</body>",
+    f'<body name="link" pos="0.1 0.2 0.3">{models.hinge()}{models.INERTIA.format(mass=1.0)}'
+    f"{models.site('tip', '0 0.1 0.3')}{models.body(models.ball())}</body>",
     '<actuator><motor joint="hinge"/></actuator>',
 )
-
-# -------------------------------------------------------------------------------------------------------- joints
 
 
 def at_limits(hinge: float, slide: float) -> Callable[[Model, Groups], None]:
@@ -177,12 +112,6 @@ def beyond_control(model: Model, x: Groups) -> None:
     x["u"][-1] = 12.0
 
 
-ROUGH, SLIPPERY = 0.75, 0.1
-"""Friction with which points stick at 0.05 m/s, and slide on at 1.5 m/s."""
-
-TILTED = 'pos="0.1 0.2 -0.1" euler="0.4 -0.3 0.2"'
-WALL = 'pos="-0.3 0 0" euler="0 1.5707963267948966 0"'
-
 JOINTS = [
     Case("hinges", models.HINGES),
     Case("slides", models.SLIDES),
@@ -202,14 +131,7 @@ JOINTS = [
     Case("control beyond its range", models.SERVOS, place=beyond_control),
     Case("motors on ball and free joints", models.BALL_MOTOR, feature='gear="1 -2 0.5"'),
     Case("fixed tendon", models.FIXED_TENDON, feature='kv="0.4"'),
-    Case("muscles", models.MUSCLES, feature='force="30"'),
+    Case("muscles", models.MUSCLES, feature='force="20"'),
     Case("fluid", models.FLUID, feature='density="900" viscosity="0.6"'),
     Case("force law", PULLED, laws=Laws(extra=(pull,))),
-]
-CONTACTS = [
-    *(Case(f"{shape} sticking", models.touching(shape, ROUGH), holds=sticks, place=press(0.05)) for shape in models.SHAPES),
-    *(Case(f"{shape} sliding", models.touching(shape, SLIPPERY), holds=slides, place=press(1.5)) for shape in models.SHAPES),
-    Case("tilted plane", models.touching("capsule", ROUGH, TILTED), holds=sticks, place=press(0.05)),
-    Case("wall", models.touching("ellipsoid", SLIPPERY, WALL), holds=slides, place=press(1.5)),
-    Case("contact law", models.touching("box", ROUGH), holds=touches, place=press(0.05), laws=Laws(contact=soft_law)),
 ]

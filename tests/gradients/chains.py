@@ -40,7 +40,12 @@ class Chain:
     """`steps` substeps of `h` seconds, then readouts: what one call of `Simulator.step` does."""
 
     def __init__(
-        self, model: Model, h: float, steps: int, laws: Laws | None = None, readouts: Mapping[str, Readout] | None = None
+        self,
+        model: Model,
+        h: float,
+        steps: int,
+        laws: Laws | None = None,
+        readouts: Mapping[str, Readout] | None = None,
     ) -> None:
         self.model, self.h, self.steps = model, h, steps
         parts = Programs(model, laws or Laws(), dict(readouts or {})).step()

@@ -10,7 +10,9 @@ INERTIA = '<inertial pos="0.03 -0.02 0.05" mass="{mass}" fullinertia="0.02 0.03 
 GROUND = '<geom name="plane" type="plane" size="1 1 1" {frame}/>'
 
 
-def body(joints: str, inside: str = "", mass: float = 1.3, frame: str = 'pos="0.1 -0.2 0.3" euler="0.3 0.2 -0.4"') -> str:
+def body(
+    joints: str, inside: str = "", mass: float = 1.3, frame: str = 'pos="0.1 -0.2 0.3" euler="0.3 0.2 -0.4"'
+) -> str:
     """A body without a shape; `inside` rides on it."""
     return f"<body {frame}>{joints}{INERTIA.format(mass=mass)}{inside}</body>"
 
@@ -41,14 +43,23 @@ HINGES = robot(body(hinge(name="a"), body(hinge(name="b"))))
 SLIDES = robot(body(slide(name="a"), body(slide(name="b"), body(hinge()))))
 BALLS = robot(body(ball(name="a"), body(ball(name="b"), body(hinge()))))
 FREE_TREE = robot(body(FREE, body(ball(), body(slide())) + body(hinge()), frame='pos="0 0 1"'))
-STACKED = robot(body(slide(name="a") + hinge(name="b") + hinge(name="c").replace("0.3 1 -0.5", "1 0 0.2") + slide(name="d"), body(ball() + slide())))
+STACKED = robot(
+    body(
+        slide(name="a")
+        + hinge(name="b")
+        + '<joint type="hinge" axis="1 0 0.2" pos="0 0.1 0.1"/><joint type="slide" axis="-0.3 1 0.2"/>',
+        body(ball() + slide()),
+    )
+)
 TWO_TREES = robot(body(FREE, body(hinge(name="a")), frame='pos="0 0 1"') + body(hinge(name="b"), body(ball())))
 
 LOADED = robot(body(hinge('armature="0.3" damping="0.8"'), body(ball('armature="0.2" damping="0.5"'))))
 LIMITED = robot(body(hinge('range="-0.5 0.4"'), body(slide('range="-0.2 0.3"'))))
 SPRUNG = robot(body(hinge('stiffness="9" springref="0.3"'), body(slide('stiffness="40" springref="-0.1"'))))
 BALL_SPRUNG = robot(body(ball('stiffness="12"'), body(ball('stiffness="5"', name="second"))))
-FREE_SPRUNG = robot(f'<body pos="0 0 1"><joint name="free" type="free" stiffness="7"/>{INERTIA.format(mass=1.0)}</body>')
+FREE_SPRUNG = robot(
+    f'<body pos="0 0 1"><joint name="free" type="free" stiffness="7"/>{INERTIA.format(mass=1.0)}</body>'
+)
 
 SERVOS = robot(
     body(hinge(), body(slide(), body(hinge(name="last")))),
@@ -59,8 +70,11 @@ SERVOS = robot(
     <motor joint="last" gear="5" ctrllimited="true" ctrlrange="-10 10"/>
     </actuator>""",
 )
-BALL_MOTOR = robot(body(FREE, body(ball()), frame='pos="0 0 1"'), """<actuator>
-    <motor joint="ball" gear="1 -2 0.5"/><motor joint="free" gear="1 0 2 0.3 0 -1"/></actuator>""")
+BALL_MOTOR = robot(
+    body(FREE, body(ball()), frame='pos="0 0 1"'),
+    """<actuator>
+    <motor joint="ball" gear="1 -2 0.5"/><motor joint="free" gear="1 0 2 0.3 0 -1"/></actuator>""",
+)
 FIXED_TENDON = robot(
     body(hinge(), body(slide(), body(hinge(name="last")))),
     """<tendon><fixed name="cord"><joint joint="hinge" coef="0.7"/><joint joint="last" coef="-1.2"/></fixed></tendon>
@@ -108,4 +122,5 @@ def touching(shape: str, friction: float, frame: str = "") -> str:
     """A free body with one shape over a plane, and a second link without one."""
     geom = f'<geom name="shape" {SHAPES[shape]} pos="0.02 0.01 0.03" euler="0.2 -0.3 0.1" mass="1"/>'
     tail = body(hinge(), mass=0.2, frame='pos="0 0 0.2"')
-    return robot(f"{GROUND.format(frame=frame)}<body>{FREE}{geom}{tail}</body>", MATERIAL.format(friction=friction) + WEDGE)
+    ground, material = GROUND.format(frame=frame), MATERIAL.format(friction=friction)
+    return robot(f"{ground}<body>{FREE}{geom}{tail}</body>", material + WEDGE)

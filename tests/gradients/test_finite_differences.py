@@ -12,70 +12,117 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from gradients.cases import CONTACTS, JOINTS, SUBSTEP, Case
-from gradients.chains import INPUTS, OUTPUTS, Groups, relative
 
-from ahac.sim import Model, load_model
+from ahac.sim import load_model
+from ahac.sim.physics.substep import Laws
+from gradients.cases import JOINTS, SUBSTEP, Case
+from gradients.chains import INPUTS, OUTPUTS, Chain, Groups, Run, relative
+from gradients.contact_cases import CONTACTS
 
-STEPS = (1, 64)
 EPS = np.array([1e-2, 1e-3, 1e-4, 1e-5, 3e-6, 1e-6, 3e-7])
 """Truncation error dominates on the left and rounding on the right; the best lies between."""
 
 DIRECTIONS = 3
 TOLERANCE = 1e-6
-"""Relative. At the best eps, truncation (eps²) and rounding (1e-16 / eps) leave at most about 1e-8."""
+"""Relative. At the best eps, truncation (eps²) and rounding (1e-16 / eps) leave 5e-8 at most, 1e-9 as a rule."""
+
+ACTIVE = 1e-6
+"""Relative change of the outcome by which a feature shows; rounding would leave 1e-13."""
+
+Pairs = dict[tuple[str, str], np.ndarray]
+"""By output and input."""
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Derivatives along directions, [directions] per pair of output and input."""
+class Directions:
+    """Unit directions [directions, size] in every input group that is not empty."""
 
-    analytic: dict[tuple[str, str], np.ndarray]
-    numeric: dict[tuple[str, str], np.ndarray]
-    """[eps, directions], only those that crossed no kink."""
-    states: Groups
-    """Of the unperturbed run, [substeps, size]."""
+    along: Groups
+
+    def around(self, x: Groups) -> Groups:
+        """`x` itself, then `x` ± eps along every direction, one row each."""
+        shape = self.shape
+        batch = {}
+        for name in INPUTS:
+            rows = np.broadcast_to(x[name], (*shape, len(x[name]))).copy()
+            if name in self.along:
+                signed = np.stack([EPS, -EPS])[:, :, None, None]
+                rows[:, :, list(self.along).index(name)] += signed * self.along[name]
+            batch[name] = np.concatenate([x[name][None], rows.reshape(np.prod(shape), len(x[name]))])
+        return batch
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return 2, len(EPS), len(self.along), DIRECTIONS
+
+    def differences(self, run: Run, weights: Groups) -> Pairs:
+        """[eps, directions] of every weighted output by every input, where no kink was crossed."""
+        smooth = (run.branches[1:] == run.branches[0]).all(axis=-1).reshape(self.shape).all(axis=(0, 2, 3))
+        found = {}
+        for out in OUTPUTS:
+            plus, minus = (run.end[out][1:] @ weights[out]).reshape(self.shape)
+            for i, name in enumerate(self.along):
+                found[out, name] = ((plus - minus)[:, i] / (2.0 * EPS[:, None]))[smooth]
+        return found
+
+    def derivatives(self, chain: Chain, x: Groups, run: Run, weights: Groups) -> Pairs:
+        """[directions] of every weighted output by every input."""
+        alone = {out: np.outer(np.arange(len(OUTPUTS)) == k, weights[out]) for k, out in enumerate(OUTPUTS)}
+        bars = chain.pull(x, run, alone)
+        return {(out, name): d @ bars[name][k] for k, out in enumerate(OUTPUTS) for name, d in self.along.items()}
 
 
-def compare(case: Case, steps: int, rng: np.random.Generator) -> Comparison:
-    """Both derivatives of every output by every input; row 0 of the batch is the run they are taken at."""
+def first(rows: Groups) -> Groups:
+    return {name: value[0] for name, value in rows.items()}
+
+
+def unit_directions(x: Groups, rng: np.random.Generator) -> Directions:
+    drawn = {name: rng.standard_normal((DIRECTIONS, len(x[name]))) for name in INPUTS if len(x[name])}
+    return Directions({name: d / np.linalg.norm(d, axis=-1, keepdims=True) for name, d in drawn.items()})
+
+
+def error(analytic: np.ndarray, numeric: np.ndarray) -> float:
+    """Relative to the best difference; absolute where all differences are exactly zero."""
+    if not np.any(numeric):
+        return float(np.abs(analytic).max())
+    return min(relative(analytic, row) for row in numeric)
+
+
+@pytest.mark.parametrize("steps", [1, 64])
+@pytest.mark.parametrize("case", [*JOINTS, *CONTACTS], ids=lambda case: case.name)
+def test_every_derivative_matches_central_differences(case: Case, steps: int) -> None:
+    rng = np.random.default_rng(case.seed + 1)
     chain, x = case.chain(steps), case.state()
-    named = [name for name in INPUTS if len(x[name])]
-    along = {name: rng.standard_normal((DIRECTIONS, len(x[name]))) for name in named}
-    along = {name: d / np.linalg.norm(d, axis=-1, keepdims=True) for name, d in along.items()}
-    signed = np.stack([EPS, -EPS])[:, :, None, None]
-    shape = (2, len(EPS), len(named), DIRECTIONS)
-    batch = {}
-    for name in INPUTS:
-        rows = np.broadcast_to(x[name], (*shape, len(x[name]))).copy()
-        if name in named:
-            rows[:, :, named.index(name)] += signed * along[name]
-        batch[name] = np.concatenate([x[name][None], rows.reshape(np.prod(shape), len(x[name]))])
-    run = chain.run(batch)
-    smooth = (run.branches[1:] == run.branches[0]).all(axis=-1).reshape(shape).all(axis=(0, 2, 3))
-    weights = {out: rng.standard_normal(run.end[out].shape[-1]) for out in OUTPUTS}
-    zero = {out: np.zeros((len(OUTPUTS), len(weights[out]))) for out in OUTPUTS}
-    for k, out in enumerate(OUTPUTS):
-        zero[out][k] = weights[out]
-    base = replace(run, states=[{k: s[k][0] for k in s} for s in run.states], end={k: v[0] for k, v in run.end.items()})
-    bars = chain.pull({k: v[0] for k, v in batch.items()}, base, zero)
-    analytic, numeric = {}, {}
-    for k, out in enumerate(OUTPUTS):
-        plus, minus = (run.end[out][1:] @ weights[out]).reshape(shape)
-        for i, name in enumerate(named):
-            analytic[out, name] = along[name] @ bars[name][k]
-            numeric[out, name] = ((plus - minus)[:, i] / (2.0 * EPS[:, None]))[smooth]
-    states = {key: np.stack([s[key] for s in base.states]) for key in ("q", "v")}
-    return Comparison(analytic, numeric, states)
-
-
-def check(case: Case, steps: int) -> None:
-    found = compare(case, steps, np.random.default_rng(case.seed + 1))
-    assert min(len(n) for n in found.numeric.values()) >= 2, "every difference crosses a kink"
-    errors = {
-        pair: min(relative(found.analytic[pair], row) for row in rows) if np.any(rows) else np.abs(found.analytic[pair]).max()
-        for pair, rows in found.numeric.items()
-    }
+    directions = unit_directions(x, rng)
+    runs = chain.run(directions.around(x))
+    weights = {out: rng.standard_normal(runs.end[out].shape[-1]) for out in OUTPUTS}
+    numeric = directions.differences(runs, weights)
+    assert all(len(rows) >= 2 for rows in numeric.values()), "every difference crosses a kink"
+    run = replace(runs, end=first(runs.end), states=[first(state) for state in runs.states])
+    analytic = directions.derivatives(chain, x, run, weights)
+    errors = {pair: error(analytic[pair], rows) for pair, rows in numeric.items()}
     assert max(errors.values()) < TOLERANCE, errors
     if case.holds is not None:
-        assert case.holds(case.model, found.states).all(), "the situation is not the named one in every substep"
+        states = {name: np.stack([state[name] for state in run.states]) for name in ("q", "v")}
+        assert case.holds(case.model, states).all(), "the situation is not the named one in every substep"
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in JOINTS if case.feature or case.laws.extra], ids=lambda case: case.name
+)
+def test_the_named_feature_makes_a_difference(case: Case) -> None:
+    """The derivatives above are of a step in which the feature acts."""
+    assert case.feature in case.xml
+    without = load_model(case.xml.replace(case.feature, ""))
+    x = case.state()
+    plain = Chain(without, SUBSTEP, 1, Laws()).run(x).end["v"]
+    assert relative(case.chain(1).run(x).end["v"], plain) > ACTIVE
+
+
+def test_a_control_beyond_its_range_has_no_derivative() -> None:
+    [case] = [case for case in JOINTS if case.name == "control beyond its range"]
+    chain, x = case.chain(4), case.state()
+    run = chain.run(x)
+    bars = chain.pull(x, run, {"q": np.ones(3), "v": np.ones(3), "y": np.zeros(run.end["y"].shape)})
+    assert bars["u"][-1] == 0.0
+    assert np.all(bars["u"][:-1] != 0.0)

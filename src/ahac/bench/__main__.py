@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ahac-bench", description="Speed of the simulator on this machine.")
-    parser.add_argument("--robots", nargs="+", help="Gymnasium's robots by name, or model files; default: all standard ones")
+    parser.add_argument("--robots", nargs="+", help="Gymnasium's robots by name, or files; default: all standard ones")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--worlds", nargs="+", type=int, default=[1, 64, 1024], help="numbers of worlds")
     parser.add_argument("--threads", nargs="+", type=int, help="numbers of CPU threads; default: 1 and all cores")
@@ -63,7 +63,8 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Row]]:
 def _table(rows: list[Row]) -> str:
     cells = [list(rows[0]), *([_shown(value) for value in row.values()] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = ["| " + " | ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells]
+    aligned = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
+    lines = ["| " + " | ".join(row) + " |" for row in aligned]
     rule = "|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])
 
@@ -78,9 +79,15 @@ def _machine() -> dict[str, str]:
     import torch
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    cpu = next((line.split(":")[1].strip() for line in _cpu_info() if line.startswith("model name")), platform.processor())
+    models = [line.split(":")[1].strip() for line in _cpu_info() if line.startswith("model name")]
     packages = {name: version(name) for name in ("torch", "warp-lang", "mujoco")}
-    return {"cpu": cpu, "cores": str(os.cpu_count()), "gpu": gpu, "python": platform.python_version(), **packages}
+    return {
+        "cpu": (*models, platform.processor())[0],
+        "cores": str(os.cpu_count()),
+        "gpu": gpu,
+        "python": platform.python_version(),
+        **packages,
+    }
 
 
 def _cpu_info() -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ahac.bench.clock import interleaved
-from ahac.bench.robots import in_contact, load, mujoco_step
+from ahac.bench.robots import MujocoSteps, in_contact, load
 from ahac.sim import Simulator, State
 
 __all__ = ["against_mujoco", "compiling", "throughput"]
@@ -24,9 +24,7 @@ class _Steps:
 
     def __init__(self, robot: str, worlds: int, device: str, threads: int | None) -> None:
         model = load(robot)
-        self.sim = Simulator(
-            model, num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device=device, num_threads=threads
-        )
+        self.sim = Simulator(model, num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device=device, num_threads=threads)
         state, self.control = in_contact(robot, self.sim)
         self.state = State(state.q.requires_grad_(), state.v.requires_grad_())
         self.control.requires_grad_()
@@ -49,13 +47,14 @@ class _Steps:
 
 def against_mujoco(robot: str, worlds: int, seconds: float) -> list[Row]:
     """One core: forward plus backward of a world-substep, beside one `mj_step` of the same robot in contact."""
-    steps, reference = _Steps(robot, worlds, "cpu", 1), mujoco_step(robot, count=200)
+    steps, reference = _Steps(robot, worlds, "cpu", 1), MujocoSteps(robot, count=200)
     took = interleaved({"forward": steps.forward, "both": steps.both, "mj_step": reference}, steps.sim.device, seconds)
     share = 1e6 / (worlds * SUBSTEPS * ROLLOUT)
     mj_step = took["mj_step"] * 1e6 / reference.count
     return [
         {
-            "robot": robot, "worlds": worlds, "forward [us]": took["forward"] * share, "forward+backward [us]": took["both"] * share,
+            "robot": robot, "worlds": worlds, "forward [us]": took["forward"] * share,
+            "forward+backward [us]": took["both"] * share,
             "mj_step [us]": mj_step, "contacts in mj_step": reference.contacts,
             "mj_step / forward+backward": mj_step / (took["both"] * share),
         }
@@ -68,14 +67,16 @@ def throughput(robot: str, sizes: list[int], device: str, threads: list[int], se
     for worlds in sizes:
         works = {n: _Steps(robot, worlds, device, n) for n in threads}
         named = {(n, kind): getattr(s, kind) for n, s in works.items() for kind in ("forward", "both")}
-        took = interleaved({f"{n}{kind}": work for (n, kind), work in named.items()}, works[threads[0]].sim.device, seconds)
+        device_used = works[threads[0]].sim.device
+        took = interleaved({f"{n}{kind}": work for (n, kind), work in named.items()}, device_used, seconds)
         base = took[f"{threads[0]}both"]
         for n, steps in works.items():
             model = steps.sim.model
             rows.append(
                 {
                     "robot": robot, "device": device, "threads": n if device == "cpu" else "-", "worlds": worlds,
-                    "forward [steps/s]": worlds * ROLLOUT / took[f"{n}forward"], "forward+backward [steps/s]": worlds * ROLLOUT / took[f"{n}both"],
+                    "forward [steps/s]": worlds * ROLLOUT / took[f"{n}forward"],
+                    "forward+backward [steps/s]": worlds * ROLLOUT / took[f"{n}both"],
                     "forward+backward [ms]": took[f"{n}both"] * 1e3 / ROLLOUT, "speed-up": base / took[f"{n}both"],
                     "kept [kB/world/step]": (model.nq + model.nv) * SUBSTEPS * 4 / 1e3,
                 }

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Robots to measure: Gymnasium's MJCF files by name, where Gymnasium is installed, or any file by path."""
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import torch
 from ahac.core.errors import InputError
 from ahac.sim import ContactMaterial, Model, Simulator, State, load_model
 
-__all__ = ["MATERIAL", "STANDARD", "find", "in_contact", "load", "mujoco_step"]
+__all__ = ["MATERIAL", "STANDARD", "MujocoSteps", "find", "in_contact", "load"]
 
 STANDARD = ("ant", "humanoid", "hopper", "half_cheetah", "walker2d", "swimmer", "inverted_double_pendulum")
 MATERIAL = ContactMaterial(stiffness=4e4, damping=1e3, viscosity=3e3, friction=0.75)
-DROP = {"ant": 0.3, "humanoid": 0.25}
-"""How far below its reference height [m] a floating robot is put, so that it is in contact."""
+HEIGHT = {"ant": 2, "humanoid": 2, "hopper": 1, "walker2d": 1, "half_cheetah": 1}
+"""The coordinate that lifts a robot off the ground."""
+DEPTH = 5e-3
+"""How deep [m] the lowest point of each robot is put into the ground."""
 
 
 def find(robot: str) -> Path:
@@ -44,14 +47,15 @@ def in_contact(robot: str, sim: Simulator, seed: int = 0) -> tuple[State, torch.
     rng = torch.Generator().manual_seed(seed)
     rest = sim.rest_state()
     q = rest.q.cpu() + 0.05 * torch.randn(rest.q.shape, generator=rng, dtype=sim.dtype)
-    if robot in DROP:
-        q[:, 2] = rest.q.cpu()[:, 2] - DROP[robot]
     v = torch.randn(rest.v.shape, generator=rng, dtype=sim.dtype)
     control = 0.5 * torch.randn((sim.num_worlds, sim.model.nu), generator=rng, dtype=sim.dtype)
-    return State(q.to(sim.device), v.to(sim.device)), control.to(sim.device)
+    state = State(q.to(sim.device), v.to(sim.device))
+    if robot in HEIGHT:
+        state.q[:, HEIGHT[robot]] += sim.contacts(state).depth.amax(dim=1) - DEPTH
+    return state, control.to(sim.device)
 
 
-class mujoco_step:  # noqa: N801 - called like the function it times
+class MujocoSteps:
     """`mj_step` of the same file, semi-implicit Euler, from a state in contact; one call is `count` steps."""
 
     def __init__(self, robot: str, count: int) -> None:
@@ -65,5 +69,6 @@ class mujoco_step:  # noqa: N801 - called like the function it times
         self.contacts = int(self.data.ncon)
 
     def __call__(self) -> None:
+        """Random controls, then the steps."""
         self.data.ctrl[:] = self.rng.normal(size=self.model.nu) * 0.1
         mujoco.mj_step(self.model, self.data, self.count)

@@ -16,4 +16,4 @@ class InputError(AhacError, ValueError):
 
 
 class TraceError(AhacError, TypeError):
-    """Traced Python that does what a trace cannot: branch on a value, ask for an unknown name, return the wrong thing."""
+    """Traced Python that does what a trace cannot: branch on a value, use an unknown name, return the wrong thing."""

@@ -11,7 +11,19 @@ Force laws and readouts of your own are written in the same Python: see `World`,
 from ahac.core.errors import AhacError, InputError, ModelError, TraceError
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import (
-    absolute, atan2, clip, cos, exp, log, maximum, minimum, sin, sqrt, stop, tanh, where,
+    absolute,
+    atan2,
+    clip,
+    cos,
+    exp,
+    log,
+    maximum,
+    minimum,
+    sin,
+    sqrt,
+    stop,
+    tanh,
+    where,
 )  # fmt: skip
 from ahac.sim.model.load import load_model
 from ahac.sim.model.records import ContactMaterial, JointLimit, Model

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ahac.sim.compiler.build import Kernel, Target
+from ahac.sim.compiler.build import Kernel
 from ahac.sim.compiler.emit import StepPrograms, map_source, step_adjoint_source, step_source
+from ahac.sim.compiler.frame import Target
 from ahac.sim.compiler.program import Program, adjoint
 
 __all__ = ["Launcher", "MapKernels", "StepKernels"]
@@ -75,7 +76,7 @@ class StepKernels:
             # Both kernels compile side by side the first time.
             self.forward.prepare()
             self.backward.prepare()
-        return _Step.apply(self, record, steps, h, *(x if x is None else x.contiguous() for x in given))  # pyright: ignore[reportReturnType]
+        return _Step.apply(self, record, steps, h, *(x if x is None else x.contiguous() for x in given))
 
 
 class _Step(torch.autograd.Function):
@@ -148,7 +149,7 @@ class MapKernels:
     def __call__(self, *inputs: Tensor) -> dict[str, Tensor]:
         """The program's output groups [N, size], by name."""
         outputs = _Map.apply(self, *(x.contiguous() for x in inputs))
-        return dict(zip(self.program.outputs, outputs, strict=True))  # pyright: ignore[reportArgumentType]
+        return dict(zip(self.program.outputs, outputs, strict=True))
 
 
 class _Map(torch.autograd.Function):

@@ -22,7 +22,7 @@ from ahac.sim.physics.world import World
 __all__ = ["Programs", "Readout"]
 
 Readout = Callable[[World], "Real | Vec3 | Mat3 | Sequence[Real]"]
-"""A function of the user's own, evaluated on the state after a step: a scalar, a vector, a matrix or a list of scalars."""
+"""A function of the user's own, evaluated on the state after a step: scalar, vector, matrix or list of scalars."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ahac.core.errors import InputError
 from ahac.sim.bridge import Launcher, MapKernels, StepKernels
-from ahac.sim.compiler.build import Target
+from ahac.sim.compiler.frame import Target
 from ahac.sim.compiler.program import Program
 from ahac.sim.model.records import Model
 from ahac.sim.physics.contact import ContactLaw, penalty
@@ -28,7 +28,7 @@ LANE_BYTES = {"AVX512": 64, "AVX2": 32}
 class Simulator:
     """N worlds of one model, advanced together; every answer is differentiable."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings of the public door, keyword-only
         self,
         model: Model,
         *,

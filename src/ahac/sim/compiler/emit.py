@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program
 
 __all__ = ["Source", "map_source", "step_adjoint_source", "step_source"]
-
-LANES = (Path(__file__).parent / "lanes.h").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

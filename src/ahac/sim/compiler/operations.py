@@ -16,8 +16,8 @@ from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Graph, Less, Real, Residual, Scalar, Solve
 
 __all__ = [
-    "OPERATIONS", "absolute", "atan2", "clip", "cos", "exp", "implicit", "log", "mark", "maximum", "minimum", "sin", "sqrt", "stop",
-    "tanh", "where",
+    "OPERATIONS", "absolute", "atan2", "clip", "cos", "exp", "implicit", "log", "mark", "maximum", "minimum", "sin",
+    "sqrt", "stop", "tanh", "where",
 ]  # fmt: skip
 
 
@@ -102,13 +102,13 @@ def atan2(y: Real, x: Real) -> Real:
 def minimum(a: Real, b: Real) -> Real:
     """The smaller one; where they are equal the derivative goes to `a`."""
     graph = _graph_of(a, b)
-    return graph.add("min", a, b) if graph else min(a, b)  # pyright: ignore[reportArgumentType]
+    return graph.add("min", a, b) if graph else min(a, b)
 
 
 def maximum(a: Real, b: Real) -> Real:
     """The larger one; where they are equal the derivative goes to `a`."""
     graph = _graph_of(a, b)
-    return graph.add("max", a, b) if graph else max(a, b)  # pyright: ignore[reportArgumentType]
+    return graph.add("max", a, b) if graph else max(a, b)
 
 
 def clip(x: Real, low: float, high: float) -> Real:

@@ -45,7 +45,7 @@ class Program:
 
 
 def trace(function: Callable[..., Mapping[str, Sequence[Real]]], sizes: Mapping[str, int]) -> Program:
-    """Run `function(name=[scalars], ...)` once, with `sizes[name]` traced scalars in each group, and keep what it did."""
+    """Run `function(name=[scalars], ...)` once, with `sizes[name]` scalars in each group, and keep what it did."""
     graph = Graph()
     inputs = {name: [graph.leaf("input", (name, i)) for i in range(size)] for name, size in sizes.items()}
     outputs = {name: list(group) for name, group in function(**inputs).items()}
@@ -59,8 +59,8 @@ def trace(function: Callable[..., Mapping[str, Sequence[Real]]], sizes: Mapping[
 def adjoint(program: Program, wrt: Sequence[str], unknowns: str | None = None) -> Program:
     """The transposed derivative: takes the inputs and `<output>_bar`, returns `<input>_bar` for the groups in `wrt`.
 
-    Grows the program's own graph, so that value and derivative share their common parts. With `unknowns`, the solution of
-    the program's implicit system is not found again but taken from an input group of that name.
+    Grows the program's own graph, so that value and derivative share their common parts. With `unknowns`, the solution
+    of the program's implicit system is not found again but taken from an input group of that name.
     """
     graph = program.graph
     inputs = dict(program.inputs)

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """From MuJoCo's actuators to ours: motors, servos and muscles on joints, fixed tendons and straight spatial tendons."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from ahac.core.errors import ModelError
 from ahac.sim.model.records import Actuator, Tendon, Vector
 from ahac.sim.model.support import named
-from ahac.sim.model.tree import Tree, place_on
+from ahac.sim.model.tree import Tree, pair, place_on, vector
 
 __all__ = ["build_actuators"]
 
@@ -39,7 +40,8 @@ def _actuator(model: mujoco.MjModel, tree: Tree, i: int) -> Actuator:
     gain, bias, muscle = _law(model, i)
     dofs, coordinates, tendon = _transmission(model, tree, i, needs_length=any(bias))
     clamp = not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
-    control_range = tuple(map(float, model.actuator_ctrlrange[i])) if model.actuator_ctrllimited[i] and clamp else None
+    limited = model.actuator_ctrllimited[i] and clamp
+    control_range = pair(model.actuator_ctrlrange[i]) if limited else (0.0, 1.0) if muscle else None
     return Actuator(
         name=named(model, "actuator", i),
         gain=gain,
@@ -48,8 +50,8 @@ def _actuator(model: mujoco.MjModel, tree: Tree, i: int) -> Actuator:
         coordinates=coordinates,
         tendon=tendon,
         gear=float(model.actuator_gear[i, 0]),
-        control_range=(0.0, 1.0) if muscle and control_range is None else control_range,
-        force_range=tuple(map(float, model.actuator_forcerange[i])) if model.actuator_forcelimited[i] else None,
+        control_range=control_range,
+        force_range=pair(model.actuator_forcerange[i]) if model.actuator_forcelimited[i] else None,
     )
 
 
@@ -64,11 +66,11 @@ def _law(model: mujoco.MjModel, i: int) -> tuple[float, Vector, bool]:
     affine = bias in (BIAS.mjBIAS_NONE, BIAS.mjBIAS_AFFINE)
     if gain != GAIN.mjGAIN_FIXED or not affine or dynamics != mujoco.mjtDyn.mjDYN_NONE:
         raise ModelError(
-            f"actuator {named(model, 'actuator', i)!r} is not a motor, servo or muscle (gain type {gain}, bias type {bias}, "
-            f"dynamics {dynamics}): not simulated; use <motor>, <position>, <velocity> or <muscle>"
+            f"actuator {named(model, 'actuator', i)!r} is not a motor, servo or muscle (gain type {gain}, bias type "
+            f"{bias}, dynamics {dynamics}): not simulated; use <motor>, <position>, <velocity> or <muscle>"
         )
     constants = model.actuator_biasprm[i, :3] if bias == BIAS.mjBIAS_AFFINE else np.zeros(3)
-    return float(model.actuator_gainprm[i, 0]), (float(constants[0]), float(constants[1]), float(constants[2])), False
+    return float(model.actuator_gainprm[i, 0]), vector(constants), False
 
 
 def _transmission(model: mujoco.MjModel, tree: Tree, i: int, needs_length: bool) -> tuple[Pairs, Pairs, Tendon | None]:

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Loading: from an MJCF or URDF file, or its text, to a `Model`. MuJoCo's compiler reads it; we take what it made."""
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ logger = logging.getLogger("ahac")
 Settings = TypeVar("Settings", ContactMaterial, JointLimit)
 
 
-def load_model(
+def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
     source: str | os.PathLike[str],
     *,
     contact: ContactMaterial | None = None,
@@ -150,7 +151,7 @@ def _lookup(
     count = {"geom": raw.ngeom, "joint": raw.njnt}[kind]
     names = {named(raw, kind, i) for i in range(count)}
     prefix = f"ahac:{topic}"
-    in_file = {}
+    in_file: dict[str, Settings] = {}
     for i in range(raw.nnumeric):
         if (name := named(raw, "numeric", i)).split(":")[:2] == prefix.split(":"):
             data = raw.numeric_data[raw.numeric_adr[i] : raw.numeric_adr[i] + raw.numeric_size[i]]
@@ -161,8 +162,12 @@ def _lookup(
     asked = {*(single or {}), *(name.removeprefix(prefix + ":") for name in in_file if name != prefix)}
     if unknown := asked - names:
         raise ModelError(f"no {kind} named {', '.join(sorted(unknown))}; the model has: {', '.join(sorted(names))}")
-    fallback = default or in_file.get(prefix) or record()
-    return lambda name: (single or {}).get(name) or in_file.get(f"{prefix}:{name}") or fallback
+    fallback: Settings = default or in_file.get(prefix) or record()
+
+    def settings(name: str) -> Settings:
+        return (single or {}).get(name) or in_file.get(f"{prefix}:{name}") or fallback
+
+    return settings
 
 
 def _fluid(raw: mujoco.MjModel, tree: Tree) -> Fluid | None:

@@ -1,7 +1,7 @@
 """What a robot is, as plain frozen records: the only thing physics knows of a model file.
 
-Everything is in SI units and MuJoCo's conventions. A link is a body that moves against its parent; bodies without joints
-have been merged into the link they ride on, and a free joint has become three slides and a ball.
+Everything is in SI units and MuJoCo's conventions. A link is a body that moves against its parent; bodies without
+joints have been merged into the link they ride on, and a free joint has become three slides and a ball.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from enum import Enum
 from ahac.core.errors import ModelError
 
 __all__ = [
-    "WORLD", "Actuator", "Box", "ContactMaterial", "Fluid", "Joint", "JointKind", "JointLimit", "Link", "Model", "Place", "Plane",
-    "Tendon", "Touch",
+    "WORLD", "Actuator", "Box", "ContactMaterial", "Fluid", "Joint", "JointKind", "JointLimit", "Link", "Matrix",
+    "Model", "Place", "Plane", "Tendon", "Touch", "Vector",
 ]  # fmt: skip
 
 Vector = tuple[float, float, float]
@@ -41,7 +41,7 @@ class ContactMaterial:
     """Normal force per depth, ke [N/m]."""
 
     damping: float = 1e4
-    """Normal force per depth and closing speed, kd [N s/m²]: scaled by depth, so the force is continuous at touch-down."""
+    """Normal force per depth and closing speed, kd [N s/m²]: with the depth it vanishes at touch-down."""
 
     viscosity: float = 3e3
     """Friction per slip speed while sticking, kf [N s/m]."""
@@ -149,7 +149,7 @@ class Plane:
     offset: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Touch:
     """A point, ball or ellipsoid on a link that can touch one plane."""
 

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """From MuJoCo's geoms to planes and to the points, balls and ellipsoids that can touch them.
 
 A sphere is one ball, a capsule two, a box its corners, a cylinder RIM points on each rim, an ellipsoid itself, a mesh
@@ -72,17 +73,14 @@ def _touches(
 ) -> Iterator[Touch]:
     name = named(model, "geom", geom)
     place = place_on(tree.places[model.geom_bodyid[geom]], model.geom_pos[geom], model.geom_quat[geom])
-    common = dict(geom=name, link=place.link, material=material)
+    at, turn = np.array(place.position), np.array(place.rotation)
     for plane in planes:
         if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
-            sizes = vector(model.geom_size[geom])
-            yield Touch(
-                plane=plane, centre=place.position, radius=0.0, semi_axes=sizes, rotation=place.rotation, **common
-            )
+            axes = (vector(model.geom_size[geom]), place.rotation)
+            yield Touch(name, place.link, plane, place.position, 0.0, material, *axes)
             continue
         for centre, radius in _balls(model, geom, mesh_points):
-            at = vector(np.array(place.position) + np.array(place.rotation) @ centre)
-            yield Touch(plane=plane, centre=at, radius=radius, **common)
+            yield Touch(name, place.link, plane, vector(at + turn @ centre), radius, material)
 
 
 def _balls(model: mujoco.MjModel, geom: int, mesh_points: int) -> list[Ball]:
@@ -103,8 +101,8 @@ def _balls(model: mujoco.MjModel, geom: int, mesh_points: int) -> list[Ball]:
         case kind:
             shape = mujoco.mjtGeom(int(kind)).name.removeprefix("mjGEOM_").lower()
             raise ModelError(
-                f"geom {named(model, 'geom', geom)!r} is a {shape}, which cannot touch planes here; use a sphere, capsule, "
-                "box, cylinder, ellipsoid or mesh, or set its contype and conaffinity to 0"
+                f"geom {named(model, 'geom', geom)!r} is a {shape}, which cannot touch planes here; use a sphere, "
+                "capsule, box, cylinder, ellipsoid or mesh, or set its contype and conaffinity to 0"
             )
 
 

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """What a model file may ask for and we do not simulate: refused at load, by name, with the way out."""
 
 from __future__ import annotations

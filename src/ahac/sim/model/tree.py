@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """From MuJoCo's bodies to links: merge bodies that do not move against their parents, split free joints."""
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from ahac.sim.model.records import WORLD, Box, Joint, JointKind, JointLimit, Link, Matrix, Place, Vector
 from ahac.sim.model.support import named
 
-__all__ = ["Tree", "build_tree", "matrix", "place_on", "rotation_matrix", "vector"]
+__all__ = ["Tree", "box_of", "build_tree", "matrix", "pair", "place_on", "rotation_matrix", "vector"]
 
 AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 ORIGIN: Vector = (0.0, 0.0, 0.0)
@@ -108,7 +109,12 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
     flags = model.opt.disableflags
     stiffness = 0.0 if flags & mujoco.mjtDisableBit.mjDSBL_SPRING else float(model.jnt_stiffness[j])
     spring = model.qpos_spring
-    ball = dict(kind=JointKind.BALL, axis=AXES[2], stiffness=stiffness)
+
+    def ball(anchor: Vector, q: int, v: int) -> Joint:
+        rest = tuple(float(x) for x in spring[q : q + 4])
+        return Joint(name=name, kind=JointKind.BALL, axis=AXES[2], anchor=anchor, q=q, v=v, stiffness=stiffness,
+                     spring_reference=rest)  # fmt: skip
+
     match model.jnt_type[j]:
         case mujoco.mjtJoint.mjJNT_FREE:
             slides = [
@@ -116,11 +122,9 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
                       stiffness=stiffness, spring_reference=(float(spring[q + k]),))
                 for k, letter in enumerate("xyz")
             ]  # fmt: skip
-            reference = tuple(float(x) for x in spring[q + 3 : q + 7])
-            return [*slides, Joint(name=name, anchor=ORIGIN, q=q + 3, v=v + 3, spring_reference=reference, **ball)]
+            return [*slides, ball(ORIGIN, q + 3, v + 3)]
         case mujoco.mjtJoint.mjJNT_BALL:
-            reference = tuple(float(x) for x in spring[q : q + 4])
-            return [Joint(name=name, anchor=vector(model.jnt_pos[j]), q=q, v=v, spring_reference=reference, **ball)]
+            return [ball(vector(model.jnt_pos[j]), q, v)]
         case kind:
             limited = model.jnt_limited[j] and not flags & mujoco.mjtDisableBit.mjDSBL_LIMIT
             return [
@@ -134,14 +138,15 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
                     reference=float(model.qpos0[q]),
                     stiffness=stiffness,
                     spring_reference=(float(spring[q]),),
-                    range=_pair(model.jnt_range[j]) if limited else None,
+                    range=pair(model.jnt_range[j]) if limited else None,
                     limit=limit_of(name),
-                    force_range=_pair(model.jnt_actfrcrange[j]) if model.jnt_actfrclimited[j] else None,
+                    force_range=pair(model.jnt_actfrcrange[j]) if model.jnt_actfrclimited[j] else None,
                 )
             ]
 
 
-def _pair(bounds: np.ndarray) -> tuple[float, float]:
+def pair(bounds: np.ndarray) -> tuple[float, float]:
+    """Two floats."""
     return float(bounds[0]), float(bounds[1])
 
 
@@ -150,11 +155,10 @@ def _merged_inertia(model: mujoco.MjModel, bodies: list[int], tree: Tree) -> tup
     frames = [place_on(tree.places[b], model.body_ipos[b], model.body_iquat[b]) for b in bodies]
     masses = [float(model.body_mass[b]) for b in bodies]
     centres = [np.array(frame.position) for frame in frames]
-    total = sum(masses)
-    centre = sum(m * c for m, c in zip(masses, centres, strict=True)) / total
+    centre = np.average(centres, axis=0, weights=masses)
     tensor = np.zeros((3, 3))
     for b, frame, mass, c in zip(bodies, frames, masses, centres, strict=True):
         axes, arm = np.array(frame.rotation), c - centre
         tensor += axes @ np.diag(model.body_inertia[b]) @ axes.T + mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
     moments, axes = np.linalg.eigh(tensor)
-    return total, vector(centre), vector(moments), matrix(axes)
+    return sum(masses), vector(centre), vector(moments), matrix(axes)

@@ -15,7 +15,7 @@ from ahac.sim.compiler.operations import atan2, cos, sin, sqrt, where
 __all__ = ["Inertia", "Mat3", "Quat", "Spatial", "Vec3", "exponential", "norm", "rotation_vector"]
 
 TINY = 1e-20
-"""Added under square roots that may reach zero, so that their derivative stays finite; its root is far below rounding."""
+"""Added under square roots that may reach zero, so that their derivative stays finite; far below rounding."""
 
 
 class Vec3:
@@ -105,7 +105,7 @@ class Mat3:
 
     @staticmethod
     def about(axis: Vec3, angle: Real) -> Mat3:
-        """Rotation by `angle` [rad] about a constant unit axis, written so that zeros and ones in the axis fold away."""
+        """Rotation by `angle` [rad] about a constant unit axis, written so that its zeros and ones fold away."""
         a, s, c = tuple(axis), sin(angle), cos(angle)
         sines = ((0.0, -a[2], a[1]), (a[2], 0.0, -a[0]), (-a[1], a[0], 0.0))
         rows = [

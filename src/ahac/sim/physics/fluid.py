@@ -1,6 +1,6 @@
 """Drag of a surrounding medium, by MuJoCo's inertia-box model: each body feels the fluid as the box of its inertia.
 
-With b the box's edges, and velocity u and angular velocity ω of the centre of mass along the box's axes i (j, k the others):
+With b the box's edges, velocity u and angular velocity ω of the centre of mass along its axes i (j, k the others):
 
     force_i  = −3π β d u_i − ρ/2 b_j b_k |u_i| u_i             d = mean edge, β viscosity, ρ density
     moment_i = −π β d³ ω_i − ρ/64 b_i (b_j⁴ + b_k⁴) |ω_i| ω_i

@@ -41,7 +41,7 @@ def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatia
     if laws.contact is not None:
         pushes += [(p.touch.link, contact.wrench(p, laws.contact)) for p in world.contact_points]
         forces.append(joints.limit_force(model, world.q, world.v))
-    total = [sum(parts[1:], parts[0]) for parts in zip(*forces, strict=True)]
+    total: list[Real] = [sum(parts[1:], parts[0]) for parts in zip(*forces, strict=True)]
     for law in laws.extra:
         for effort in law(world):
             if effort.dof >= 0:
