@@ -22,7 +22,7 @@ from ahac.sim.state import Contacts, Poses, State
 __all__ = ["Simulator"]
 
 LANE_BYTES = {"AVX512": 64, "AVX2": 32}
-"""SIMD register widths by torch's name of the CPU's capability; 16 (SSE, NEON) otherwise."""
+"""SIMD register widths by how torch's name of the CPU's capability begins; 16 (SSE, NEON) otherwise."""
 
 
 class Simulator:
@@ -63,8 +63,9 @@ class Simulator:
         self.num_threads = cores if num_threads is None else num_threads
         self._check_settings()
         self._programs = Programs(model, Laws(contact_law, tuple(forces)), dict(readouts or {}))
-        capability = torch.backends.cpu.get_cpu_capability().upper().replace("_", "")
-        target = Target(str(self.device), dtype == torch.float64, LANE_BYTES.get(capability, 16))
+        capability = torch.backends.cpu.get_cpu_capability()
+        width = next((width for name, width in LANE_BYTES.items() if capability.startswith(name)), 16)
+        target = Target(str(self.device), dtype == torch.float64, width)
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step())
 

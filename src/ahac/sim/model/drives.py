@@ -10,7 +10,7 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.records import Actuator, Tendon, Vector
-from ahac.sim.model.support import named
+from ahac.sim.model.support import model_name, named
 from ahac.sim.model.tree import Tree, pair, place_on, vector
 
 __all__ = ["build_actuators"]
@@ -31,7 +31,7 @@ def build_actuators(model: mujoco.MjModel, tree: Tree) -> tuple[Actuator, ...]:
     if any(kind == GAIN.mjGAIN_MUSCLE for kind in model.actuator_gaintype):
         logger.warning(
             "model %r: muscles pull with activation x strength; force-length-velocity curves and activation dynamics "
-            "are not simulated", model.names.split(b"\0")[0].decode(),
+            "are not simulated", model_name(model),
         )  # fmt: skip
     return actuators
 

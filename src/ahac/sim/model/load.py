@@ -5,26 +5,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.drives import build_actuators
-from ahac.sim.model.records import WORLD, ContactMaterial, Fluid, JointLimit, Model
+from ahac.sim.model.records import WORLD, ContactMaterial, Fluid, JointLimit, Model, Plane, Touch
+from ahac.sim.model.settings import lookup
 from ahac.sim.model.shapes import body_contacts, touching
-from ahac.sim.model.support import named, refuse_unsupported
-from ahac.sim.model.tree import Tree, box_of, build_tree, place_on, vector
+from ahac.sim.model.support import model_name, named, refuse_unsupported
+from ahac.sim.model.tree import Tree, box_of, build_tree, floats, place_on, vector
 
 __all__ = ["load_model"]
 
 logger = logging.getLogger("ahac")
-
-Settings = TypeVar("Settings", ContactMaterial, JointLimit)
 
 
 def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
@@ -62,37 +59,46 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
     raw = _compile(source, assets)
     _check_numbers(raw)
     refuse_unsupported(raw, ignore)
-    contact_of = _lookup(raw, "contact", "geom", ContactMaterial, contact, materials)
-    limit_of = _lookup(raw, "limit", "joint", JointLimit, limit, limits)
-    tree = build_tree(raw, limit_of)
+    contact_of = lookup(raw, "contact", "geom", ContactMaterial, contact, materials)
+    tree = build_tree(raw, lookup(raw, "limit", "joint", JointLimit, limit, limits))
     planes, touches = touching(raw, tree, ground, contact_of, mesh_points)
-    if pairs := body_contacts(raw, tree):
-        message = f"model {_name(raw)!r} enables contact between bodies ({len(pairs)} pairs, first {pairs[0]})"
-        if strict:
-            raise ModelError(f"{message}: not simulated; clear contype and conaffinity, or load with strict=False")
-        logger.warning("%s: not simulated, only contact with static planes is", message)
-    damped = not raw.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_DAMPER
-    weight = 0.0 if raw.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY else 1.0
+    _report_body_contacts(raw, tree, strict)
+    return _assemble(raw, tree, planes, touches)
+
+
+def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touches: tuple[Touch, ...]) -> Model:
+    flags = raw.opt.disableflags
+    damped = not flags & mujoco.mjtDisableBit.mjDSBL_DAMPER
+    weight = 0.0 if flags & mujoco.mjtDisableBit.mjDSBL_GRAVITY else 1.0
+    sites = [place_on(tree.places[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
-        name=_name(raw),
+        name=modelmodel_name(raw),
         nq=raw.nq,
         nv=raw.nv,
         nu=raw.nu,
         gravity=vector(raw.opt.gravity * weight),
         links=tuple(tree.links),
-        armature=tuple(float(a) for a in raw.dof_armature),
-        damping=tuple(float(d) if damped else 0.0 for d in raw.dof_damping),
+        armature=floats(raw.dof_armature),
+        damping=floats(raw.dof_damping) if damped else (0.0,) * raw.nv,
         touches=touches,
         planes=planes,
         actuators=build_actuators(raw, tree),
         bodies={named(raw, "body", b): place for b, place in enumerate(tree.places)},
-        sites={named(raw, "site", s): place_on(tree.places[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s])
-               for s in range(raw.nsite)},
+        sites={named(raw, "site", s): place for s, place in enumerate(sites)},
         fluid=_fluid(raw, tree),
-        rest_q=tuple(float(x) for x in raw.qpos0),
-        keyframes={named(raw, "key", k): (tuple(map(float, raw.key_qpos[k])), tuple(map(float, raw.key_qvel[k])))
-                   for k in range(raw.nkey)},
-    )  # fmt: skip
+        rest_q=floats(raw.qpos0),
+        keyframes={named(raw, "key", k): (floats(raw.key_qpos[k]), floats(raw.key_qvel[k])) for k in range(raw.nkey)},
+    )
+
+
+def _report_body_contacts(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None:
+    if pairs := body_contacts(raw, tree):
+        message = (
+            f"model {modelmodel_name(raw)!r} enables contact between bodies ({len(pairs)} pairs, first {pairs[0]})"
+        )
+        if strict:
+            raise ModelError(f"{message}: not simulated; clear contype and conaffinity, or load with strict=False")
+        logger.warning("%s: not simulated, only contact with static planes is", message)
 
 
 def _compile(source: str | os.PathLike[str], assets: Mapping[str, bytes] | None) -> mujoco.MjModel:
@@ -113,7 +119,9 @@ def _compile(source: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
         shown = text if len(text) < 200 else text[:200] + " ..."
         raise ModelError(f"MuJoCo cannot compile this model ({shown}): {error}") from error
     if raw.nv == 0:
-        raise ModelError(f"model {_name(raw)!r} has no joints: nothing in it can move; add a joint or a <freejoint/>")
+        raise ModelError(
+            f"model {model_name(raw)!r} has no joints: nothing in it can move; add a joint or a <freejoint/>"
+        )
     return raw
 
 
@@ -139,37 +147,6 @@ FINITE = (
 NON_NEGATIVE = ("jnt_stiffness", "dof_damping", "dof_armature", "geom_size")
 
 
-def _lookup(
-    raw: mujoco.MjModel,
-    topic: str,
-    kind: str,
-    record: type[Settings],
-    default: Settings | None,
-    single: Mapping[str, Settings] | None,
-) -> Callable[[str], Settings]:
-    """Settings by element name: the caller's for this one, the file's for this one, the caller's, the file's, ours."""
-    count = {"geom": raw.ngeom, "joint": raw.njnt}[kind]
-    names = {named(raw, kind, i) for i in range(count)}
-    prefix = f"ahac:{topic}"
-    in_file: dict[str, Settings] = {}
-    for i in range(raw.nnumeric):
-        if (name := named(raw, "numeric", i)).split(":")[:2] == prefix.split(":"):
-            data = raw.numeric_data[raw.numeric_adr[i] : raw.numeric_adr[i] + raw.numeric_size[i]]
-            wanted = [f.name for f in fields(record)]
-            if len(data) != len(wanted):
-                raise ModelError(f"numeric {name!r} needs {len(wanted)} numbers ({' '.join(wanted)}), got {len(data)}")
-            in_file[name] = record(**dict(zip(wanted, map(float, data), strict=True)))
-    asked = {*(single or {}), *(name.removeprefix(prefix + ":") for name in in_file if name != prefix)}
-    if unknown := asked - names:
-        raise ModelError(f"no {kind} named {', '.join(sorted(unknown))}; the model has: {', '.join(sorted(names))}")
-    fallback: Settings = default or in_file.get(prefix) or record()
-
-    def settings(name: str) -> Settings:
-        return (single or {}).get(name) or in_file.get(f"{prefix}:{name}") or fallback
-
-    return settings
-
-
 def _fluid(raw: mujoco.MjModel, tree: Tree) -> Fluid | None:
     if not raw.opt.density and not raw.opt.viscosity:
         return None
@@ -180,7 +157,3 @@ def _fluid(raw: mujoco.MjModel, tree: Tree) -> Fluid | None:
         wind=vector(raw.opt.wind),
         boxes=tuple(box_of(raw, b, p) for b, p in moving),
     )
-
-
-def _name(raw: mujoco.MjModel) -> str:
-    return raw.names.split(b"\0")[0].decode() or "model"

@@ -11,7 +11,7 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 
-__all__ = ["named", "refuse_unsupported"]
+__all__ = ["model_name", "named", "refuse_unsupported"]
 
 Elements = Iterable[str]
 
@@ -47,6 +47,11 @@ def named(model: mujoco.MjModel, kind: str, index: int) -> str:
     """An element's name, or its kind and number where the file gives none."""
     name = mujoco.mj_id2name(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)
     return name or f"{kind}#{index}"
+
+
+def model_name(model: mujoco.MjModel) -> str:
+    """The file's name for the model."""
+    return model.names.split(b"\0")[0].decode() or "model"
 
 
 def _nonzero(kind: str, field: str, label: str) -> Callable[[mujoco.MjModel], Elements]:

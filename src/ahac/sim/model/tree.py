@@ -12,7 +12,7 @@ import numpy as np
 from ahac.sim.model.records import WORLD, Box, Joint, JointKind, JointLimit, Link, Matrix, Place, Vector
 from ahac.sim.model.support import named
 
-__all__ = ["Tree", "box_of", "build_tree", "matrix", "pair", "place_on", "rotation_matrix", "vector"]
+__all__ = ["Tree", "box_of", "build_tree", "floats", "matrix", "pair", "place_on", "rotation_matrix", "vector"]
 
 AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 ORIGIN: Vector = (0.0, 0.0, 0.0)
@@ -74,6 +74,11 @@ def rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
     return out.reshape(3, 3)
 
 
+def floats(values: np.ndarray) -> tuple[float, ...]:
+    """Plain floats."""
+    return tuple(float(v) for v in values)
+
+
 def vector(values: np.ndarray) -> Vector:
     """Three floats."""
     x, y, z = (float(v) for v in values)
@@ -111,7 +116,7 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
     spring = model.qpos_spring
 
     def ball(anchor: Vector, q: int, v: int) -> Joint:
-        rest = tuple(float(x) for x in spring[q : q + 4])
+        rest = floats(spring[q : q + 4])
         return Joint(name=name, kind=JointKind.BALL, axis=AXES[2], anchor=anchor, q=q, v=v, stiffness=stiffness,
                      spring_reference=rest)  # fmt: skip
 
