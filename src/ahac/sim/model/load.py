@@ -72,7 +72,7 @@ def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touche
     weight = 0.0 if flags & mujoco.mjtDisableBit.mjDSBL_GRAVITY else 1.0
     sites = [place_on(tree.places[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
-        name=modelmodel_name(raw),
+        name=model_name(raw),
         nq=raw.nq,
         nv=raw.nv,
         nu=raw.nu,
@@ -93,9 +93,7 @@ def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touche
 
 def _report_body_contacts(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None:
     if pairs := body_contacts(raw, tree):
-        message = (
-            f"model {modelmodel_name(raw)!r} enables contact between bodies ({len(pairs)} pairs, first {pairs[0]})"
-        )
+        message = f"model {model_name(raw)!r} enables contact between bodies ({len(pairs)} pairs, first {pairs[0]})"
         if strict:
             raise ModelError(f"{message}: not simulated; clear contype and conaffinity, or load with strict=False")
         logger.warning("%s: not simulated, only contact with static planes is", message)
