@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """What all tests share: the device they run on, and how other libraries behave meanwhile."""
 
 import mujoco
@@ -28,4 +29,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def device(request: pytest.FixtureRequest) -> torch.device:
     """Where the simulator under test runs: --device, the CPU by default."""
-    return torch.device(request.config.getoption("--device"))
+    return torch.device(str(request.config.getoption("--device")))

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ahac.sim import World, load_model
 from ahac.sim.compiler.graph import Real
-from ahac.sim.compiler.program import Program, evaluate, trace
+from ahac.sim.compiler.program import evaluate, trace
 from ahac.sim.physics.integrate import normalise
 from ahac.sim.physics.substep import Laws
 from ahac.sim.programs import CONTACT_FIELDS, Programs
@@ -22,35 +22,36 @@ class Numeric:
 
     def __init__(self, source: str | os.PathLike[str], laws: Laws | None = None, **options: Any) -> None:  # noqa: ANN401
         self.model = load_model(source, **options)
-        self.programs = Programs(self.model, laws or Laws(), {})
+        programs = Programs(self.model, laws or Laws(), {})
+        self._program = cache(lambda name, *arguments: getattr(programs, name)(*arguments))
 
     def mass_matrix(self, q: np.ndarray) -> np.ndarray:
         """[..., nv, nv]."""
-        matrix = evaluate(self.programs.mass_matrix(), {"q": q})["matrix"]
+        matrix = evaluate(self._program("mass_matrix"), {"q": q})["matrix"]
         return matrix.reshape(*matrix.shape[:-1], self.model.nv, self.model.nv)
 
     def bias_force(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """[..., nv]."""
-        return evaluate(self.programs.bias_force(), {"q": q, "v": v})["force"]
+        return evaluate(self._program("bias_force"), {"q": q, "v": v})["force"]
 
     def acceleration(self, q: np.ndarray, v: np.ndarray, force: np.ndarray, contact: bool = False) -> np.ndarray:
         """[..., nv]."""
-        return evaluate(self.programs.acceleration(contact), {"q": q, "v": v, "force": force})["rate"]
+        return evaluate(self._program("acceleration", contact), {"q": q, "v": v, "force": force})["rate"]
 
     def poses(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions [..., bodies, 3] and rotations [..., bodies, 3, 3]."""
-        found = evaluate(self.programs.poses(), {"q": q})
+        found = evaluate(self._program("poses"), {"q": q})
         shape = (*np.shape(q)[:-1], len(self.model.bodies), 3)
         return found["position"].reshape(shape), found["rotation"].reshape(*shape, 3)
 
     def contacts(self, q: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
         """The fields of `Contacts`, [..., points] and up."""
-        found = evaluate(self.programs.contacts(), {"q": q, "v": v})
+        found = evaluate(self._program("contacts"), {"q": q, "v": v})
         shape = (*np.shape(q)[:-1], len(self.model.touches))
         return {name: found[name].reshape(*shape, *more) for name, more in CONTACT_FIELDS.items()}
 
     def look(self, function: Callable[[World], Sequence[Real]], **groups: np.ndarray) -> np.ndarray:
-        """A function of a world: [..., len of its answer]. `q` and `v` are needed, the control `u` is zero if left out."""
+        """A function of a world with `q`, `v` and the control `u` (zero if left out): [..., len of its answer]."""
         sizes = {"q": self.model.nq, "v": self.model.nv, "u": self.model.nu}
 
         def answer(q: list[Real], v: list[Real], u: list[Real]) -> dict[str, Sequence[Real]]:
@@ -61,9 +62,5 @@ class Numeric:
     def step(self, q: np.ndarray, v: np.ndarray, h: float, **groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities after one substep, under a control `u` and a generalised force `f`."""
         still = {"u": np.zeros(self.model.nu), "f": np.zeros(self.model.nv)}
-        found = evaluate(self._substep, {"q": q, "v": v, "h": np.array([h]), **still, **groups})
+        found = evaluate(self._program("step").substep, {"q": q, "v": v, "h": np.array([h]), **still, **groups})
         return found["q"], found["v"]
-
-    @cached_property
-    def _substep(self) -> Program:
-        return self.programs.step().substep

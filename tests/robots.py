@@ -5,8 +5,8 @@ from pathlib import Path
 import gymnasium
 
 __all__ = [
-    "BALL_CHAIN", "FREE_SPHERE", "GYMNASIUM", "MIXED_JOINTS", "MUSCLE_ARM", "NESTED", "PENDULUM", "REFERENCES", "SERVO_ARM",
-    "SHAPES", "SMALL_ROBOTS", "TETRAHEDRON", "TWO_TREES", "URDF_ARM", "gymnasium_file", "mjcf",
+    "BALL_CHAIN", "FREE_SPHERE", "GYMNASIUM", "MIXED_JOINTS", "MUSCLE_ARM", "NESTED", "PENDULUM", "REFERENCES", "ROVER",
+    "SERVO_ARM", "SHAPES", "SMALL_ROBOTS", "TETRAHEDRON", "TWO_TREES", "URDF_ARM", "gymnasium_file", "mjcf",
 ]  # fmt: skip
 
 GYMNASIUM = ("ant", "humanoid", "hopper", "half_cheetah", "walker2d", "swimmer", "inverted_double_pendulum")
@@ -28,7 +28,8 @@ def mjcf(bodies: str, *, rest: str = "", option: str = "") -> str:
 
 
 PENDULUM = mjcf("""
-<body name="bob" pos="0 0 1"><joint name="swing" axis="0 1 0"/><geom type="sphere" size="0.05" mass="1" pos="0 0 -0.7"/></body>
+<body name="bob" pos="0 0 1"><joint name="swing" axis="0 1 0"/>
+  <geom type="sphere" size="0.05" mass="1" pos="0 0 -0.7"/></body>
 """)
 """One hinge; 0.7 m below it a ball of 1 kg and 5 cm."""
 
@@ -89,7 +90,8 @@ NESTED = mjcf("""
         <body name="glove" pos="0.2 0 0" euler="0.2 0 0.7">
           <geom type="capsule" fromto="0 0 0 0 0.2 0.1" size="0.02" mass="0.2"/>
           <site name="palm" pos="0.1 0 0" euler="0 0 1"/>
-          <body name="finger" pos="0 0.2 0.1"><joint axis="1 0 0"/><geom type="sphere" size="0.03" mass="0.1" pos="0 0.1 0"/>
+          <body name="finger" pos="0 0.2 0.1">
+            <joint axis="1 0 0"/><geom type="sphere" size="0.03" mass="0.1" pos="0 0.1 0"/>
             <body name="nail" pos="0 0.15 0"><geom type="box" size="0.01 0.02 0.005" mass="0.01"/></body>
           </body>
         </body>
@@ -145,7 +147,9 @@ MUSCLE_ARM = mjcf(
     <site name="insertion" pos="0.08 0.02 0.03"/>
   </body>
 </body>
-<body name="load" pos="0.5 0 1"><freejoint/><geom type="box" size="0.1 0.1 0.1" mass="1"/><site name="hook" pos="0 0 0.1"/></body>
+<body name="load" pos="0.5 0 1">
+  <freejoint/><geom type="box" size="0.1 0.1 0.1" mass="1"/><site name="hook" pos="0 0 0.1"/>
+</body>
 """,
     rest="""
 <tendon>
@@ -166,16 +170,19 @@ MUSCLE_ARM = mjcf(
 URDF_ARM = """
 <robot name="arm">
   <mujoco><compiler fusestatic="false" discardvisual="false"/></mujoco>
-  <link name="base"><inertial><mass value="3"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="base"><inertial><mass value="3"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
   <link name="upper"><inertial><origin xyz="0 0 0.2" rpy="0.1 0 0"/><mass value="1.5"/>
     <inertia ixx="0.02" iyy="0.03" izz="0.02" ixy="0.001" ixz="0.002" iyz="-0.001"/></inertial></link>
-  <link name="bracket"><inertial><mass value="0.2"/><inertia ixx="1e-3" iyy="1e-3" izz="2e-3" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="bracket"><inertial><mass value="0.2"/>
+    <inertia ixx="1e-3" iyy="1e-3" izz="2e-3" ixy="0" ixz="0" iyz="0"/></inertial></link>
   <link name="hand"><inertial><origin xyz="0.05 0 0"/><mass value="0.4"/>
     <inertia ixx="1e-3" iyy="2e-3" izz="2e-3" ixy="0" ixz="0" iyz="0"/></inertial>
     <collision><origin xyz="0.1 0 0"/><geometry><sphere radius="0.04"/></geometry></collision></link>
   <joint name="waist" type="revolute"><parent link="base"/><child link="upper"/><origin xyz="0 0 0.1" rpy="0 0.2 0"/>
     <axis xyz="0 0 1"/><limit lower="-2" upper="2" effort="10" velocity="5"/><dynamics damping="0.3"/></joint>
-  <joint name="weld" type="fixed"><parent link="upper"/><child link="bracket"/><origin xyz="0 0.05 0.4" rpy="0.5 0 0"/></joint>
+  <joint name="weld" type="fixed"><parent link="upper"/><child link="bracket"/>
+    <origin xyz="0 0.05 0.4" rpy="0.5 0 0"/></joint>
   <joint name="rail" type="prismatic"><parent link="bracket"/><child link="hand"/><origin xyz="0 0 0.1"/>
     <axis xyz="0 1 0"/><limit lower="-0.1" upper="0.3" effort="20" velocity="1"/></joint>
 </robot>
@@ -188,19 +195,38 @@ SHAPES = mjcf(
     """
 <geom name="slope" type="plane" size="1 1 1" conaffinity="1" pos="0 0 -0.1" euler="0.3 0 0"/>
 <geom name="wall" type="plane" size="1 1 1" conaffinity="1" pos="-0.6 0 0" euler="0 1.5707963267948966 0"/>
-<body name="box" pos="0 0 0"><freejoint/><geom name="box" type="box" size="0.1 0.2 0.3" mass="1" pos="0.05 0 0" euler="0.4 0 0.2"/></body>
-<body name="can" pos="0 0 0"><freejoint/><geom name="can" type="cylinder" size="0.1 0.2" mass="1"/></body>
-<body name="egg" pos="0 0 0"><freejoint/><geom name="egg" type="ellipsoid" size="0.1 0.2 0.3" mass="1" pos="0 0.1 0" euler="0 0.3 0"/></body>
-<body name="rock" pos="0 0 0"><freejoint/><geom name="rock" type="mesh" mesh="tetrahedron" mass="1" pos="0.1 0 0" euler="0 0 0.5"/></body>
-<body name="pill" pos="0 0 0"><freejoint/><geom name="pill" type="capsule" size="0.1 0.2" mass="1"/></body>
-<body name="ball" pos="0 0 0"><freejoint/><geom name="ball" type="sphere" size="0.15" mass="1"/></body>
+<body name="box"><freejoint/>
+  <geom name="box" type="box" size="0.1 0.2 0.3" mass="1" pos="0.05 0 0" euler="0.4 0 0.2"/></body>
+<body name="can"><freejoint/><geom name="can" type="cylinder" size="0.1 0.2" mass="1"/></body>
+<body name="egg"><freejoint/>
+  <geom name="egg" type="ellipsoid" size="0.1 0.2 0.3" mass="1" pos="0 0.1 0" euler="0 0.3 0"/></body>
+<body name="rock"><freejoint/>
+  <geom name="rock" type="mesh" mesh="tetrahedron" mass="1" pos="0.1 0 0" euler="0 0 0.5"/></body>
+<body name="pill"><freejoint/><geom name="pill" type="capsule" size="0.1 0.2" mass="1"/></body>
+<body name="ball"><freejoint/><geom name="ball" type="sphere" size="0.15" mass="1"/></body>
 """,
     rest=TETRAHEDRON,
 )
 """Every shape that can touch a plane, above a slope and beside a wall."""
 
+ROVER = mjcf(
+    """
+<geom name="floor" type="plane" size="1 1 1" conaffinity="1"/>
+<body name="trunk" pos="0 0 0.3"><freejoint name="root"/><geom name="belly" type="sphere" size="0.2" mass="2"/>
+  <site name="eye" pos="0.2 0 0.1" euler="0 0.5 0"/>
+  <body name="arm" pos="0.2 0 0"><joint name="shoulder" axis="0 1 0" range="-1 1" limited="true" damping="0.1"/>
+    <geom name="hand" type="capsule" fromto="0 0 0 0.3 0 0" size="0.05" mass="0.5"/></body></body>
+""",
+    rest="""
+<actuator><motor name="torque" joint="shoulder" gear="5" ctrlrange="-1 1" ctrllimited="true"/></actuator>
+<keyframe><key name="low" qpos="1 2 0.19 0 1 0 0 0.5" qvel="1 2 3 4 5 6 7"/></keyframe>
+""",
+)
+"""A free body with one motor, a joint limit, three points that may touch the floor, a site and a keyframe."""
+
 SMALL_ROBOTS = {
     "pendulum": PENDULUM, "free sphere": FREE_SPHERE, "ball chain": BALL_CHAIN, "mixed joints": MIXED_JOINTS,
-    "two trees": TWO_TREES, "nested": NESTED, "references": REFERENCES, "servo arm": SERVO_ARM, "muscle arm": MUSCLE_ARM,
-    "URDF arm": URDF_ARM, "shapes": SHAPES,
+    "two trees": TWO_TREES, "nested": NESTED, "references": REFERENCES, "servo arm": SERVO_ARM,
+    "muscle arm": MUSCLE_ARM,
+    "rover": ROVER, "URDF arm": URDF_ARM, "shapes": SHAPES,
 }  # fmt: skip

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """MuJoCo's answers, for the same file and the same states."""
 
 import os
@@ -8,9 +9,8 @@ import numpy as np
 __all__ = ["compiled", "random_states", "settled"]
 
 
-
 def compiled(source: str | os.PathLike[str], actuation: bool = False) -> mujoco.MjModel:
-    """MuJoCo's model of a file or its text, without contacts and limits: there, the two simulators differ on purpose."""
+    """MuJoCo's model of a file or its text, without contacts and limits: there, the simulators differ on purpose."""
     text = str(source)
     is_text = text.lstrip().startswith("<")
     model = mujoco.MjModel.from_xml_string(text) if is_text else mujoco.MjModel.from_xml_path(text)
@@ -30,7 +30,11 @@ def random_states(model: mujoco.MjModel, count: int, seed: int) -> tuple[np.ndar
 
 
 def settled(
-    model: mujoco.MjModel, q: np.ndarray, v: np.ndarray, force: np.ndarray | None = None, control: np.ndarray | None = None
+    model: mujoco.MjModel,
+    q: np.ndarray,
+    v: np.ndarray,
+    force: np.ndarray | None = None,
+    control: np.ndarray | None = None,
 ) -> list[mujoco.MjData]:
     """MuJoCo's data after mj_forward, one per state; `force` is generalised."""
     found = []

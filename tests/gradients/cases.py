@@ -45,8 +45,9 @@ class Case:
     def model(self) -> Model:
         return load_model(self.xml, limit=SOFT_LIMIT)
 
-    def chain(self, steps: int) -> Chain:
-        return Chain(self.model, SUBSTEP, steps, self.laws, {"observed": observe})
+    @cached_property
+    def chain(self) -> Chain:
+        return Chain(self.model, self.laws, {"observed": observe})
 
     def state(self) -> Groups:
         """Random positions, velocities, controls and forces; quaternions away from unit length on purpose."""

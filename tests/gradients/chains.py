@@ -1,16 +1,19 @@
-"""Control steps in numpy, node by node and in float64: the value, the transposed derivative, and where the kinks are.
+"""Control steps in numpy and float64: their value, their transposed derivative, and where their kinks are.
 
-Nothing is compiled here, so that what is checked is the traced physics and its derivative, not the code made of them.
+No kernel is compiled here, so that what is checked is the traced physics and its derivative, not the code made of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ahac.sim import Model
+from ahac.sim.compiler.graph import Scalar
+from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program, adjoint, evaluate
 from ahac.sim.physics.substep import Laws
 from ahac.sim.programs import Programs, Readout
@@ -37,54 +40,65 @@ class Run:
 
 
 class Chain:
-    """`steps` substeps of `h` seconds, then readouts: what one call of `Simulator.step` does."""
+    """Any number of substeps, then readouts: what a call of `Simulator.step` does."""
 
-    def __init__(
-        self,
-        model: Model,
-        h: float,
-        steps: int,
-        laws: Laws | None = None,
-        readouts: Mapping[str, Readout] | None = None,
-    ) -> None:
-        self.model, self.h, self.steps = model, h, steps
+    def __init__(self, model: Model, laws: Laws | None = None, readouts: Mapping[str, Readout] | None = None) -> None:
         parts = Programs(model, laws or Laws(), dict(readouts or {})).step()
         self.enter, self.substep, self.readout = parts.enter, parts.substep, parts.readout
         self.substep_back = adjoint(self.substep, INPUTS)
-        self.enter_back = adjoint(self.enter, ["q"])
-        self.readout_back = adjoint(self.readout, ["q", "v", "u", "q0", "v0"])
-        self.watched = with_branches(self.substep)
-        self.watched_readout = with_branches(self.readout)
 
-    def run(self, x: Groups) -> Run:
-        """Forward from q, v, u, f."""
-        batch = np.broadcast_shapes(*(value.shape[:-1] for value in x.values()))
-        state = {**{name: np.broadcast_to(x[name], (*batch, x[name].shape[-1])) for name in INPUTS}}
-        state = {**state, "q": evaluate(self.enter, {"q": state["q"]})["q"], "h": np.full((*batch, 1), self.h)}
+    def start(self, x: Groups, h: float) -> Groups:
+        """What the first substep meets: quaternions of unit length, and `h`."""
+        return {**x, "q": evaluate(self.enter, {"q": x["q"]})["q"], "h": np.array([h])}
+
+    def run(self, x: Groups, h: float, steps: int) -> Run:
+        """From q, v, u, f, over `steps` substeps of `h` seconds."""
+        state = self.start(x, h)
         states, branches = [], []
-        for _ in range(self.steps):
+        for _ in range(steps):
             states.append(state)
-            out = evaluate(self.watched, state)
+            out = self._forth(state)
             branches.append(out["branches"] < 0.0)
             state = {**state, "q": out["q"], "v": out["v"]}
-        out = evaluate(self.watched_readout, self._read_from(state, states[0]))
+        out = evaluate(self._read, between(states[0], state))
         branches.append(out["branches"] < 0.0)
         return Run({"q": state["q"], "v": state["v"], "y": out["y"]}, states, np.concatenate(branches, axis=-1))
 
     def pull(self, x: Groups, run: Run, bars: Groups) -> Groups:
         """From the adjoints of q, v, y at the end of a run from `x` to those of q, v, u, f at its start."""
-        seeds = {"y_bar": bars["y"]}
-        bar = evaluate(self.readout_back, {**self._read_from(run.end, run.states[0]), **seeds})
+        bar = evaluate(self._read_back, {**between(run.states[0], run.end), "y_bar": bars["y"]})
         q_bar, v_bar, u_bar = bars["q"] + bar["q_bar"], bars["v"] + bar["v_bar"], bar["u_bar"]
-        q0_bar, v0_bar, f_bar = bar["q0_bar"], bar["v0_bar"], 0.0
+        q0_bar, v0_bar, f_bar = bar["q0_bar"], bar["v0_bar"], np.zeros(1)
         for state in reversed(run.states):
-            bar = evaluate(self.substep_back, {**state, "q_bar": q_bar, "v_bar": v_bar})
+            bar = self._back({**state, "q_bar": q_bar, "v_bar": v_bar})
             q_bar, v_bar, u_bar, f_bar = bar["q_bar"], bar["v_bar"], u_bar + bar["u_bar"], f_bar + bar["f_bar"]
-        raw = evaluate(self.enter_back, {"q": x["q"], "q_bar": q_bar + q0_bar})["q_bar"]
-        return {"q": raw, "v": v_bar + v0_bar, "u": u_bar, "f": np.asarray(f_bar)}
+        raw = evaluate(self._enter_back, {"q": x["q"], "q_bar": q_bar + q0_bar})["q_bar"]
+        return {"q": raw, "v": v_bar + v0_bar, "u": u_bar, "f": f_bar}
 
-    def _read_from(self, end: Groups, start: Groups) -> Groups:
-        return {"q": end["q"], "v": end["v"], "u": start["u"], "q0": start["q"], "v0": start["v"]}
+    @cached_property
+    def _forth(self) -> Callable[[Groups], Groups]:
+        return as_function(with_branches(self.substep))
+
+    @cached_property
+    def _back(self) -> Callable[[Groups], Groups]:
+        return as_function(self.substep_back)
+
+    @cached_property
+    def _read(self) -> Program:
+        return with_branches(self.readout)
+
+    @cached_property
+    def _read_back(self) -> Program:
+        return adjoint(self.readout, ["q", "v", "u", "q0", "v0"])
+
+    @cached_property
+    def _enter_back(self) -> Program:
+        return adjoint(self.enter, ["q"])
+
+
+def between(start: Groups, end: Groups) -> Groups:
+    """What readouts see."""
+    return {"q": end["q"], "v": end["v"], "u": start["u"], "q0": start["q"], "v0": start["v"]}
 
 
 def with_branches(program: Program) -> Program:
@@ -96,6 +110,31 @@ def with_branches(program: Program) -> Program:
             values = [program.graph.argument(a) for a in arguments]
             differences.append(values[0] if operation == "abs" else values[0] - values[1])
     return Program(program.graph, program.inputs, {**program.outputs, "branches": differences})
+
+
+def as_function(program: Program) -> Callable[[Groups], Groups]:
+    """`evaluate` for a program that is called often: the same operations, written out as one Python function."""
+    graph, lines = program.graph, ["def run(x):"]
+    for index in program.live():
+        operation, *arguments = graph.nodes[index]
+        if (place := program.source(index)) is not None:
+            lines.append(f" t{index} = x[{place[0]!r}][..., {place[1]}]")
+        else:
+            terms = (f"t{a}" if a >= 0 else repr(graph.constants[~a]) for a in arguments)
+            lines.append(f" t{index} = {operation}({', '.join(terms)})")
+    for name, group in program.outputs.items():
+        terms = (f"t{o.index}" if isinstance(o, Scalar) else repr(float(o)) for o in group)
+        lines.append(f" {name} = stack(x, [{', '.join(terms)}])")
+    lines.append(f" return dict({', '.join(f'{name}={name}' for name in program.outputs)})")
+    names = {"stack": stack, **{name: operation.value for name, operation in OPERATIONS.items()}}
+    exec("\n".join(lines), names)
+    return names["run"]  # pyright: ignore[reportReturnType]
+
+
+def stack(x: Groups, numbers: list[np.ndarray]) -> np.ndarray:
+    """[batch, size] of numbers, some of which may not depend on the batch."""
+    batch = np.broadcast_shapes(*(value.shape[:-1] for value in x.values()))
+    return np.stack([np.broadcast_to(n, batch) for n in numbers], axis=-1) if numbers else np.zeros((*batch, 0))
 
 
 def relative(got: np.ndarray, wanted: np.ndarray) -> float:

@@ -41,11 +41,11 @@ class Substep:
 def substep_of(case: Case | str) -> Substep:
     """Of one of the small models, or of one of Gymnasium's robots, by name."""
     if isinstance(case, Case):
-        chain, x = case.chain(1), case.state()
+        chain, x = case.chain, case.state()
     else:
         model, x = standing(case, np.random.default_rng(3))
-        chain = Chain(model, SUBSTEP, 1)
-    return Substep(chain.substep, chain.substep_back, chain.run(x).states[0])
+        chain = Chain(model)
+    return Substep(chain.substep, chain.substep_back, chain.start(x, SUBSTEP))
 
 
 def draw(at: Groups, names: tuple[str, ...], rng: np.random.Generator) -> Groups:

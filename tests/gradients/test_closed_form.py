@@ -73,10 +73,10 @@ def test_the_derived_adjoint_is_the_closed_form(case: Case | str, seeded: str) -
     """From q̄' alone and from v̄' alone, so that neither hides behind the other."""
     rng = np.random.default_rng(11)
     model, x = standing(case, rng) if isinstance(case, str) else (case.model, case.state())
-    chain = Chain(model, STEP, 1)
-    run = chain.run(x)
+    chain = case.chain if isinstance(case, Case) else Chain(model)
+    run = chain.run(x, STEP, 1)
     seeds = {name: rng.standard_normal(run.end[name].shape) * (name == seeded) for name in ("q", "v")}
-    got = chain.pull(x, run, {**seeds, "y": np.zeros(0)})
+    got = chain.pull(x, run, {**seeds, "y": np.zeros(run.end["y"].shape)})
     at = run.states[0]
     wanted = closed_form.adjoint(model, at, STEP, flatten(model, run.end["q"], seeds["q"]), seeds["v"])
     # A quaternion of another length makes the same rotation: its adjoint is that of the unit one, over the length.

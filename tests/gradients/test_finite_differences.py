@@ -19,10 +19,10 @@ from gradients.cases import JOINTS, SUBSTEP, Case
 from gradients.chains import INPUTS, OUTPUTS, Chain, Groups, Run, relative
 from gradients.contact_cases import CONTACTS
 
-EPS = np.array([1e-2, 1e-3, 1e-4, 1e-5, 3e-6, 1e-6, 3e-7])
+EPS = np.array([1e-3, 1e-4, 1e-5, 1e-6, 3e-7])
 """Truncation error dominates on the left and rounding on the right; the best lies between."""
 
-DIRECTIONS = 3
+DIRECTIONS = 2
 TOLERANCE = 1e-6
 """Relative. At the best eps, truncation (eps²) and rounding (1e-16 / eps) leave 5e-8 at most, 1e-9 as a rule."""
 
@@ -73,7 +73,8 @@ class Directions:
 
 
 def first(rows: Groups) -> Groups:
-    return {name: value[0] for name, value in rows.items()}
+    """The unperturbed world."""
+    return {name: value[0] if value.ndim > 1 else value for name, value in rows.items()}
 
 
 def unit_directions(x: Groups, rng: np.random.Generator) -> Directions:
@@ -92,9 +93,9 @@ def error(analytic: np.ndarray, numeric: np.ndarray) -> float:
 @pytest.mark.parametrize("case", [*JOINTS, *CONTACTS], ids=lambda case: case.name)
 def test_every_derivative_matches_central_differences(case: Case, steps: int) -> None:
     rng = np.random.default_rng(case.seed + 1)
-    chain, x = case.chain(steps), case.state()
+    chain, x = case.chain, case.state()
     directions = unit_directions(x, rng)
-    runs = chain.run(directions.around(x))
+    runs = chain.run(directions.around(x), SUBSTEP, steps)
     weights = {out: rng.standard_normal(runs.end[out].shape[-1]) for out in OUTPUTS}
     numeric = directions.differences(runs, weights)
     assert all(len(rows) >= 2 for rows in numeric.values()), "every difference crosses a kink"
@@ -115,14 +116,14 @@ def test_the_named_feature_makes_a_difference(case: Case) -> None:
     assert case.feature in case.xml
     without = load_model(case.xml.replace(case.feature, ""))
     x = case.state()
-    plain = Chain(without, SUBSTEP, 1, Laws()).run(x).end["v"]
-    assert relative(case.chain(1).run(x).end["v"], plain) > ACTIVE
+    plain = Chain(without, Laws()).run(x, SUBSTEP, 1).end["v"]
+    assert relative(case.chain.run(x, SUBSTEP, 1).end["v"], plain) > ACTIVE
 
 
 def test_a_control_beyond_its_range_has_no_derivative() -> None:
     [case] = [case for case in JOINTS if case.name == "control beyond its range"]
-    chain, x = case.chain(4), case.state()
-    run = chain.run(x)
+    chain, x = case.chain, case.state()
+    run = chain.run(x, SUBSTEP, 4)
     bars = chain.pull(x, run, {"q": np.ones(3), "v": np.ones(3), "y": np.zeros(run.end["y"].shape)})
     assert bars["u"][-1] == 0.0
     assert np.all(bars["u"][:-1] != 0.0)

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+
+from ahac.sim import ContactMaterial, load_model
 from numeric import Numeric
 from robots import FREE_SPHERE, TETRAHEDRON, mjcf
 from rollout import rollout
-
-from ahac.sim import ContactMaterial, load_model
 
 ROUNDING = 1e-9
 """Relative, of weights: forces are differences of coordinates of order one times a stiffness of 1e4."""
@@ -75,7 +75,9 @@ def test_ball_bounces_and_comes_to_rest(device: torch.device) -> None:
 BLOCK = '<body name="block" pos="0 0 0.05"><freejoint/><geom type="box" size="0.3 0.3 0.05" mass="2"/></body>'
 
 
-def settled_drift(model_text: str, force: np.ndarray, down: np.ndarray, device: torch.device) -> tuple[np.ndarray, np.ndarray]:
+def settled_drift(
+    model_text: str, force: np.ndarray, down: np.ndarray, device: torch.device
+) -> tuple[np.ndarray, np.ndarray]:
     """Speed and acceleration along `down` of flat blocks that start on the plane and are pushed by `force` [N, 6]."""
     model = load_model(model_text, contact=MATERIAL)
     q = np.tile(model.rest_q, (len(force), 1))
@@ -97,7 +99,9 @@ def test_pushed_block_sticks_inside_the_friction_cone_and_slides_outside(device:
 
 
 @pytest.mark.parametrize("share", [0.8, 1.5])
-def test_block_on_a_slope_sticks_below_the_angle_of_friction_and_slides_above(share: float, device: torch.device) -> None:
+def test_block_on_a_slope_sticks_below_the_angle_of_friction_and_slides_above(
+    share: float, device: torch.device
+) -> None:
     mu, kf = MATERIAL.friction, MATERIAL.viscosity
     angle = math.atan(share * mu)
     tilted = f'<frame euler="0 {angle} 0">{FLOOR}{BLOCK}</frame>'

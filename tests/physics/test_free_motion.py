@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Motion without contact against closed forms and conservation laws."""
 
 import math
@@ -7,11 +8,11 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+
+from ahac.sim import load_model
 from robots import BALL_CHAIN, FREE_SPHERE, PENDULUM, mjcf
 from rollout import rollout
 from truth import compiled, random_states
-
-from ahac.sim import load_model
 
 ROUNDING = 1e-12
 """Sums of a few hundred float64 numbers of order one."""
@@ -24,7 +25,8 @@ WITHOUT_DAMPING = BALL_CHAIN.replace("</mujoco>", '<option><flag damper="disable
 TUMBLER = mjcf(
     """
 <body name="trunk" pos="0 0 1"><freejoint/><geom type="box" size="0.1 0.2 0.3" mass="2" pos="0.05 0 0"/>
-  <body name="arm" pos="0.1 0.2 0.3"><joint type="ball"/><geom type="capsule" fromto="0 0 0 0 0.3 0.1" size="0.04" mass="1"/>
+  <body name="arm" pos="0.1 0.2 0.3"><joint type="ball"/>
+    <geom type="capsule" fromto="0 0 0 0 0.3 0.1" size="0.04" mass="1"/>
     <body name="hand" pos="0 0.3 0.1"><joint axis="1 0 1"/><joint type="slide" axis="0 1 0"/>
       <geom type="box" size="0.05 0.1 0.02" mass="0.5" pos="0 0.1 0"/></body></body></body>
 """,

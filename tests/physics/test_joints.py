@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+
+from ahac.sim import JointLimit, load_model
 from numeric import Numeric
 from robots import FREE_SPHERE, mjcf
 from rollout import rollout
-
-from ahac.sim import JointLimit, load_model
 
 ROUNDING = 1e-11
 """Relative; a handful of float64 operations on numbers of order one, and sums of a few hundred."""
@@ -19,7 +19,8 @@ LIMIT = JointLimit(stiffness=2e3, damping=60.0)
 
 def lift(attributes: str) -> str:
     """A weight of 3 kg on a vertical slide."""
-    return mjcf(f'<body><joint name="lift" type="slide" axis="0 0 1" {attributes}/><geom type="sphere" size="0.1" mass="3"/></body>')
+    joint = f'<joint type="slide" axis="0 0 1" {attributes}/>'
+    return mjcf(f'<body>{joint}<geom type="sphere" size="0.1" mass="3"/></body>')
 
 
 def test_undamped_spring_swings_as_the_exact_discrete_oscillator(device: torch.device) -> None:
@@ -59,8 +60,10 @@ def test_limit_holds_a_weight_outside_the_range_by_its_stiffness(device: torch.d
     assert abs(v[-1, 0, 0]) < 1e-6
 
 
-@pytest.mark.parametrize(("position", "speed", "push"), [(-0.25, 2.0, 0.05 * 2e3 - 120.0), (-0.1, 2.0, 0.0), (0.29, -3.0, 0.0),
-                                                         (0.32, -3.0, -0.02 * 2e3 + 180.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("position", "speed", "push"),
+    [(-0.25, 2.0, 0.05 * 2e3 - 120.0), (-0.1, 2.0, 0.0), (0.29, -3.0, 0.0), (0.32, -3.0, -0.02 * 2e3 + 180.0)],
+)
 def test_limit_is_a_spring_and_damper_outside_the_range_alone(position: float, speed: float, push: float) -> None:
     ours = Numeric(lift('range="-0.2 0.3" limited="true"'), limit=LIMIT)
     rate = ours.acceleration(np.array([position]), np.array([speed]), np.zeros(1), contact=True)
@@ -71,8 +74,10 @@ def test_hinge_leans_on_its_limit() -> None:
     mass, reach, angle = 2.0, 0.5, 0.3
     # The weight's torque at `angle` below the horizontal, carried by a violation of 0.1 rad.
     limit = JointLimit(stiffness=mass * 9.81 * reach * math.cos(angle) / 0.1, damping=1.0)
-    arm = f'<joint axis="0 1 0" range="-1 0.2" limited="true"/><geom type="sphere" size="0.05" mass="{mass}" pos="{reach} 0 0"/>'
-    ours = Numeric(mjcf(f"<body>{arm}</body>"), limit=limit)
+    joint = '<joint axis="0 1 0" range="-1 0.2" limited="true"/>'
+    ours = Numeric(
+        mjcf(f'<body>{joint}<geom type="sphere" size="0.05" mass="{mass}" pos="{reach} 0 0"/></body>'), limit=limit
+    )
     still = np.zeros(1)
     assert abs(ours.acceleration(np.array([angle]), still, still, contact=True)[0]) < ROUNDING * 9.81 / reach
     assert ours.acceleration(np.array([angle]), still, still)[0] > 1.0

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+
+from ahac.sim import Simulator, State
 from numeric import Numeric
 from robots import TWO_TREES, gymnasium_file
 from truth import compiled, random_states
-
-from ahac.sim import Simulator, State
 
 FAR = (1000.0, -3000.0)
 """Metres; there, neighbouring float32 numbers are 0.06 and 0.24 mm apart."""
@@ -29,8 +29,10 @@ def test_robot_far_away_moves_as_at_the_origin_to_the_last_bit(name: str, device
     near, far = q.copy(), q.copy()
     far[:, along] = FAR[: len(along)]
     sim = Simulator(ours.model, num_worlds=2, dt=4e-3, substeps=16, device=device)
-    starts = (torch.tensor(np.concatenate(x), dtype=torch.float32, device=device) for x in ((near, far), (v, v)))
-    state = State(*starts)
+    state = State(
+        torch.tensor(np.concatenate([near, far]), dtype=torch.float32, device=device),
+        torch.tensor(np.concatenate([v, v]), dtype=torch.float32, device=device),
+    )
     rate = sim.acceleration(state.q, state.v, torch.zeros_like(state.v), contact=True)
     assert torch.equal(rate[0], rate[1])
     after = sim.step(state)

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Depths and points of contact against MuJoCo's collision detection."""
 
 import math
@@ -6,12 +7,12 @@ from collections import defaultdict
 import mujoco
 import numpy as np
 import pytest
-from numeric import Numeric
-from robots import SHAPES
-from truth import compiled, random_states
 
 from ahac.sim import ContactMaterial
 from ahac.sim.model.shapes import RIM
+from numeric import Numeric
+from robots import SHAPES
+from truth import compiled, random_states
 
 STATES = 12
 

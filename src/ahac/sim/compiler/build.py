@@ -107,7 +107,9 @@ class Kernel:
     def _build(self) -> None:
         try:
             code = framed(self.source, self.target)
-            self._kernel = _cuda_kernel(code) if self.target.cuda else _cpu_kernel(code)
+            with _creating:
+                wp.init()
+                self._kernel = _cuda_kernel(code) if self.target.cuda else _cpu_kernel(code)
             wp.load_module(self._kernel.module, device=self.target.device, block_dim=CUDA_BLOCK)
         except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
             self._failure = error
@@ -137,6 +139,8 @@ def _cuda_kernel(code: str) -> Any:
     return kernel
 
 
+_creating = threading.Lock()
+"""Warp compiles modules side by side, but starts and registers kernels for one thread at a time."""
 _streams: dict[tuple[str, int], wp.Stream] = {}
 
 

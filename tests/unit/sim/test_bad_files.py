@@ -1,0 +1,112 @@
+"""Files and texts that are no robot, and numbers that no simulation survives."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ahac.sim import ModelError, load_model
+from robots import PENDULUM, mjcf
+
+HINGE = (
+    '<body><joint name="j" axis="0 1 0" {joint}/><geom type="sphere" size="0.1" mass="{mass}" pos="0.2 0 0"/></body>'
+)
+
+DIFFERENTIAL = '<tendon><fixed name="t"><joint joint="j" coef="inf"/></fixed></tendon>'
+
+
+def hinge(joint: str = "", mass: str = "1", rest: str = "", option: str = "") -> str:
+    return mjcf(HINGE.format(joint=joint, mass=mass), rest=rest, option=option)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "empty string; wanted the path"),
+        (" \n\t", "empty string; wanted the path"),
+        ("robot.xml", "no file 'robot.xml'; wanted the path of an MJCF or URDF file, or its XML text"),
+        ("hello", "no file 'hello'"),
+        (os.fspath(Path(__file__).parent), "no file "),
+        ("<mujoco><worldbody>", "cannot compile .*XML parse error"),
+        ("<html></html>", "cannot compile .*html"),
+        ("<mujoco/>", "has no joints"),
+        (
+            mjcf('<body><geom size="0.1"/></body>'),
+            "has no joints: nothing in it can move; add a joint or a <freejoint/>",
+        ),
+        (mjcf("<body><joint/></body>"), "cannot compile .*mass"),
+        ("<mujoco>" + " " * 500, r"cannot compile this model \(<mujoco> {192} \.\.\."),
+    ],
+)
+def test_what_is_no_robot_is_refused(source: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        load_model(source)
+
+
+@pytest.mark.xfail(reason="the operating system's OSError comes through", strict=True)
+def test_long_text_that_is_no_xml_is_refused() -> None:
+    with pytest.raises(ModelError, match="no file"):
+        load_model("robot " * 1000)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x7fELF\x02\x01\x01\x00\x00", bytes(range(256)), b"hello", PENDULUM.encode("utf-16")]
+)
+def test_file_that_is_no_xml_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "robot.xml"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"cannot compile this model .*robot\.xml"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (hinge('damping="nan"'), "non-finite dof damping: nan"),
+        (hinge('damping="inf"'), "non-finite dof damping: inf"),
+        (hinge('pos="0 nan 0"'), "non-finite jnt pos: nan"),
+        (hinge('range="-inf 1" limited="true"'), "non-finite jnt range: -inf"),
+        (hinge('damping="-1"'), "negative dof damping: -1.0"),
+        (hinge('armature="-2"'), "negative dof armature: -2.0"),
+        (hinge('stiffness="-3"'), "negative jnt stiffness: -3.0"),
+        (hinge(mass="-1"), "cannot compile"),
+        (hinge(mass="0"), "cannot compile"),
+        (hinge('range="1 -1" limited="true"'), "cannot compile"),
+        (hinge(rest='<actuator><motor joint="j" gear="nan"/></actuator>'), "non-finite actuator gear"),
+        (hinge(option='gravity="0 0 nan"'), "gravity is not finite"),
+        (
+            mjcf('<body><joint/><inertial mass="inf" pos="0 0 0" diaginertia="1 1 1"/></body>'),
+            "non-finite body mass: inf",
+        ),
+    ],
+)
+def test_numbers_no_simulation_survives_are_refused(source: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        load_model(source)
+
+
+@pytest.mark.xfail(reason="these numbers are not looked at", strict=True)
+@pytest.mark.parametrize(
+    "source",
+    [
+        hinge(option='density="1" wind="nan 0 0"'),
+        hinge(option='viscosity="inf"'),
+        hinge(option='density="-1"'),
+        hinge('actuatorfrcrange="-inf 1" actuatorfrclimited="true"'),
+        hinge(rest='<keyframe><key qpos="nan"/></keyframe>'),
+        hinge(rest='<keyframe><key qvel="inf"/></keyframe>'),
+        hinge(rest=f"{DIFFERENTIAL}<actuator><motor tendon='t'/></actuator>"),
+    ],
+    ids=[
+        "wind",
+        "viscosity",
+        "density",
+        "joint force range",
+        "keyframe position",
+        "keyframe velocity",
+        "tendon coefficient",
+    ],
+)
+def test_other_numbers_no_simulation_survives_are_refused(source: str) -> None:
+    with pytest.raises(ModelError, match=r"non-finite|negative"):
+        load_model(source)
