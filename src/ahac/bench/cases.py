@@ -15,7 +15,7 @@ __all__ = ["against_mujoco", "compiling", "throughput"]
 
 Row = dict[str, Any]
 DT, SUBSTEPS = 1 / 60, 16
-ROLLOUT = 4
+ROLLOUT = 16
 """Control steps per measurement, so that a GPU does not wait for the host between launches."""
 
 

@@ -12,7 +12,8 @@ from ahac.sim import Simulator, State, load_model, simulator
 
 HOPPING = """<mujoco model="hopping"><worldbody><geom type="plane" size="1 1 1"/>
   <body pos="0 0 .3"><freejoint/><geom type="capsule" fromto="0 0 -.1 0 .1 .1" size=".1"/>
-    <body pos="0 .1 .1"><joint name="hip" axis="1 .5 0" damping=".1"/><geom type="capsule" fromto="0 0 0 .2 0 -.3" size=".05"/>
+    <body pos="0 .1 .1"><joint name="hip" axis="1 .5 0" damping=".1"/>
+      <geom type="capsule" fromto="0 0 0 .2 0 -.3" size=".05"/>
   </body></body></worldbody><actuator><motor joint="hip"/></actuator></mujoco>"""
 
 # A product and a sum may be fused on one instruction set and not on another: one rounding per operation, over 64 steps.
