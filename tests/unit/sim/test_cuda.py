@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import Simulator, State, World, atan2, exp, load_model, log, tanh
+from ahac.sim import ContactMaterial, Simulator, State, World, atan2, exp, load_model, log, tanh
 from gradients.chains import Chain, relative
 
 pytestmark = pytest.mark.gpu
@@ -28,6 +28,9 @@ ROBOT = """<mujoco model="tumbler"><worldbody><geom type="plane" size="1 1 1" eu
   <actuator><position joint="knee" kp="5"/><motor joint="hip" gear="1 2 3"/></actuator></mujoco>"""
 
 
+SOFT = ContactMaterial(stiffness=1e4, damping=1e3, viscosity=1e2, friction=0.8)
+
+
 def look(world: World) -> list[object]:
     """Every function of the mathematics library on the way."""
     x, velocity = world.position("trunk"), world.velocity("trunk")
@@ -37,7 +40,7 @@ def look(world: World) -> list[object]:
 
 def _simulator(dtype: torch.dtype = torch.float64, worlds: int = WORLDS) -> Simulator:
     return Simulator(
-        load_model(ROBOT), num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device="cuda", dtype=dtype,
+        load_model(ROBOT, contact=SOFT), num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device="cuda", dtype=dtype,
         readouts={"look": look},  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
 

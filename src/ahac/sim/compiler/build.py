@@ -28,7 +28,7 @@ CPU_FLAGS = (
 """The graph's own order keeps fewer values alive than the machine scheduler's: without it the adjoint is 6 % faster."""
 CUDA_OPTIMIZATION = 2
 """On an H200 the adjoint of an ant runs 5 to 15 % faster than with level 3, and compiles faster."""
-CUDA_BLOCK = 64
+CUDA_BLOCK = 32
 
 NOTICE_AFTER = 0.5
 """Seconds after which a build is worth a word: loading a kernel that was compiled before takes a tenth of that."""
