@@ -110,7 +110,13 @@ Place = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 def put(**numbers: float | tuple[float, ...]) -> Place:
     """Sets coordinates by name."""
-    spots = {"height": (0, HEIGHT), "hinge": (0, HINGE), "ball": (0, BALL), "slide": (0, SLIDE), "forward": (1, FORWARD)}
+    spots = {
+        "height": (0, HEIGHT),
+        "hinge": (0, HINGE),
+        "ball": (0, BALL),
+        "slide": (0, SLIDE),
+        "forward": (1, FORWARD),
+    }
     spots |= {"spin": (1, SPIN), "ball_spin": (1, BALL_SPIN), "pull": (2, slice(0, 2))}
 
     def place(*groups: np.ndarray) -> None:

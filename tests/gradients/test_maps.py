@@ -34,7 +34,13 @@ ANSWERS: Mapping[str, Answer] = {
     "readouts": lambda sim, q, v, tau: sim.read(State(q, v), tau[:, :1])["spin"],
     **{field: lambda sim, q, v, tau, field=field: getattr(sim.contacts(State(q, v)), field) for field in FIELDS},
 }
-UNUSED = {"mass matrix": (1, 2), "positions": (1, 2), "rotations": (1, 2), "bias force": (2,), **dict.fromkeys(FIELDS, (2,))}
+UNUSED = {
+    "mass matrix": (1, 2),
+    "positions": (1, 2),
+    "rotations": (1, 2),
+    "bias force": (2,),
+    **dict.fromkeys(FIELDS, (2,)),
+}
 """Inputs that an answer does not take."""
 
 
@@ -72,9 +78,7 @@ def best_error(slope: Tensor, difference: Callable[[float], Tensor]) -> float:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_the_gradient_of_an_answer_matches_central_differences(
-    name: str, sim: Simulator, sample: list[Tensor]
-) -> None:
+def test_the_gradient_of_an_answer_matches_central_differences(name: str, sim: Simulator, sample: list[Tensor]) -> None:
     rng, answer = torch.Generator().manual_seed(9), ANSWERS[name]
     value = answer(sim, *sample)
     weights = torch.randn(value.shape, generator=rng, dtype=torch.float64).to(value)

@@ -22,7 +22,7 @@ LIMB = """
   <site name="eye" pos="0.1 0.1 0"/>
   <body name="arm" pos="0.3 0 0">
     <joint name="bend" axis="0 1 0" {bend}/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03" mass="0.7"/>
-    <site name="tip" pos="0.3 0.05 0.1"/>
+    <site name="knuckle" pos="0.1 0.02 0.05"/><site name="tip" pos="0.3 0.05 0.1"/>
   </body>
 </body>
 <body name="rover" pos="0 1 1" euler="0.3 0.2 0.1">
@@ -37,7 +37,7 @@ TENDONS = """
     <joint joint="yaw" coef="0.7"/><joint joint="bend" coef="-1.3"/><joint joint="lift" coef="2"/>
   </fixed>
   <spatial name="inner"><site site="eye"/><site site="tip"/></spatial>
-  <spatial name="across"><site site="eye"/><site site="tip"/><site site="ring"/></spatial>
+  <spatial name="across"><site site="eye"/><site site="knuckle"/><site site="tip"/><site site="ring"/></spatial>
 </tendon>
 """
 

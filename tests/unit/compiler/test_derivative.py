@@ -118,8 +118,6 @@ def test_the_unknowns_of_a_system_may_be_given() -> None:
 
 def test_an_adjoint_through_some_unknowns_only_is_complete() -> None:
     """A loss of one unknown still feels the whole system."""
-    implied, direct = (
-        trace(lambda x, e=e: {"y": solution(x, e)["y"][1:]}, {"x": 2}) for e in (False, True)
-    )
+    implied, direct = (trace(lambda x, e=e: {"y": solution(x, e)["y"][1:]}, {"x": 2}) for e in (False, True))
     x = np.array([0.3, -0.8])
     np.testing.assert_allclose(gradient(implied, x=x)["x_bar"], gradient(direct, x=x)["x_bar"], rtol=ROUNDING)

@@ -125,7 +125,16 @@ def test_float32_sines_hold_for_large_angles(device: torch.device) -> None:
 def test_on_a_tie_the_derivative_goes_to_the_first(dtype: torch.dtype, device: torch.device) -> None:
     def ties(x: list[Scalar]) -> dict[str, list[Real]]:
         a, b = x
-        return {"y": [minimum(a, b), maximum(a, b), where(a < b, a, b), where(a > b, a, b), clip(a, 0.5, 0.5), absolute(a - b)]}
+        return {
+            "y": [
+                minimum(a, b),
+                maximum(a, b),
+                where(a < b, a, b),
+                where(a > b, a, b),
+                clip(a, 0.5, 0.5),
+                absolute(a - b),
+            ]
+        }
 
     back = adjoint(trace(ties, {"x": 2}), ["x"])
     wanted = {0: (1.0, 0.0), 1: (1.0, 0.0), 2: (0.0, 1.0), 3: (0.0, 1.0), 4: (1.0, 0.0), 5: (1.0, -1.0)}

@@ -80,24 +80,3 @@ def test_control_held_at_its_bound_has_no_gradient(sim: Simulator) -> None:
     assert control.grad is not None
     assert control.grad[:2].tolist() == [[0.0], [0.0]]
     assert control.grad[2].item() != 0.0
-
-
-@pytest.mark.parametrize("scale", [0.5, -3.0, 1e3])
-def test_quaternion_of_any_length_acts_as_a_unit_one(scale: float, sim: Simulator) -> None:
-    start = sim.rest_state("low")
-    q = start.q.clone()
-    q[:, 3:7] = torch.nn.functional.normalize(torch.tensor([0.5, -0.2, 0.7, 0.1], dtype=torch.float64), dim=0)
-    longer = q.clone()
-    longer[:, 3:7] *= scale
-    unit, scaled = sim.step(State(q, start.v)), sim.step(State(longer.requires_grad_(), start.v))
-    torch.testing.assert_close(scaled.v, unit.v, rtol=ROUNDING, atol=ROUNDING)
-    torch.testing.assert_close(
-        scaled.q[:, 3:7] * (1.0 if scale > 0.0 else -1.0), unit.q[:, 3:7], rtol=ROUNDING, atol=ROUNDING
-    )
-    assert torch.linalg.vector_norm(scaled.q[:, 3:7], dim=-1).sub(1.0).abs().max() < ROUNDING
-    # Stretching the quaternion changes nothing, so no gradient points that way.
-    (gradient,) = torch.autograd.grad(scaled.v.square().sum(), longer)
-    along = (gradient[:, 3:7] * longer.detach()[:, 3:7]).sum(dim=-1)
-    assert along.abs().max() < 1e-9 * gradient[:, 3:7].abs().max() * abs(scale)
-    poses, wanted = sim.poses(longer.detach()), sim.poses(q)
-    torch.testing.assert_close(poses.rotation, wanted.rotation, rtol=ROUNDING, atol=ROUNDING)
