@@ -63,13 +63,14 @@ class Case:
         return x
 
 
-def observe(world: World) -> list[Real | Vec3]:
+def observe(world: World) -> list[Real]:
     """A readout that looks at everything: end, start and controls."""
     assert world.before is not None
     last = list(world.model.bodies)[-1]
     moved = world.position(last) - world.before.position(last)
     effort = sum((u * u for u in world.control), 0.0)
-    return [moved, world.velocity(last), world.rotation(last) @ world.angular_velocity(last), norm(moved) + effort]
+    spin = world.rotation(last) @ world.angular_velocity(last)
+    return [*moved, *world.velocity(last), *spin, norm(moved) + effort]
 
 
 def pull(world: World) -> Iterable[Effort]:

@@ -128,7 +128,7 @@ def as_function(program: Program) -> Callable[[Groups], Groups]:
     lines.append(f" return dict({', '.join(f'{name}={name}' for name in program.outputs)})")
     names = {"stack": stack, **{name: operation.value for name, operation in OPERATIONS.items()}}
     exec("\n".join(lines), names)
-    return names["run"]  # pyright: ignore[reportReturnType]
+    return names["run"]
 
 
 def stack(x: Groups, numbers: list[np.ndarray]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Situations in contact: every shape, sticking and sliding, on level ground, a slope and a wall; and standing robots."""
+"""Situations in contact: every shape, sticking and sliding, on level ground, a slope or a wall; and standing robots."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ STEP = 0.05
 
 COVERED = (
     "hinges", "slides", "balls", "free", "several joints on one body", "two trees", "armature", "damping",
-    "below limits", "above limits", "sphere sticking", "sphere sliding", "capsule sticking", "capsule sliding", "box sticking",
-    "tilted plane",
+    "below limits", "above limits", "sphere sticking", "sphere sliding", "capsule sticking", "capsule sliding",
+    "box sticking", "tilted plane",
 )  # fmt: skip
 """Situations that consist of what `closed_form` knows."""
 

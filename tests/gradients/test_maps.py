@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ahac.sim import Simulator, State, load_model
+from ahac.sim import Simulator, State, load_model, penalty
 from gradients import models
-from gradients.contact_cases import contacts
+from gradients.contact_cases import contacts, soft_law
 
 WORLDS = 6
 EPS = (1e-3, 1e-4, 1e-5, 1e-6)
@@ -57,7 +57,7 @@ def sim(device: torch.device) -> Simulator:
 
 @pytest.fixture
 def sample(sim: Simulator) -> list[Tensor]:
-    """q, v and generalised forces; in every world the lowest point is 1 cm to 2 cm in the ground, half of them slide."""
+    """q, v and generalised forces; in every world the lowest point is 1 cm in the ground, and in some it slides."""
     rng, m = torch.Generator().manual_seed(8), sim.model
 
     def noise(width: int) -> Tensor:
@@ -97,13 +97,22 @@ def test_the_gradient_of_an_answer_matches_central_differences(name: str, sim: S
         assert best_error((gradient * along).sum(-1), moved) < TOLERANCE
 
 
+@pytest.fixture(scope="module", params=[penalty, soft_law], ids=["penalty", "law of one's own"])
+def touching(request: pytest.FixtureRequest, sim: Simulator) -> Simulator:
+    """The same robot under either law; only the second couples friction to the normal velocity."""
+    return Simulator(
+        sim.model, num_worlds=WORLDS, dt=1e-3, substeps=1, device=sim.device, dtype=torch.float64,
+        contact_law=request.param,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("axis", range(3))
-def test_a_contact_force_changes_as_its_derivatives_say(sim: Simulator, sample: list[Tensor], axis: int) -> None:
+def test_a_contact_force_changes_as_its_derivatives_say(touching: Simulator, sample: list[Tensor], axis: int) -> None:
     """Lifting the robot changes depth alone, pushing it velocity alone, and by the same amount at every point."""
     q, v, _ = (x.detach() for x in sample)
     up, along = torch.zeros_like(q), torch.zeros_like(v)
     up[:, 2] = along[:, axis] = 1.0
-    here = sim.contacts(State(q, v))
-    assert best_error(-here.force_by_depth, lambda eps: sim.contacts(State(q + eps * up, v)).force) < TOLERANCE
+    here = touching.contacts(State(q, v))
+    assert best_error(-here.force_by_depth, lambda eps: touching.contacts(State(q + eps * up, v)).force) < TOLERANCE
     by_velocity = here.force_by_velocity[..., axis]
-    assert best_error(by_velocity, lambda eps: sim.contacts(State(q, v + eps * along)).force) < TOLERANCE
+    assert best_error(by_velocity, lambda eps: touching.contacts(State(q, v + eps * along)).force) < TOLERANCE

@@ -63,8 +63,8 @@ def sample(leg: Simulator) -> Sample:
 
 def loss(end: State) -> Tensor:
     """[N], of everything a step returns, with weights that no two numbers share."""
-    parts = [end.q, end.v, *end.readouts.values()]
-    return sum((torch.cos(part) * torch.arange(1.0, part.shape[-1] + 1.0).to(part)).sum(-1) for part in parts)  # pyright: ignore[reportReturnType]
+    numbers = torch.cat([end.q, end.v, *end.readouts.values()], dim=-1)
+    return (torch.cos(numbers) * torch.arange(1.0, numbers.shape[-1] + 1.0).to(numbers)).sum(-1)
 
 
 def close(got: Tensor, wanted: Tensor) -> bool:
@@ -98,7 +98,7 @@ def test_a_world_gives_the_same_gradient_in_any_company(leg: Simulator, sample: 
     order = torch.randperm(WORLDS, generator=torch.Generator().manual_seed(6)).to(leg.device)
     plain = torch.autograd.grad(loss(leg.step(State(*sample[:2]), sample[2])).sum(), sample)
     mixed = [x.detach()[order].requires_grad_() for x in sample]
-    shuffled = torch.autograd.grad(loss(leg.step(State(*mixed[:2]), mixed[2])).sum(), mixed)
+    shuffled = torch.autograd.grad(loss(leg.step(State(mixed[0], mixed[1]), mixed[2])).sum(), mixed)
     assert all(torch.equal(s, p[order]) for s, p in zip(shuffled, plain, strict=True))
 
 
@@ -116,19 +116,9 @@ def test_detach_cuts(leg: Simulator, sample: Sample) -> None:
 def test_gradients_of_some_inputs_are_those_of_all(leg: Simulator, sample: Sample, wanted: tuple[int, ...]) -> None:
     everything = torch.autograd.grad(loss(leg.step(State(*sample[:2]), sample[2])).sum(), sample)
     some = [x.detach().requires_grad_(k in wanted) for k, x in enumerate(sample)]
-    end = leg.step(State(*some[:2]), some[2])
+    end = leg.step(State(some[0], some[1]), some[2])
     found = torch.autograd.grad(loss(end).sum(), [some[k] for k in wanted])
     assert all(torch.equal(g, everything[k]) for g, k in zip(found, wanted, strict=True))
-
-
-def test_the_gradient_by_a_force_is_that_of_a_motor(leg: Simulator, sample: Sample) -> None:
-    """The second motor pushes on the free joint's coordinates with its gears; a generalised force does the same."""
-    q, v, u = sample
-    gears = torch.tensor([0.0, 0.0, 1.0, 0.3, 0.2, 0.1, 0.0], dtype=torch.float64, device=leg.device)
-    force = torch.zeros(WORLDS, leg.model.nv, dtype=torch.float64, device=leg.device).requires_grad_()
-    end = leg.step(State(q, v), u, force)
-    by_control, by_force = torch.autograd.grad(loss(State(end.q, end.v)).sum(), (u, force))
-    assert close(by_force @ gears, by_control[:, 1])
 
 
 def test_a_control_used_twice_collects_both_gradients(leg: Simulator, sample: Sample) -> None:
@@ -140,7 +130,8 @@ def test_a_control_used_twice_collects_both_gradients(leg: Simulator, sample: Sa
         return loss(leg.step(middle, second)).sum() + loss(middle).sum()
 
     [together] = torch.autograd.grad(both(u, u), u)
-    assert close(together, sum(torch.autograd.grad(both(*apart), apart)))  # pyright: ignore[reportArgumentType]
+    first, second = torch.autograd.grad(both(*apart), apart)
+    assert close(together, first + second)
 
 
 def test_the_layout_of_tensors_does_not_matter(leg: Simulator, sample: Sample) -> None:
@@ -155,7 +146,6 @@ def test_the_layout_of_tensors_does_not_matter(leg: Simulator, sample: Sample) -
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-@pytest.mark.xfail(reason="torch's once_differentiable lets a second derivative through `inputs=` count as zero")
 @pytest.mark.parametrize("straight", [True, False], ids=["linear loss", "curved loss"])
 @pytest.mark.parametrize("ask", [Tensor.backward, torch.autograd.grad], ids=["backward", "grad"])
 def test_a_second_derivative_is_refused(
@@ -167,19 +157,3 @@ def test_a_second_derivative_is_refused(
     [first] = torch.autograd.grad(end.q.sum() if straight else loss(end).sum(), u, create_graph=True)
     with pytest.raises((RuntimeError, AhacError), match=r"twice|second"):
         ask(first.square().sum() + u.square().sum(), inputs=[u])
-
-
-def test_an_input_that_was_overwritten_is_refused(leg: Simulator, sample: Sample) -> None:
-    """The adjoint would be taken at another control than the step was."""
-    u = sample[2].detach().clone()
-    end = leg.step(State(*sample[:2]), u)
-    u += 1.0
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss(end).sum().backward()
-
-
-def test_without_gradients_nothing_is_recorded(leg: Simulator, sample: Sample) -> None:
-    with torch.no_grad():
-        end = leg.step(State(*sample[:2]), sample[2])
-    assert not any(x.requires_grad for x in (end.q, end.v, end.readouts["reach"]))
-    assert torch.equal(end.q, leg.step(State(*sample[:2]), sample[2]).q)

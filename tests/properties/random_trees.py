@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Random robots: trees of one to six bodies with all kinds of joints, as MJCF text, and random states of them."""
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Robot:
     def model(self, scale: float = 1.0) -> Model:
         return load_model(self.xml(scale))
 
-    def mujoco(self) -> mujoco.MjModel:
+    def compiled(self) -> mujoco.MjModel:
+        """MuJoCo's model."""
         return mujoco.MjModel.from_xml_string(self.xml())
 
     def state(self, model: Model) -> dict[str, np.ndarray]:

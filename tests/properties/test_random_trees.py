@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """What holds for every tree of joints: agreement with MuJoCo, invariances of the physics, exact derivatives."""
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def alike(model: Model, q: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two accelerations need the same forces, which is what rounding through an ill-conditioned solve leaves."""
+    """Whether two accelerations need the same forces: all that rounding through an ill-conditioned solve leaves."""
     matrix = mass_matrix(model, q)
     return bool(np.linalg.norm(matrix @ (a - b)) <= ROUNDING * (1.0 + np.linalg.norm(matrix @ b)))
 
@@ -49,7 +50,7 @@ def alike(model: Model, q: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
 @trees
 @given(robots())
 def test_mass_matrix_and_acceleration_are_mujocos(robot: Robot) -> None:
-    model, raw = robot.model(), robot.mujoco()
+    model, raw = robot.model(), robot.compiled()
     data, x = mujoco.MjData(raw), robot.state(model)
     data.qpos, data.qvel, data.qfrc_applied = x["q"], x["v"], x["force"]
     mujoco.mj_forward(raw, data)

@@ -99,7 +99,6 @@ def test_joint_bounds_what_its_actuators_do_together(actuator: str) -> None:
     assert_close(force, np.stack([d.qfrc_actuator for d in data]))
 
 
-@pytest.mark.xfail(reason="a joint's bounds do not reach forces that come along a spatial tendon", strict=True)
 def test_joint_bounds_what_comes_along_a_spatial_tendon_or_the_model_is_refused() -> None:
     limb = LIMB.format(bend='actuatorfrcrange="-0.1 0.1"')
     source = mjcf(limb, rest=f"{TENDONS}<actuator>{ACTUATORS['motor along a spatial tendon']}</actuator>")

@@ -128,7 +128,6 @@ def test_acceleration_is_mujocos(case: Case) -> None:
     assert error(found, np.stack([d.qacc for d in case.data])) < EXACT
 
 
-@pytest.mark.xfail(reason="without springs and dampers MuJoCo has no drag either", strict=True)
 def test_disabled_passive_forces_include_drag() -> None:
     case = make_case(switched_off(REFERENCES.replace("<option ", WATER), "spring", "damper"))
     test_acceleration_is_mujocos(case)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ahac.core.errors import AhacError
 from ahac.sim.compiler.build import Kernel
 from ahac.sim.compiler.emit import StepPrograms, map_source, step_adjoint_source, step_source
 from ahac.sim.compiler.frame import Target
@@ -79,6 +79,17 @@ class StepKernels:
         return _Step.apply(self, record, steps, h, *(x if x is None else x.contiguous() for x in given))
 
 
+class _Once(torch.autograd.Function):
+    """A function whose result cannot be differentiated further."""
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Tensor) -> NoReturn:
+        raise AhacError(
+            "a second derivative of the simulator was asked for, which it does not have: take gradients without "
+            "create_graph=True, or detach them before they enter a loss"
+        )
+
+
 class _Step(torch.autograd.Function):
     @staticmethod
     def forward(  # noqa: PLR0913 - the inputs of a step
@@ -105,21 +116,25 @@ class _Step(torch.autograd.Function):
         return end_q, end_v, end_y
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, q_bar: Tensor, v_bar: Tensor, y_bar: Tensor) -> tuple[Tensor | None, ...]:
-        q, u, f, kept, end_q, end_v = ctx.saved_tensors
-        kernels: StepKernels = ctx.kernels
-        launcher, worlds = kernels.launcher, len(q)
+    def backward(ctx: Any, *bars: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, None, None, *_StepAdjoint.apply(ctx, *ctx.saved_tensors, *bars)
+
+
+class _StepAdjoint(_Once):
+    """Gradients of a step as a node of their own, so that whoever differentiates them again is told."""
+
+    @staticmethod
+    def forward(ctx: Any, step: Any, *tensors: Any) -> tuple[Tensor | None, ...]:
+        q, u, f, kept, end_q, end_v, *given = tensors
+        kernels: StepKernels = step.kernels
+        launcher, worlds = kernels.launcher, len(end_q)
         widths = {"q_bar": kernels.nq, "v_bar": kernels.nv, "u_bar": kernels.nu, "f_bar": kernels.nv}
-        wanted = ctx.needs_input_grad[4:]
-        bars = {name: launcher.empty(worlds, width) if want else None
-                for (name, width), want in zip(widths.items(), wanted, strict=True)}  # fmt: skip
-        given = {
-            "q": q, "u": u, "f": f, "kept": kept, "next_q": end_q, "next_v": end_v, "next_q_bar": q_bar.contiguous(),
-            "next_v_bar": v_bar.contiguous(), "next_y_bar": y_bar.contiguous(),
-        }  # fmt: skip
-        launcher.run(kernels.backward, {**given, **bars}, worlds, ctx.steps, ctx.h)
-        return None, None, None, None, *bars.values()
+        bars = {name: launcher.empty(worlds, width) if wanted else None
+                for (name, width), wanted in zip(widths.items(), step.needs_input_grad[4:], strict=True)}  # fmt: skip
+        inputs = {"q": q, "u": u, "f": f, "kept": kept, "next_q": end_q, "next_v": end_v}
+        ends = {f"next_{name}_bar": bar.contiguous() for name, bar in zip("qvy", given, strict=True)}
+        launcher.run(kernels.backward, {**inputs, **ends, **bars}, worlds, step.steps, step.h)
+        return tuple(bars.values())
 
 
 class MapKernels:
@@ -160,14 +175,17 @@ class _Map(torch.autograd.Function):
         return _run_map(kernels.launcher, kernels.forward, kernels.program.inputs, inputs, kernels.program.outputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *bars: Tensor) -> tuple[Tensor | None, ...]:
-        kernels: MapKernels = ctx.kernels
+        return None, *_MapAdjoint.apply(ctx.kernels, *ctx.saved_tensors, *bars)
+
+
+class _MapAdjoint(_Once):
+    @staticmethod
+    def forward(ctx: Any, kernels: MapKernels, *given: Tensor) -> tuple[Tensor, ...]:
         program = kernels.program
         names = [*program.inputs, *(f"{name}_bar" for name in program.outputs)]
         wanted = {f"{name}_bar": group for name, group in program.inputs.items()}
-        given = (*ctx.saved_tensors, *(bar.contiguous() for bar in bars))
-        return None, *_run_map(kernels.launcher, kernels.backward, names, given, wanted)
+        return _run_map(kernels.launcher, kernels.backward, names, [x.contiguous() for x in given], wanted)
 
 
 def _run_map(

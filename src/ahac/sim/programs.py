@@ -10,7 +10,7 @@ from ahac.core.errors import TraceError
 from ahac.sim.compiler.derivative import pullback
 from ahac.sim.compiler.emit import StepPrograms
 from ahac.sim.compiler.graph import Graph, Real, Scalar
-from ahac.sim.compiler.operations import mark, maximum
+from ahac.sim.compiler.operations import mark
 from ahac.sim.compiler.program import Program, trace
 from ahac.sim.model.records import Model
 from ahac.sim.physics import contact, dynamics, inertia
@@ -137,7 +137,7 @@ CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth"
 def _contact(graph: Graph, point: contact.ContactPoint, law: contact.ContactLaw) -> Groups:
     depth = mark(graph, point.depth)
     velocity = [mark(graph, x) for x in point.velocity]
-    force = law(maximum(0.0, depth), Vec3(*velocity), point.normal, point.touch.material)
+    force = contact.evaluated(law, depth, Vec3(*velocity), point)
     rows = [pullback(graph, [(f, 1.0)], [depth, *velocity]) for f in force]
     return {
         "depth": [depth],

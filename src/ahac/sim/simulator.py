@@ -200,7 +200,7 @@ class Simulator:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        if not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
+        if isinstance(self.dt, bool) or not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
             raise InputError(f"dt must be a positive number of seconds, got {self.dt!r}")
         if self.dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")

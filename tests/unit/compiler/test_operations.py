@@ -50,7 +50,7 @@ EPS = 1e-6
 DIFFERENCES = 1e-7
 """Of central differences at that eps, relative to one or to the derivative: rounding 1e-16 / eps, and a margin."""
 
-ROUNDING = {torch.float64: 1e-15, torch.float32: 1e-6}
+ROUNDING = {torch.float64: 4e-15, torch.float32: 1e-6}
 """Of compiled code, relative to one or to the value: a few units in the last place of the type."""
 
 
@@ -78,8 +78,15 @@ def test_every_operation_is_covered() -> None:
 def test_the_value_is_numpys(name: str) -> None:
     function, reference = MEANING[name]
     np.testing.assert_allclose(evaluate(program_of(function), {"x": GRID})["y"][:, 0], reference(X, Y, P), rtol=1e-14)
-    on_numbers = [function(*map(float, row)) for row in GRID[::9]] if name != "mark" else reference(X, Y, P)[::9]
-    np.testing.assert_allclose(on_numbers, reference(X, Y, P)[::9], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(set(MEANING) - {"mark"}))
+def test_plain_numbers_stay_plain_numbers(name: str) -> None:
+    function, reference = MEANING[name]
+    for row in GRID[::9]:
+        value = function(*map(float, row))
+        assert isinstance(value, float)
+        assert value == pytest.approx(float(reference(*row)), rel=1e-14)
 
 
 @pytest.mark.parametrize("name", MEANING)
@@ -110,7 +117,7 @@ def test_compiled_code_computes_the_same(dtype: torch.dtype, device: torch.devic
 
 
 SINE = 1.2e-7
-"""Absolute error of a float32 sine or cosine up to a thousand radians: one unit in the last place of 1. Measured: 9.2e-8."""
+"""Error of a float32 sine or cosine up to a thousand radians: one unit in the last place of 1. Measured: 9.2e-8."""
 
 
 def test_float32_sines_hold_for_large_angles(device: torch.device) -> None:
@@ -141,3 +148,8 @@ def test_on_a_tie_the_derivative_goes_to_the_first(dtype: torch.dtype, device: t
     at, seeds = np.full((len(wanted), 2), 0.5), np.eye(len(wanted))
     for found in (evaluate(back, {"x": at, "y_bar": seeds}), launch(back, dtype, device, x=at, y_bar=seeds)):
         assert np.array_equal(found["x_bar"], np.array(list(wanted.values())))
+
+
+def test_an_infinite_bound_is_none(device: torch.device) -> None:
+    program = trace(lambda x: {"y": [clip(x[0], 0.0, float("inf"))]}, {"x": 1})
+    assert np.array_equal(launch(program, torch.float32, device, x=np.array([[-1.0], [2.0]]))["y"], [[0.0], [2.0]])

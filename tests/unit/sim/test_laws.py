@@ -141,13 +141,11 @@ def test_mistakes_in_traced_code_are_refused_when_the_simulator_is_made(mistake:
         build(ROVER, torch.device("cpu"), **options)
 
 
-@pytest.mark.xfail(reason="Python compares the objects, and the branch is taken in silence", strict=True)
 def test_comparing_a_traced_value_for_equality_is_refused() -> None:
     with pytest.raises(TraceError):
         build(ROVER, torch.device("cpu"), readouts={"x": lambda w: 1.0 if w.q[2] == 0.3 else 0.0})
 
 
-@pytest.mark.xfail(reason="infinity is written into the code as a word that C++ does not know", strict=True)
 def test_bound_may_be_infinite(device: torch.device) -> None:
     sim = build(PENDULUM, device, readouts={"x": lambda w: clip(w.q[0], -math.inf, 0.5)})
     assert sim.read(sim.rest_state())["x"].tolist() == [0.0] * WORLDS

@@ -6,6 +6,7 @@ arrays are passed as bare addresses, worlds as rows; an address of zero stands f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -50,14 +51,14 @@ class _Writer:
         """Declare a group and read it from an argument, or leave it zero where that was not given."""
         self.pointer(array := array or name)
         self.declare(name, size)
-        loads = " ".join(f"{name}[{i}] = lane::load({array}_p, {i}, {size}, e, n);" for i in range(size))
-        self.lines.append(f"if ({array}_p) {{ {loads} }}")
+        if size:
+            self.lines.append(f"if ({array}_p) EACH({size}) {name}[i] = lane::load({array}_p, i, {size}, e, n);")
 
     def store(self, name: str, size: int, array: str | None = None) -> None:
         """Write a group to an argument, if that was given."""
         self.pointer(array := array or name)
-        stores = " ".join(f"lane::store({array}_p, {i}, {size}, e, n, {name}[{i}]);" for i in range(size))
-        self.lines.append(f"if ({array}_p) {{ {stores} }}")
+        if size:
+            self.lines.append(f"if ({array}_p) EACH({size}) lane::store({array}_p, i, {size}, e, n, {name}[i]);")
 
     def keep(self, groups: Mapping[str, int], read: bool) -> None:
         """Write the groups to this substep's place in `kept`, or read them from there."""
@@ -77,7 +78,7 @@ class _Writer:
         self.operations += len(live)
 
         def term(index: int) -> str:
-            return f"t{index}" if index >= 0 else f"lane::k(real({graph.constants[~index]!r}))"
+            return f"t{index}" if index >= 0 else _constant(graph.constants[~index])
 
         self.lines.append("{")
         for index in live:
@@ -89,12 +90,18 @@ class _Writer:
             self.lines.append(f"const T t{index} = {expression};")
         for name, group in program.outputs.items():
             for i, value in enumerate(group):
-                result = term(value.index) if isinstance(value, Scalar) else f"lane::k(real({float(value)!r}))"
+                result = term(value.index) if isinstance(value, Scalar) else _constant(value)
                 self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {result};")
         self.lines.append("}")
 
     def source(self, name: str) -> Source:
         return Source(name, tuple(self.arrays), "\n".join(self.lines), self.operations)
+
+
+def _constant(value: float) -> str:
+    # C++ has no literal for infinity; a product that overflows is one.
+    digits = repr(float(value)) if math.isfinite(value) else f"{math.copysign(1.0, value)} * 1e300 * 1e300"
+    return f"lane::k(real({digits}))"
 
 
 def _sizes(program: Program) -> tuple[dict[str, int], dict[str, int]]:

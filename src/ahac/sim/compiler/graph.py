@@ -65,7 +65,7 @@ class Graph:
         except TypeError:
             index = None
         if index is None:
-            if not isinstance(value, float | int):
+            if not isinstance(value, float | int) or value != value:
                 raise TraceError(f"traced code works on scalars and numbers, got {type(value).__name__}: {value!r}")
             index = self._constant_index[value] = len(self.constants)
             self.constants.append(float(value))
@@ -88,12 +88,12 @@ class Implicit:
 
 
 class Less:
-    """The traced condition `left < right`; only `where` can look at it."""
+    """The traced condition `left < right`, or its opposite; only `where` can look at it."""
 
-    __slots__ = ("left", "right")
+    __slots__ = ("left", "opposite", "right")
 
-    def __init__(self, left: Real, right: Real) -> None:
-        self.left, self.right = left, right
+    def __init__(self, left: Real, right: Real, opposite: bool = False) -> None:
+        self.left, self.right, self.opposite = left, right, opposite
 
     def __bool__(self) -> NoReturn:
         raise TraceError(
@@ -176,6 +176,20 @@ class Scalar:
 
     def __gt__(self, other: Real) -> Less:
         return Less(other, self)
+
+    def __le__(self, other: Real) -> Less:
+        return Less(other, self, opposite=True)
+
+    def __ge__(self, other: Real) -> Less:
+        return Less(self, other, opposite=True)
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise TraceError(
+            "traced numbers cannot be asked whether they are equal; compare with <, <=, > or >= in where()"
+        )
+
+    __ne__ = __eq__
+    __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
         Less(self, 0.0).__bool__()

@@ -13,6 +13,14 @@ enum { W = LANE_BYTES / sizeof(real) };
 #define LANE(x) x[i]
 #endif
 
+// A loop over numbers of one group: on CUDA unrolled, so that groups live in registers; on the CPU left a loop, where they
+// live in the cache anyway and unrolling costs the compiler more than all the physics.
+#if defined(__CUDA_ARCH__) || defined(__CUDACC__)
+#define EACH(size) _Pragma("unroll") for (int i = 0; i < size; ++i)
+#else
+#define EACH(size) _Pragma("clang loop unroll(disable)") for (int i = 0; i < size; ++i)
+#endif
+
 struct lane {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC__)
     static CUDA_CALLABLE T k(real x) { return x; }

@@ -126,9 +126,11 @@ def where(condition: Less | bool, x: Real, y: Real) -> Real:
         same = x.index == y.index
     else:
         same = not isinstance(x, Scalar) and not isinstance(y, Scalar) and x == y
+    if same:
+        return x
     graph = _graph_of(condition.left, condition.right)
     assert graph is not None, "a Less always holds a traced scalar"
-    return x if same else graph.add("less", condition.left, condition.right, x, y)
+    return graph.add("less", condition.left, condition.right, *((y, x) if condition.opposite else (x, y)))
 
 
 def _graph_of(*values: Real) -> Graph | None:

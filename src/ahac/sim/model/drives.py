@@ -25,7 +25,7 @@ def build_actuators(model: mujoco.MjModel, tree: Tree) -> tuple[Actuator, ...]:
     """All actuators of a model; one that is not simulated is refused by name."""
     if getattr(model, "nactuator", model.nu) != model.nu:
         raise ModelError("an actuator of this model takes several controls: not simulated; give it one control")
-    if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
+    if model.nu and model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
         raise ModelError("the model disables actuation: remove the flag, or the actuators")
     actuators = tuple(_actuator(model, tree, i) for i in range(model.nu))
     if any(kind == GAIN.mjGAIN_MUSCLE for kind in model.actuator_gaintype):

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 
 import mujoco
@@ -56,7 +58,8 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
     Raises:
         ModelError: If the file cannot be read, or asks for something that is not simulated.
     """
-    raw = _compile(source, assets)
+    with _logged_warnings():
+        raw = _compile(source, assets)
     _check_numbers(raw)
     refuse_unsupported(raw, ignore)
     contact_of = lookup(raw, "contact", "geom", ContactMaterial, contact, materials)
@@ -101,13 +104,13 @@ def _report_body_contacts(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None
 
 def _compile(source: str | os.PathLike[str], assets: Mapping[str, bytes] | None) -> mujoco.MjModel:
     """What MuJoCo's compiler makes of a path or a text."""
-    text = str(source)
+    text = str(source).lstrip("\ufeff")
     if not text.strip():
         raise ModelError("the model is an empty string; wanted the path of an MJCF or URDF file, or its XML text")
     try:
         if text.lstrip().startswith("<"):
             raw = mujoco.MjModel.from_xml_string(text, dict(assets or {}))
-        elif not Path(text).is_file():
+        elif not _is_file(text):
             raise ModelError(f"no file {text!r}; wanted the path of an MJCF or URDF file, or its XML text")
         else:
             raw = mujoco.MjModel.from_xml_path(text, dict(assets or {}))
@@ -123,30 +126,48 @@ def _compile(source: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
     return raw
 
 
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # a text too long for a path, say
+        return False
+
+
+@contextmanager
+def _logged_warnings() -> Iterator[None]:
+    """MuJoCo's warnings go to our log, instead of a file in the current folder."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: logger.warning("MuJoCo: %s", message.strip()))
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
 def _check_numbers(raw: mujoco.MjModel) -> None:
     """MuJoCo lets some numbers through that no simulation survives."""
-    for name in FINITE:
-        values = np.asarray(getattr(raw, name), dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ModelError(f"the model has a non-finite {name.replace('_', ' ')}: {values[~np.isfinite(values)][0]}")
-    for name in NON_NEGATIVE:
-        values = np.asarray(getattr(raw, name))
-        if (values < 0).any():
-            raise ModelError(f"the model has a negative {name.replace('_', ' ')}: {values[values < 0][0]}")
-    if not np.isfinite(raw.opt.gravity).all():
-        raise ModelError(f"the model's gravity is not finite: {raw.opt.gravity}")
+    for kind, names in (("non-finite", FINITE), ("negative", NON_NEGATIVE)):
+        for name in names:
+            values = np.atleast_1d(np.asarray(attrgetter(name)(raw), dtype=np.float64))
+            bad = values[~np.isfinite(values) if kind == "non-finite" else values < 0]
+            if bad.size:
+                raise ModelError(f"the model has a {kind} {name.removeprefix('opt.').replace('_', ' ')}: {bad[0]}")
 
 
 FINITE = (
     "body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia", "jnt_pos", "jnt_axis", "jnt_range",
-    "jnt_stiffness", "dof_damping", "dof_armature", "geom_pos", "geom_quat", "geom_size", "site_pos", "actuator_gear",
-    "actuator_gainprm", "actuator_biasprm", "actuator_ctrlrange", "actuator_forcerange", "qpos0", "qpos_spring",
+    "jnt_stiffness", "jnt_actfrcrange", "dof_damping", "dof_armature", "geom_pos", "geom_quat", "geom_size", "site_pos",
+    "site_quat", "actuator_gear", "actuator_gainprm", "actuator_biasprm", "actuator_ctrlrange", "actuator_forcerange",
+    "wrap_prm", "key_qpos", "key_qvel", "qpos0", "qpos_spring", "opt.gravity", "opt.wind", "opt.density",
+    "opt.viscosity",
 )  # fmt: skip
-NON_NEGATIVE = ("jnt_stiffness", "dof_damping", "dof_armature", "geom_size")
+NON_NEGATIVE = ("jnt_stiffness", "dof_damping", "dof_armature", "geom_size", "opt.density", "opt.viscosity")
 
 
 def _fluid(raw: mujoco.MjModel, tree: Tree) -> Fluid | None:
-    if not raw.opt.density and not raw.opt.viscosity:
+    passive = mujoco.mjtDisableBit.mjDSBL_SPRING | mujoco.mjtDisableBit.mjDSBL_DAMPER
+    still = raw.opt.disableflags & passive == passive  # MuJoCo then leaves out all passive forces
+    if still or not (raw.opt.density or raw.opt.viscosity):
         return None
     moving = [(b, p) for b, p in enumerate(tree.places) if p.link != WORLD and raw.body_mass[b] > 0]
     return Fluid(

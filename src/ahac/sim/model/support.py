@@ -89,13 +89,21 @@ def _ball_limits(model: mujoco.MjModel) -> Elements:
 
 
 def _tendon_wraps(model: mujoco.MjModel) -> Elements:
-    straight = (mujoco.mjtWrap.mjWRAP_SITE, mujoco.mjtWrap.mjWRAP_JOINT)
+    return _tendons_over(model, mujoco.mjtWrap.mjWRAP_SPHERE, mujoco.mjtWrap.mjWRAP_CYLINDER)
+
+
+def _pulleys(model: mujoco.MjModel) -> Elements:
+    return _tendons_over(model, mujoco.mjtWrap.mjWRAP_PULLEY)
+
+
+def _tendons_over(model: mujoco.MjModel, *obstacles: mujoco.mjtWrap) -> Elements:
+    """Driven tendons that touch anything of these kinds."""
     driven = {int(i) for i, t in zip(model.actuator_trnid[:, 0], model.actuator_trntype, strict=True)
               if t == mujoco.mjtTrn.mjTRN_TENDON}  # fmt: skip
     for i in sorted(driven):
         start = model.tendon_adr[i]
         for kind in model.wrap_type[start : start + model.tendon_num[i]]:
-            if int(kind) not in straight:
+            if int(kind) in obstacles:
                 what = mujoco.mjtWrap(int(kind)).name.removeprefix("mjWRAP_").lower()
                 yield f"tendon {named(model, 'tendon', i)!r} runs over a {what}"
 
@@ -140,6 +148,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("tendon_armature", _nonzero("tendon", "tendon_armature", "armature"), REMOVE),
     Feature("tendon_force_range", _nonzero("tendon", "tendon_actfrclimited", "a force range"), "limit the actuator"),
     Feature("tendon_wrap", _tendon_wraps, "route it through sites"),
+    Feature("pulley", _pulleys, "use one tendon per branch", droppable=False),
     Feature("actuator_damping", _nonzero("actuator", "actuator_damping", "damping of its own"), "damp the joint"),
     Feature("actuator_armature", _nonzero("actuator", "actuator_armature", "armature of its own"), "use the joint's"),
     Feature("actuator_delay", _nonzero("actuator", "actuator_delay", "a delay"), REMOVE),

@@ -43,10 +43,27 @@ def actuate(model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], 
                 drive.force[k] = drive.force[k] + force * gear
         else:
             _pull(actuator, actuator.tendon, motion, u, drive.wrenches)
-    for joint in model.joints:
-        if joint.force_range is not None:
-            drive.force[joint.v] = clip(drive.force[joint.v], *joint.force_range)
+    bounded = {joint.v: joint.force_range for joint in model.joints if joint.force_range is not None}
+    if bounded and drive.wrenches:
+        # Bounds are on what a joint feels, so what pulls along tendons must be known joint by joint.
+        along = _along_joints(model, motion, drive.wrenches)
+        drive = Drive([a + b for a, b in zip(drive.force, along, strict=True)], {})
+    for k, bounds in bounded.items():
+        drive.force[k] = clip(drive.force[k], *bounds)
     return drive
+
+
+def _along_joints(model: Model, motion: Motion, wrenches: dict[int, Spatial]) -> list[Real]:
+    """Wrenches on links as forces along coordinates."""
+    carried = [wrenches.get(i, STILL) for i in range(len(model.links))]
+    force: list[Real] = [0.0] * model.nv
+    for i in reversed(range(len(model.links))):
+        link = model.links[i]
+        for k in link.dofs:
+            force[k] = motion.columns[k].dot(carried[i])
+        if link.parent != WORLD:
+            carried[link.parent] = carried[link.parent] + carried[i]
+    return force
 
 
 def _force(actuator: Actuator, control: Real, length: Real, speed: Real) -> Real:

@@ -142,9 +142,10 @@ class Quat:
         return Quat(self.w, -self.vector)
 
     def normalised(self) -> Quat:
-        """The same rotation at unit length."""
-        scale = 1.0 / sqrt(self.w * self.w + self.vector.dot(self.vector) + TINY)
-        return Quat(self.w * scale, self.vector * scale)
+        """The same rotation at unit length; no rotation for a quaternion of length zero, as in MuJoCo."""
+        square = self.w * self.w + self.vector.dot(self.vector)
+        scale = 1.0 / sqrt(square + TINY)
+        return Quat(where(square < TINY, 1.0, self.w * scale), self.vector * scale)
 
     def matrix(self) -> Mat3:
         """Rotation matrix of a unit quaternion."""

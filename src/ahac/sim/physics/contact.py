@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import maximum, minimum
 from ahac.sim.model.records import ContactMaterial, Model, Touch
 from ahac.sim.physics.algebra import Mat3, Spatial, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["ContactLaw", "ContactPoint", "contact_points", "penalty", "wrench"]
+__all__ = ["ContactLaw", "ContactPoint", "contact_points", "evaluated", "penalty", "wrench"]
 
 ContactLaw = Callable[[Real, Vec3, Vec3, ContactMaterial], Vec3]
 """(depth >= 0 [m], point velocity [m/s], plane normal, material) -> force on the link [N], all in world axes."""
@@ -66,9 +67,18 @@ def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
 
 def wrench(point: ContactPoint, law: ContactLaw = penalty) -> Spatial:
     """The contact's force on its link, about the tree's origin."""
-    # Exactly at touch-down the derivative is that of the free point.
-    force = law(maximum(0.0, point.depth), point.velocity, point.normal, point.touch.material)
+    force = evaluated(law, point.depth, point.velocity, point)
     return Spatial(point.position.cross(force), force)
+
+
+def evaluated(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:
+    """A law's force at a point, for a signed depth; exactly at touch-down the derivative is that of the free point."""
+    force = law(maximum(0.0, depth), velocity, point.normal, point.touch.material)
+    if not isinstance(force, Vec3):
+        raise TraceError(
+            f"contact law {getattr(law, '__name__', law)!r} must return a Vec3, got {type(force).__name__}"
+        )
+    return force
 
 
 def _support(touch: Touch, rotation: Mat3, normal: Vec3) -> Vec3:

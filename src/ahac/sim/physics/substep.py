@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.physics import actuators, contact, dynamics, fluid, integrate, joints
 from ahac.sim.physics.algebra import STILL, Spatial
@@ -43,7 +44,7 @@ def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatia
         forces.append(joints.limit_force(model, world.q, world.v))
     total: list[Real] = [sum(parts[1:], parts[0]) for parts in zip(*forces, strict=True)]
     for law in laws.extra:
-        for effort in law(world):
+        for effort in _efforts(law, world):
             if effort.dof >= 0:
                 total[effort.dof] = total[effort.dof] + effort.force
             else:
@@ -52,3 +53,13 @@ def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatia
     for link, wrench in pushes:
         external[link] = external.get(link, STILL) + wrench
     return dynamics.acceleration(model, motion, total, external)
+
+
+def _efforts(law: ForceLaw, world: World) -> list[Effort]:
+    found = law(world)
+    listed = list(found) if isinstance(found, Iterable) else [found]
+    efforts = [effort for effort in listed if isinstance(effort, Effort)]
+    if len(efforts) == len(listed):
+        return efforts
+    name = getattr(law, "__name__", repr(law))
+    raise TraceError(f"force law {name!r} must return a list of world.push(...) and world.drive(...), got {found!r}")

@@ -98,6 +98,8 @@ class World:
     def push(self, name: str, force: Vec3, at: Vec3 | None = None, torque: Vec3 = ZERO) -> Effort:
         """A force [N] on a body, at a point of the world (default: the body's or site's origin), and a torque [N m]."""
         place = self._place(name)
+        if not isinstance(force, Vec3) or not isinstance(torque, Vec3) or not isinstance(at, Vec3 | None):
+            raise TraceError(f"push({name!r}) takes force, at and torque as Vec3, got {force!r}, {at!r}, {torque!r}")
         if place.link == WORLD:
             raise TraceError(f"{name!r} is fixed to the world: a push on it moves nothing")
         lever = self._lever(place) if at is None else at - self.motion.origin[place.link]
@@ -111,7 +113,14 @@ class World:
         return self.motion.position[place.link] + self.motion.rotation[place.link] @ Vec3.of(place.position)
 
     def _place(self, name: str) -> Place:
-        return _find("body or site", name, {**self.model.sites, **self.model.bodies})
+        bodies, sites = self.model.bodies, self.model.sites
+        if name in bodies and name in sites:
+            raise TraceError(f"{name!r} is both a body and a site: say 'body:{name}' or 'site:{name}'")
+        table = {**bodies, **sites}
+        kind, _, rest = name.partition(":")
+        if name not in table and kind in ("body", "site"):
+            return _find(kind, rest, bodies if kind == "body" else sites)
+        return _find("body or site", name, table)
 
     def _joint(self, name: str) -> Joint:
         return _find("hinge or slide", name, {j.name: j for j in self.model.joints if len(j.dofs) == 1})
