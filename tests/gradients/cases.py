@@ -134,6 +134,7 @@ JOINTS = [
     Case("motors on ball and free joints", models.BALL_MOTOR, feature='gear="1 -2 0.5"'),
     Case("fixed tendon", models.FIXED_TENDON, feature='kv="0.4"'),
     Case("muscles", models.MUSCLES, feature='force="20"'),
+    Case("muscles on a bounded joint", models.BOUNDED_MUSCLES, feature=models.BOUND),
     Case("fluid", models.FLUID, feature='density="900" viscosity="0.6"'),
     Case("force law", PULLED, laws=Laws(extra=(pull,))),
 ]

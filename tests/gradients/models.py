@@ -101,6 +101,9 @@ MUSCLES = robot(
     <position tendon="across" kp="15" kv="2" gear="0.8"/></actuator>""",
 )  # fmt: skip
 
+BOUND = 'actuatorfrcrange="-2 2"'
+BOUNDED_MUSCLES = MUSCLES.replace(hinge(), hinge(BOUND))
+
 FLUID = robot(
     body(FREE, body(hinge()), frame='pos="0 0 1"'), option='density="900" viscosity="0.6" wind="0.4 -0.3 0.2"'
 )

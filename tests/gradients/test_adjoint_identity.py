@@ -21,10 +21,10 @@ IDENTITY = 1e-10
 """Relative. Both sides are sums of the same products in another order; rounding leaves 1e-15."""
 
 SYMMETRY = 1e-8
-"""Relative. Rounding leaves 1e-13."""
+"""Relative. Rounding leaves 1e-15."""
 
 DIFFERENCES = 1e-6
-"""Relative; truncation and rounding at the best eps leave 2e-9, and 1e-8 for second derivatives."""
+"""Relative; truncation and rounding at the best eps leave 1e-9, also for second derivatives."""
 
 EPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ahac.sim import Simulator, State, load_model, penalty
+from ahac.sim import AhacError, Simulator, State, load_model, penalty
 from gradients import models
 from gradients.contact_cases import contacts, soft_law
 
@@ -116,3 +116,10 @@ def test_a_contact_force_changes_as_its_derivatives_say(touching: Simulator, sam
     assert best_error(-here.force_by_depth, lambda eps: touching.contacts(State(q + eps * up, v)).force) < TOLERANCE
     by_velocity = here.force_by_velocity[..., axis]
     assert best_error(by_velocity, lambda eps: touching.contacts(State(q, v + eps * along)).force) < TOLERANCE
+
+
+def test_a_second_derivative_of_an_answer_is_refused(sim: Simulator, sample: list[Tensor]) -> None:
+    q = sample[0]
+    [first] = torch.autograd.grad(sim.mass_matrix(q).sum(), q, create_graph=True)
+    with pytest.raises(AhacError, match="second derivative"):
+        torch.autograd.grad(first.sum() + q.sum(), q)

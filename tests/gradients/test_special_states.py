@@ -68,6 +68,7 @@ STATES = {
     "at the upper limit": put(hinge=0.5),
     "at the lower limit": put(hinge=-0.5),
     "ball turned by half": put(ball=(0.0, 1.0, 0.0, 0.0)),
+    "no quaternion at all": put(ball=(0.0, 0.0, 0.0, 0.0)),
     "hardly turning": put(spin=2**-20, ball_spin=2**-17),
     "muscle without length": put(pull=(1.0, 0.0)),
 }

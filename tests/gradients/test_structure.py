@@ -155,5 +155,5 @@ def test_a_second_derivative_is_refused(
     q, v, u = sample
     end = leg.step(State(q, v), u)
     [first] = torch.autograd.grad(end.q.sum() if straight else loss(end).sum(), u, create_graph=True)
-    with pytest.raises((RuntimeError, AhacError), match=r"twice|second"):
+    with pytest.raises(AhacError, match="second derivative"):
         ask(first.square().sum() + u.square().sum(), inputs=[u])

@@ -128,6 +128,8 @@ def test_only_whole_positive_powers(exponent: float, inputs: tuple[Scalar, Scala
 
 
 def test_a_foreign_value_is_named(inputs: tuple[Scalar, Scalar]) -> None:
+    with pytest.raises(TraceError, match="got float: nan"):
+        _ = inputs[0] * float("nan")
     with pytest.raises(TraceError, match="got str: 'one'"):
         inputs[0] + "one"  # pyright: ignore[reportOperatorIssue, reportUnusedExpression]
     with pytest.raises(TraceError, match=r"where\(\) needs a comparison such as a < b first, got Scalar"):

@@ -128,26 +128,26 @@ def test_float32_sines_hold_for_large_angles(device: torch.device) -> None:
     assert np.abs(found - np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)).max() < SINE
 
 
-@pytest.mark.parametrize("dtype", ROUNDING)
-def test_on_a_tie_the_derivative_goes_to_the_first(dtype: torch.dtype, device: torch.device) -> None:
-    def ties(x: list[Scalar]) -> dict[str, list[Real]]:
-        a, b = x
-        return {
-            "y": [
-                minimum(a, b),
-                maximum(a, b),
-                where(a < b, a, b),
-                where(a > b, a, b),
-                clip(a, 0.5, 0.5),
-                absolute(a - b),
-            ]
-        }
+TIES: list[tuple[Callable[[Scalar, Scalar], Real], tuple[float, float]]] = [
+    (minimum, (1.0, 0.0)),
+    (maximum, (1.0, 0.0)),
+    (lambda a, b: where(a < b, a, b), (0.0, 1.0)),
+    (lambda a, b: where(a > b, a, b), (0.0, 1.0)),
+    (lambda a, b: where(a <= b, a, b), (1.0, 0.0)),
+    (lambda a, b: where(a >= b, a, b), (1.0, 0.0)),
+    (lambda a, b: clip(a, 0.5, 0.5), (1.0, 0.0)),
+    (lambda a, b: absolute(a - b), (1.0, -1.0)),
+]
+"""What is written, and its derivatives by a and b where a = b = 0.5."""
 
-    back = adjoint(trace(ties, {"x": 2}), ["x"])
-    wanted = {0: (1.0, 0.0), 1: (1.0, 0.0), 2: (0.0, 1.0), 3: (0.0, 1.0), 4: (1.0, 0.0), 5: (1.0, -1.0)}
-    at, seeds = np.full((len(wanted), 2), 0.5), np.eye(len(wanted))
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_on_a_tie_the_rule_decides(dtype: torch.dtype, device: torch.device) -> None:
+    """Equal arguments: the first one counts, and only <= and >= hold."""
+    program = trace(lambda x: {"y": [function(*x) for function, _ in TIES]}, {"x": 2})
+    back, at, seeds = adjoint(program, ["x"]), np.full((len(TIES), 2), 0.5), np.eye(len(TIES))
     for found in (evaluate(back, {"x": at, "y_bar": seeds}), launch(back, dtype, device, x=at, y_bar=seeds)):
-        assert np.array_equal(found["x_bar"], np.array(list(wanted.values())))
+        assert np.array_equal(found["x_bar"], np.array([derivatives for _, derivatives in TIES]))
 
 
 def test_an_infinite_bound_is_none(device: torch.device) -> None:

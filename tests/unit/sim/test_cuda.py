@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import ContactMaterial, Simulator, State, World, atan2, exp, load_model, log, tanh
+from ahac.sim import ContactMaterial, JointLimit, Simulator, State, World, atan2, exp, load_model, log, tanh
+from ahac.sim.programs import Readout
 from gradients.chains import Chain, relative
 
 pytestmark = pytest.mark.gpu
@@ -39,10 +40,9 @@ def look(world: World) -> list[object]:
 
 
 def _simulator(dtype: torch.dtype = torch.float64, worlds: int = WORLDS) -> Simulator:
-    return Simulator(
-        load_model(ROBOT, contact=SOFT), num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device="cuda", dtype=dtype,
-        readouts={"look": look},  # pyright: ignore[reportArgumentType]
-    )  # fmt: skip
+    model = load_model(ROBOT, contact=SOFT, limit=JointLimit(stiffness=20.0, damping=0.1))
+    readouts: dict[str, Readout] = {"look": look}  # pyright: ignore[reportAssignmentType]
+    return Simulator(model, num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device="cuda", dtype=dtype, readouts=readouts)
 
 
 def _start(sim: Simulator) -> tuple[State, torch.Tensor]:

@@ -35,23 +35,23 @@ def _require_non_negative(record: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactMaterial:
-    """How hard, how damped and how rough a surface is. The defaults are those of the paper's ant.
+    """How hard, how damped and how rough a surface is. The defaults suit robots of some kilograms.
 
     Substeps of h seconds stay stable while the points that touch together, over the mass m they carry, keep
     h² Σ stiffness, h Σ damping · depth and h Σ viscosity below about m: a light body with many points wants softer
     constants, or more substeps.
     """
 
-    stiffness: float = 4e4
+    stiffness: float = 1e4
     """Normal force per depth, ke [N/m]."""
 
-    damping: float = 1e4
+    damping: float = 1e3
     """Normal force per depth and closing speed, kd [N s/m²]: with the depth it vanishes at touch-down."""
 
-    viscosity: float = 3e3
+    viscosity: float = 5e2
     """Friction per slip speed while sticking, kf [N s/m]."""
 
-    friction: float = 0.75
+    friction: float = 0.8
     """Coulomb coefficient, mu: friction never exceeds mu times the elastic part of the normal force."""
 
     def __post_init__(self) -> None:
@@ -65,8 +65,8 @@ class JointLimit:
     stiffness: float = 1e3
     """[N m/rad] or [N/m]."""
 
-    damping: float = 1e1
-    """[N m s/rad] or [N s/m]."""
+    damping: float = 1.0
+    """[N m s/rad] or [N s/m]; substeps of h seconds stay stable while h · damping is below the joint's inertia."""
 
     def __post_init__(self) -> None:
         _require_non_negative(self)
