@@ -7,6 +7,7 @@ What the operations mean (value, code, derivative) is said once, in `operations`
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -35,7 +36,7 @@ class Graph:
 
     def add(self, operation: str, *arguments: Real) -> Scalar:
         """The node for `operation(*arguments)`, made now or found among the old ones."""
-        return self._intern((operation, *[a.index if isinstance(a, Scalar) else self._constant(a) for a in arguments]))
+        return self._intern((operation, *map(self._place, arguments)))
 
     def leaf(self, kind: str, name: object) -> Scalar:
         """A node without arguments, told from others by its name: an input of the program, say."""
@@ -52,6 +53,13 @@ class Graph:
         """The scalar or constant behind an argument index."""
         return Scalar(self, index) if index >= 0 else self.constants[~index]
 
+    def _place(self, argument: Real) -> int:
+        if not isinstance(argument, Scalar):
+            return self._constant(argument)
+        if argument.graph is not self:
+            raise TraceError("a scalar of one trace was used in another; compute it anew from the world you are given")
+        return argument.index
+
     def _intern(self, node: tuple[Any, ...]) -> Scalar:
         index = self._node_index.get(node)
         if index is None:
@@ -60,15 +68,13 @@ class Graph:
         return Scalar(self, index)
 
     def _constant(self, value: float) -> int:
-        try:
-            index = self._constant_index.get(value)
-        except TypeError:
-            index = None
+        if not isinstance(value, numbers.Real) or value != value:
+            raise TraceError(f"traced code works on scalars and numbers, got {type(value).__name__}: {value!r}")
+        value = float(value)
+        index = self._constant_index.get(value)
         if index is None:
-            if not isinstance(value, float | int) or value != value:
-                raise TraceError(f"traced code works on scalars and numbers, got {type(value).__name__}: {value!r}")
             index = self._constant_index[value] = len(self.constants)
-            self.constants.append(float(value))
+            self.constants.append(value)
         return ~index
 
 
@@ -152,7 +158,11 @@ class Scalar:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Real) -> Real:
-        return self * (other._reciprocal() if isinstance(other, Scalar) else 1.0 / other)
+        if isinstance(other, Scalar):
+            return self * other._reciprocal()
+        if other == 0.0:
+            raise TraceError("a traced scalar is divided by the constant zero")
+        return self * (1.0 / other)
 
     def __rtruediv__(self, other: float) -> Real:
         return other * self._reciprocal()

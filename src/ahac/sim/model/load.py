@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
@@ -108,12 +109,17 @@ def _compile(source: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
     if not text.strip():
         raise ModelError("the model is an empty string; wanted the path of an MJCF or URDF file, or its XML text")
     try:
+        included = {name: data for name, data in (assets or {}).items() if name.endswith(".xml")}
+        files = {name: data for name, data in (assets or {}).items() if name not in included}
         if text.lstrip().startswith("<"):
-            raw = mujoco.MjModel.from_xml_string(text, dict(assets or {}))
+            spec = mujoco.MjSpec.from_string(text, include=included, assets=files)
         elif not _is_file(text):
             raise ModelError(f"no file {text!r}; wanted the path of an MJCF or URDF file, or its XML text")
         else:
-            raw = mujoco.MjModel.from_xml_path(text, dict(assets or {}))
+            spec = mujoco.MjSpec.from_file(text, include=included, assets=files)
+        # How short and long muscles can get would be found by simulation; ours do not need it.
+        spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
+        raw = spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         if isinstance(error, ModelError):
             raise
@@ -135,13 +141,17 @@ def _is_file(text: str) -> bool:
 
 @contextmanager
 def _logged_warnings() -> Iterator[None]:
-    """MuJoCo's warnings go to our log, instead of a file in the current folder."""
+    """MuJoCo's warnings go to our log, instead of a file in the current folder or Python's warnings."""
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: logger.warning("MuJoCo: %s", message.strip()))
     try:
-        yield
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
     finally:
         mujoco.set_mju_user_warning(before)
+    for warning in caught:
+        logger.warning("MuJoCo: %s", str(warning.message).strip())
 
 
 def _check_numbers(raw: mujoco.MjModel) -> None:
