@@ -6,6 +6,7 @@ kernel, which recomputes the rest. Kernels read and write torch's memory in plac
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +17,15 @@ from torch import Tensor
 
 from ahac.core.errors import AhacError
 from ahac.sim.compiler.build import Kernel
-from ahac.sim.compiler.emit import StepPrograms, map_source, step_adjoint_source, step_source
+from ahac.sim.compiler.emit import map_source, step_adjoint_source, step_source
 from ahac.sim.compiler.frame import Target
-from ahac.sim.compiler.program import Program, adjoint
+from ahac.sim.compiler.program import Program, StepPrograms, adjoint
 
 __all__ = ["Launcher", "MapKernels", "StepKernels"]
+
+
+_deriving = threading.Lock()
+"""A graph grows for one thread at a time; autograd runs the backward of CUDA tensors in threads of its own."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class StepKernels:
         if record:
             # Both kernels compile side by side the first time.
             self.forward.prepare()
-            self.backward.prepare()
+            with _deriving:
+                self.backward.prepare()
         return _Step.apply(self, record, steps, h, *(x if x is None else x.contiguous() for x in given))
 
 
@@ -151,18 +157,19 @@ class MapKernels:
     @cached_property
     def forward(self) -> Kernel:
         """The program's kernel."""
-        return self._kernel(self.name, self.program)
+        return Kernel(map_source(self.name, self.program), self.launcher.target, self.launcher.label)
 
     @cached_property
     def backward(self) -> Kernel:
         """The kernel of its adjoint."""
-        return self._kernel(f"{self.name} adjoint", adjoint(self.program, list(self.program.inputs)))
-
-    def _kernel(self, name: str, program: Program) -> Kernel:
-        return Kernel(map_source(name, program), self.launcher.target, self.launcher.label)
+        program = adjoint(self.program, list(self.program.inputs))
+        bars = [f"{name}_bar" for name in self.program.outputs]
+        return Kernel(map_source(f"{self.name} adjoint", program, bars), self.launcher.target, self.launcher.label)
 
     def __call__(self, *inputs: Tensor) -> dict[str, Tensor]:
         """The program's output groups [N, size], by name."""
+        with _deriving:
+            self.forward.prepare()
         outputs = _Map.apply(self, *(x.contiguous() for x in inputs))
         return dict(zip(self.program.outputs, outputs, strict=True))
 
@@ -183,6 +190,8 @@ class _MapAdjoint(_Once):
     @staticmethod
     def forward(ctx: Any, kernels: MapKernels, *given: Tensor) -> tuple[Tensor, ...]:
         program = kernels.program
+        with _deriving:
+            kernels.backward.prepare()
         names = [*program.inputs, *(f"{name}_bar" for name in program.outputs)]
         wanted = {f"{name}_bar": group for name, group in program.inputs.items()}
         return _run_map(kernels.launcher, kernels.backward, names, [x.contiguous() for x in given], wanted)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.derivative import pullback
-from ahac.sim.compiler.emit import StepPrograms
 from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.operations import mark
-from ahac.sim.compiler.program import Program, trace
+from ahac.sim.compiler.program import Program, StepPrograms, trace
 from ahac.sim.model.records import Model
 from ahac.sim.physics import contact, dynamics, inertia
 from ahac.sim.physics.algebra import Mat3, Vec3
@@ -19,7 +17,7 @@ from ahac.sim.physics.integrate import normalise
 from ahac.sim.physics.substep import Laws, acceleration, substep
 from ahac.sim.physics.world import World
 
-__all__ = ["Programs", "Readout"]
+__all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
 
 Readout = Callable[[World], "Real | Vec3 | Mat3 | Sequence[Real]"]
 """A function of the user's own, evaluated on the state after a step: scalar, vector, matrix or list of scalars."""
@@ -160,8 +158,3 @@ def _flatten(name: str, value: object) -> tuple[list[Real], tuple[int, ...]]:
     raise TraceError(
         f"readout {name!r} must return a traced scalar, a Vec3, a Mat3 or a list of scalars, got {type(value).__name__}"
     )
-
-
-def size_of(shape: tuple[int, ...]) -> int:
-    """Numbers in one world of a readout or contact field."""
-    return prod(shape)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+import operator
+from collections.abc import Mapping, Sequence
+from math import prod
 
 import torch
 from torch import Tensor
 
 from ahac.core.errors import InputError
+from ahac.core.machine import usable_cores
 from ahac.sim.bridge import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.frame import Target
-from ahac.sim.compiler.program import Program
 from ahac.sim.model.records import Model
 from ahac.sim.physics.contact import ContactLaw, penalty
 from ahac.sim.physics.substep import ForceLaw, Laws
-from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout, size_of
+from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
 from ahac.sim.state import Contacts, Poses, State
 
 __all__ = ["Simulator"]
@@ -59,15 +59,24 @@ class Simulator:
         self.model = model
         self.num_worlds, self.dt, self.substeps = num_worlds, dt, substeps
         self.device, self.dtype = _resolve_device(device), dtype
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.num_threads = cores if num_threads is None else num_threads
+        self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
-        self._programs = Programs(model, Laws(contact_law, tuple(forces)), dict(readouts or {}))
+        self._programs = Programs(model, _laws(contact_law, forces), _named_functions(readouts or {}))
         capability = torch.backends.cpu.get_cpu_capability()
         width = next((width for name, width in LANE_BYTES.items() if capability.startswith(name)), 16)
         target = Target(str(self.device), dtype == torch.float64, width)
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step())
+        traced = self._programs
+        self._mass_matrix = MapKernels(self._launcher, "mass matrix", traced.mass_matrix)
+        self._bias_force = MapKernels(self._launcher, "bias force", traced.bias_force)
+        self._acceleration = MapKernels(self._launcher, "acceleration", lambda: traced.acceleration(touching=False))
+        self._in_contact = MapKernels(
+            self._launcher, "acceleration in contact", lambda: traced.acceleration(touching=True)
+        )
+        self._contacts = MapKernels(self._launcher, "contacts", traced.contacts)
+        self._poses = MapKernels(self._launcher, "poses", traced.poses)
+        self._readout = MapKernels(self._launcher, "readouts", traced.readout)
 
     def rest_state(self, keyframe: str | None = None) -> State:
         """All worlds at rest in the model's reference pose, or as a keyframe of the file has them."""
@@ -89,8 +98,7 @@ class Simulator:
         """
         m = self.model
         q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
-        u = self._launcher.empty(self.num_worlds, m.nu).zero_() if control is None else control
-        u = self._checked("control", u, m.nu)
+        u = self._control(control)
         f = None if force is None else self._checked("force", force, m.nv)
         q, v, y = self._step(q, v, u, f, self.substeps, self.dt / self.substeps)
         return State(q, v, self._split(y))
@@ -98,9 +106,8 @@ class Simulator:
     def read(self, state: State, control: Tensor | None = None) -> dict[str, Tensor]:
         """The readouts on a state that no step led to, after a reset say; `World.before` is the state itself."""
         m = self.model
-        u = self._launcher.empty(self.num_worlds, m.nu).zero_() if control is None else control
         q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
-        return self._split(self._readout(q, v, self._checked("control", u, m.nu))["y"])
+        return self._split(self._readout(q, v, self._control(control))["y"])
 
     def mass_matrix(self, q: Tensor) -> Tensor:
         """[N, nv, nv], as MuJoCo's qM made full: armature included."""
@@ -116,7 +123,7 @@ class Simulator:
 
         With `contact`, the penalty forces of ground contact and joint limits act as well; actuators never do.
         """
-        kernels = self._acceleration_in_contact if contact else self._acceleration
+        kernels = self._in_contact if contact else self._acceleration
         m = self.model
         return kernels(self._checked("q", q, m.nq), self._checked("v", v, m.nv), self._checked("tau", tau, m.nv))[
             "rate"
@@ -140,41 +147,15 @@ class Simulator:
         """[N] bool: which worlds hold only finite numbers."""
         return torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
 
-    @cached_property
-    def _mass_matrix(self) -> MapKernels:
-        return self._map("mass matrix", self._programs.mass_matrix)
-
-    @cached_property
-    def _bias_force(self) -> MapKernels:
-        return self._map("bias force", self._programs.bias_force)
-
-    @cached_property
-    def _acceleration(self) -> MapKernels:
-        return self._map("acceleration", lambda: self._programs.acceleration(touching=False))
-
-    @cached_property
-    def _acceleration_in_contact(self) -> MapKernels:
-        return self._map("acceleration in contact", lambda: self._programs.acceleration(touching=True))
-
-    @cached_property
-    def _contacts(self) -> MapKernels:
-        return self._map("contacts", self._programs.contacts)
-
-    @cached_property
-    def _poses(self) -> MapKernels:
-        return self._map("poses", self._programs.poses)
-
-    @cached_property
-    def _readout(self) -> MapKernels:
-        return self._map("readouts", self._programs.readout)
-
-    def _map(self, name: str, trace: Callable[[], Program]) -> MapKernels:
-        return MapKernels(self._launcher, name, trace)
-
     def _split(self, y: Tensor) -> dict[str, Tensor]:
         shapes = self._programs.shapes
-        parts = y.split([size_of(shape) for shape in shapes.values()], dim=-1) if shapes else ()
+        parts = y.split([prod(shape) for shape in shapes.values()], dim=-1) if shapes else ()
         return {name: part.reshape(len(y), *shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
+
+    def _control(self, control: Tensor | None) -> Tensor:
+        if control is None:
+            return torch.zeros(self.num_worlds, self.model.nu, device=self.device, dtype=self.dtype)
+        return self._checked("control", control, self.model.nu)
 
     def _tensor(self, row: Sequence[float]) -> Tensor:
         return torch.tensor(row, device=self.device, dtype=self.dtype).repeat(self.num_worlds, 1)
@@ -196,14 +177,33 @@ class Simulator:
         raise InputError(f"{name} must be a {self.dtype} tensor of shape {list(wanted)} on {self.device}, got {got}")
 
     def _check_settings(self) -> None:
-        for name, least in (("num_worlds", 1), ("substeps", 1), ("num_threads", 1)):
+        if not isinstance(self.model, Model):
+            raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
+        for name in ("num_worlds", "substeps", "num_threads"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+            setattr(self, name, operator.index(value))
         if isinstance(self.dt, bool) or not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
             raise InputError(f"dt must be a positive number of seconds, got {self.dt!r}")
         if self.dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
+
+
+def _laws(contact_law: ContactLaw, forces: Sequence[ForceLaw]) -> Laws:
+    if not callable(contact_law):
+        raise InputError(
+            f"contact_law must be a function, got {contact_law!r}; for no contact clear the geoms' contype"
+        )
+    if not isinstance(forces, Sequence) or not all(callable(law) for law in forces):
+        raise InputError(f"forces must be a list of functions of a World, got {forces!r}")
+    return Laws(contact_law, tuple(forces))
+
+
+def _named_functions(readouts: Mapping[str, Readout]) -> dict[str, Readout]:
+    if not isinstance(readouts, Mapping) or not all(callable(function) for function in readouts.values()):
+        raise InputError(f"readouts must map names to functions of a World, got {readouts!r}")
+    return dict(readouts)
 
 
 def _resolve_device(device: str | torch.device) -> torch.device:

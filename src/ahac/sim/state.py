@@ -10,7 +10,7 @@ from torch import Tensor
 __all__ = ["Contacts", "Poses", "State"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class State:
     """Positions and velocities of N worlds, in MuJoCo's conventions; a caller may build one."""
 
@@ -27,7 +27,7 @@ class State:
         return replace(self, q=self.q.detach(), v=self.v.detach(), readouts=readouts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contacts:
     """Every point that may touch a plane, touching or not; P points, `names` says which."""
 
@@ -45,7 +45,7 @@ class Contacts:
     """[N, P, 3, 3] ∂force/∂velocity [N s/m]; row: force, column: velocity."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Poses:
     """Frames of the file's bodies, also of those merged into others."""
 

@@ -32,7 +32,7 @@ def hinge(joint: str = "", mass: str = "1", rest: str = "", option: str = "") ->
         ("<mujoco/>", "has no joints"),
         (
             mjcf('<body><geom size="0.1"/></body>'),
-            "has no joints: nothing in it can move; add a joint or a <freejoint/>",
+            "has no joints: nothing in it can move; add joints, or load with floating=True",
         ),
         (mjcf("<body><joint/></body>"), "cannot compile .*mass"),
         ("<mujoco>" + " " * 500, r"cannot compile this model \(<mujoco> {192} \.\.\."),

@@ -64,7 +64,7 @@ def test_pairs_are_those_that_mujoco_collides(source: str, caplog: pytest.LogCap
     with_planes = {pair for pair in wanted if pair & PLANES}
     assert {frozenset((touch.geom, touch.plane.name)) for touch in model.touches} == with_planes
     assert len(with_planes) > 10
-    between = re.search(r"between bodies \((\d+) pairs", caplog.text)
+    between = re.search(r"contact between (\d+) pairs", caplog.text)
     assert between is not None
     assert int(between[1]) == len(wanted - with_planes)
 
@@ -80,12 +80,12 @@ def test_contact_between_bodies_is_reported_once(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, logger="ahac"):
         load_model(gymnasium_file("hopper"))
     assert [record.name for record in caplog.records] == ["ahac"]
-    assert "model 'hopper' enables contact between bodies (3 pairs, first ('torso_geom', 'leg_geom'))" in caplog.text
+    assert "model 'hopper' enables contact between 3 pairs of geoms, first ('torso_geom', 'leg_geom')" in caplog.text
 
 
 def test_contact_between_bodies_can_be_refused() -> None:
     with pytest.raises(
-        ModelError, match=r"contact between bodies .3 pairs.*clear contype and conaffinity, or load with strict=False"
+        ModelError, match=r"contact between 3 pairs.*clear contype and conaffinity, or load with strict=False"
     ):
         load_model(gymnasium_file("hopper"), strict=True)
 

@@ -56,7 +56,7 @@ def test_lane_width_does_not_change_the_physics(width: int, monkeypatch: pytest.
 
 def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small as they are, these launches are shared out, to three helpers that come early, late or not at all.
-    monkeypatch.setattr("ahac.sim.compiler.build.WORTH_SHARING", 0)
+    monkeypatch.setattr("ahac.sim.compiler.build.WORTH_SHARING", 1)
     alone = _rollout(threads=1, worlds=200)
     for _ in range(20):
         together = _rollout(threads=4, worlds=200)

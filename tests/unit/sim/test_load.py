@@ -1,5 +1,6 @@
 """Reading robots: from paths and texts, MJCF and URDF, to records."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ def test_file_and_its_text_are_the_same_model(name: str, tmp_path: Path) -> None
     text = SMALL_ROBOTS[name]
     path = tmp_path / "robot.xml"
     path.write_text(text, encoding="utf-8")
-    assert load_model(path) == load_model(str(path)) == load_model(text)
+    assert load_model(path) == load_model(str(path))
+    assert replace(load_model(path), name="") == replace(load_model(text), name="")
 
 
 def test_text_may_begin_with_a_declaration_and_a_comment() -> None:

@@ -59,10 +59,10 @@ def test_one_goes_before_all_and_the_caller_before_the_file() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        (file(), {"materials": {"toe": ALL}}, "no geom named toe; the model has: floor, foot, trunk"),
-        (file(), {"limits": {"hip": STOP}}, "no joint named hip; the model has: knee, lift"),
-        (file(contact_toe="1 2 3 4"), {}, "no geom named toe"),
-        (file(limit_hip="1 2"), {}, "no joint named hip"),
+        (file(), {"materials": {"toe": ALL}}, "nothing named toe has contact settings; what has: floor, foot, trunk"),
+        (file(), {"limits": {"hip": STOP}}, "nothing named hip has limit settings; what has: knee, lift"),
+        (file(contact_toe="1 2 3 4"), {}, "nothing named toe has contact"),
+        (file(limit_hip="1 2"), {}, "nothing named hip has limit"),
         (file(contact="1 2 3"), {}, r"'ahac:contact' needs 4 numbers \(stiffness damping viscosity friction\), got 3"),
         (file(limit_knee="1 2 3"), {}, r"'ahac:limit:knee' needs 2 numbers \(stiffness damping\), got 3"),
         (file(contact="-1 2 3 4"), {}, "ContactMaterial.stiffness must be a finite number of at least zero, got -1.0"),

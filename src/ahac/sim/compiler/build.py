@@ -32,8 +32,8 @@ CUDA_BLOCK = 32
 
 NOTICE_AFTER = 0.5
 """Seconds after which a build is worth a word: loading a kernel that was compiled before takes a tenth of that."""
-WORTH_SHARING = 3e5
-"""Operations on lanes (about 0.1 ms) below which waking another thread costs more than it brings."""
+WORTH_SHARING = 5e5
+"""Operations on lanes per thread (about 0.2 ms) below which waking one costs more than it brings."""
 
 Address = wp.uint64
 Addresses = wp.types.vector(length=MAX_ARRAYS, dtype=wp.uint64)
@@ -46,6 +46,7 @@ class Kernel:
         self.source, self.target = source, target
         self.label = f"{source.name} of {label!r}"
         self._local = threading.local()
+        self._starting = threading.Lock()
         self._ready = threading.Event()
         self._builder: threading.Thread | None = None
         self._failure: Exception | None = None
@@ -53,9 +54,10 @@ class Kernel:
 
     def prepare(self) -> None:
         """Start compiling, and return at once."""
-        if self._builder is None:
-            self._builder = threading.Thread(target=self._build, name=f"ahac build {self.label}")
-            self._builder.start()
+        with self._starting:
+            if self._builder is None:
+                self._builder = threading.Thread(target=self._build, name=f"ahac build {self.label}")
+                self._builder.start()
 
     def launch(
         self, addresses: Mapping[str, int], worlds: int, steps: int, h: float, threads: int = 1, stream: int = 0
@@ -67,8 +69,8 @@ class Kernel:
             self._launch_cuda(slots + [0] * (MAX_ARRAYS - len(slots)), worlds, steps, h, stream)
             return
         blocks = -(-worlds // self.target.lanes)
-        worth = blocks * max(steps, 1) * self.source.operations > WORTH_SHARING
-        share(self._work, Task.of(slots, h, worlds, steps, blocks), min(threads, blocks) - 1 if worth else 0)
+        portions = int(blocks * max(steps, 1) * self.source.operations / WORTH_SHARING)
+        share(self._work, Task.of(slots, h, worlds, steps, blocks), min(threads, blocks, portions) - 1)
 
     def _work(self, task: Task) -> None:
         """One thread's share of a CPU launch."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.operations import OPERATIONS
-from ahac.sim.compiler.program import Program
+from ahac.sim.compiler.program import Program, StepPrograms
 
 __all__ = ["Source", "map_source", "step_adjoint_source", "step_source"]
 
@@ -69,6 +69,16 @@ class _Writer:
                 self.lines.append(f"{name}[{i}] = lane::get({at});" if read else f"lane::put({at}, {name}[{i}]);")
                 place += 1
 
+    def note_seen(self, groups: Mapping[str, int]) -> None:
+        """Declare `seen`: the size of the adjoints that came in. Where it is zero, so is every gradient."""
+        self.lines.append("T seen = {};")
+        self.lines += [f"EACH({size}) seen += lane::abs({name}[i]);" for name, size in groups.items() if size]
+
+    def mask_unseen(self, name: str, size: int) -> None:
+        """Zero in, zero out, also in a world whose numbers are not finite: 0 · NaN would spoil a masked loss."""
+        if size:
+            self.lines.append(f"EACH({size}) {name}[i] = lane::less(seen, lane::k(real(1e-37)), T{{}}, {name}[i]);")
+
     def run(
         self, program: Program, inputs: Mapping[str, str], outputs: Mapping[str, str], add: Sequence[str] = ()
     ) -> None:
@@ -109,8 +119,11 @@ def _sizes(program: Program) -> tuple[dict[str, int], dict[str, int]]:
     return inputs, {name: len(group) for name, group in program.outputs.items()}
 
 
-def map_source(name: str, program: Program) -> Source:
-    """A kernel that evaluates one program for every world: arrays for its inputs, then for its outputs."""
+def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Source:
+    """A kernel that evaluates one program for every world: arrays for its inputs, then for its outputs.
+
+    Where the inputs in `linear` are all zero, so are the outputs.
+    """
     writer = _Writer()
     inputs, outputs = _sizes(program)
     for group, size in inputs.items():
@@ -118,21 +131,13 @@ def map_source(name: str, program: Program) -> Source:
     for group, size in outputs.items():
         writer.declare(f"out_{group}", size)
     writer.run(program, {g: f"in_{g}" for g in inputs}, {g: f"out_{g}" for g in outputs})
+    if linear:
+        writer.note_seen({f"in_{group}": inputs[group] for group in linear})
     for group, size in outputs.items():
+        if linear:
+            writer.mask_unseen(f"out_{group}", size)
         writer.store(f"out_{group}", size, f"to_{group}")
     return writer.source(name)
-
-
-@dataclass(frozen=True)
-class StepPrograms:
-    """The three programs of a control step; `y` are the readouts."""
-
-    enter: Program
-    """q -> q"""
-    substep: Program
-    """q, v, u, f, h -> q, v"""
-    readout: Program
-    """q, v, u, q0, v0 -> y"""
 
 
 IDENTITY = {g: g for g in ("q", "v", "u", "f", "h", "y", "q0", "v0")}
@@ -179,6 +184,7 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
         writer.declare(f"{group}0_bar", size)
         writer.declare(f"{group}0", size)
     writer.load("y_bar", len(readout.inputs["y_bar"]), "next_y_bar")
+    writer.note_seen({"q_bar": sizes["q"], "v_bar": sizes["v"], "y_bar": len(readout.inputs["y_bar"])})
     writer.load("q_raw", sizes["q"], "q")
     writer.pointer("kept")
     writer.lines.append("T h[1]; h[0] = lane::k(task.h);\n{ const int s = 0;")
@@ -198,5 +204,6 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
     writer.lines += [f"{g}_bar[{i}] += {g}0_bar[{i}];" for g, size in state.items() for i in range(size)]
     writer.run(enter, {"q": "q_raw", "q_bar": "q_bar"}, bars)
     for group in ("q", "v", "u", "f"):
+        writer.mask_unseen(f"{group}_bar", sizes[group])
         writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
     return writer.source("step adjoint")

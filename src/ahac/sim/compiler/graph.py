@@ -167,9 +167,11 @@ class Scalar:
     def __rtruediv__(self, other: float) -> Real:
         return other * self._reciprocal()
 
-    def __pow__(self, exponent: int) -> Real:
-        if not isinstance(exponent, int) or exponent < 1:
-            raise TraceError(f"a traced scalar can be raised to whole powers from 1, got {exponent!r}; use exp and log")
+    def __pow__(self, exponent: float) -> Real:
+        if exponent not in range(1, 65):
+            advice = "use sqrt" if exponent == 0.5 else "use exp and log"
+            raise TraceError(f"a traced scalar can be raised to whole powers from 1, got {exponent!r}; {advice}")
+        exponent = int(exponent)
         half = self ** (exponent // 2) if exponent > 1 else 1.0
         return half * half * (self if exponent % 2 else 1.0)
 
@@ -180,6 +182,17 @@ class Scalar:
         if operation == "sub" and arguments[0] >= 0 and arguments[1] >= 0:
             return self.graph.add("sub", self.graph.argument(arguments[1]), self.graph.argument(arguments[0]))
         return self.graph.add("neg", self)
+
+    def __abs__(self) -> Real:
+        return self.graph.add("abs", self)
+
+    def __float__(self) -> NoReturn:
+        raise TraceError(
+            "a traced scalar has no value yet: take sin, sqrt, exp, ... from ahac.sim, not from math or numpy, "
+            "and do not print or convert it"
+        )
+
+    __array_ufunc__ = None  # numpy's numbers leave arithmetic to us, numpy's functions refuse
 
     def __lt__(self, other: Real) -> Less:
         return Less(self, other)

@@ -96,7 +96,7 @@ def implicit(solution: Sequence[Real], transposed: Solve, residual: Residual) ->
 def atan2(y: Real, x: Real) -> Real:
     """Angle [rad] of the point (x, y); its derivative is undefined at the origin."""
     graph = _graph_of(y, x)
-    return graph.add("atan2", y, x) if graph else math.atan2(y, x)  # pyright: ignore[reportArgumentType]
+    return graph.add("atan2", y, x) if graph else math.atan2(y, x)
 
 
 def minimum(a: Real, b: Real) -> Real:

@@ -12,7 +12,7 @@ from ahac.sim.compiler.derivative import pullback
 from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 
-__all__ = ["Program", "adjoint", "evaluate", "trace"]
+__all__ = ["Program", "StepPrograms", "adjoint", "evaluate", "trace"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,18 @@ class Program:
                 if self.source(index) is None:
                     waiting.extend(a for a in nodes[index][1:] if a >= 0)
         return sorted(needed)
+
+
+@dataclass(frozen=True)
+class StepPrograms:
+    """The three programs of a control step; `y` are the readouts."""
+
+    enter: Program
+    """q -> q"""
+    substep: Program
+    """q, v, u, f, h -> q, v"""
+    readout: Program
+    """q, v, u, q0, v0 -> y"""
 
 
 def trace(function: Callable[..., Mapping[str, Sequence[Real]]], sizes: Mapping[str, int]) -> Program:

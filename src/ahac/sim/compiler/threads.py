@@ -7,6 +7,7 @@ That is what makes two threads no slower than one at any size.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from queue import SimpleQueue
 from typing import Any
 
 __all__ = ["share"]
+
+logger = logging.getLogger("ahac")
 
 Work = Callable[[Any], None]
 
@@ -33,7 +36,12 @@ class _Pool:
     def _serve(self) -> None:
         while True:
             work, task = self.calls.get()
-            work(task)
+            try:
+                work(task)
+            except Exception:
+                # The caller does the work of a helper that fails; this one stays for the next call.
+                logger.exception("a helper thread could not run a kernel")
+            del work, task
 
 
 _pool = _Pool()
@@ -46,7 +54,8 @@ def share(work: Work, task: Any, helpers: int) -> None:
     """
     if helpers > 0:
         _pool.grow(helpers)
-        for _ in range(helpers):
+        # Invitations that nobody has followed yet are not doubled.
+        for _ in range(helpers - _pool.calls.qsize()):
             _pool.calls.put((work, task))
     work(task)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.records import Actuator, Tendon, Vector
-from ahac.sim.model.support import model_name, named
+from ahac.sim.model.support import disabled, model_name, named
 from ahac.sim.model.tree import Tree, pair, place_on, vector
 
 __all__ = ["build_actuators"]
@@ -25,7 +25,7 @@ def build_actuators(model: mujoco.MjModel, tree: Tree) -> tuple[Actuator, ...]:
     """All actuators of a model; one that is not simulated is refused by name."""
     if getattr(model, "nactuator", model.nu) != model.nu:
         raise ModelError("an actuator of this model takes several controls: not simulated; give it one control")
-    if model.nu and model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
+    if model.nu and disabled(model, "ACTUATION"):
         raise ModelError("the model disables actuation: remove the flag, or the actuators")
     actuators = tuple(_actuator(model, tree, i) for i in range(model.nu))
     if any(kind == GAIN.mjGAIN_MUSCLE for kind in model.actuator_gaintype):
@@ -39,8 +39,7 @@ def build_actuators(model: mujoco.MjModel, tree: Tree) -> tuple[Actuator, ...]:
 def _actuator(model: mujoco.MjModel, tree: Tree, i: int) -> Actuator:
     gain, bias, muscle = _law(model, i)
     dofs, coordinates, tendon = _transmission(model, tree, i, needs_length=any(bias))
-    clamp = not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
-    limited = model.actuator_ctrllimited[i] and clamp
+    limited = model.actuator_ctrllimited[i] and not disabled(model, "CLAMPCTRL")
     control_range = pair(model.actuator_ctrlrange[i]) if limited else (0.0, 1.0) if muscle else None
     return Actuator(
         name=named(model, "actuator", i),
@@ -62,6 +61,8 @@ def _law(model: mujoco.MjModel, i: int) -> tuple[float, Vector, bool]:
     if gain == GAIN.mjGAIN_MUSCLE:
         force, scale = model.actuator_gainprm[i, 2:4]
         # MuJoCo's rule: a negative force stands for scale / acceleration under unit force.
+        if force < 0 and not model.actuator_acc0[i]:
+            raise ModelError(f"muscle {named(model, 'actuator', i)!r} moves nothing; give it a force, or remove it")
         return -float(force if force >= 0 else scale / model.actuator_acc0[i]), (0.0, 0.0, 0.0), True
     affine = bias in (BIAS.mjBIAS_NONE, BIAS.mjBIAS_AFFINE)
     if gain != GAIN.mjGAIN_FIXED or not affine or dynamics != mujoco.mjtDyn.mjDYN_NONE:

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
@@ -18,23 +19,28 @@ from ahac.core.errors import ModelError
 from ahac.sim.model.drives import build_actuators
 from ahac.sim.model.records import WORLD, ContactMaterial, Fluid, JointLimit, Model, Plane, Touch
 from ahac.sim.model.settings import lookup
-from ahac.sim.model.shapes import body_contacts, touching
-from ahac.sim.model.support import model_name, named, refuse_unsupported
+from ahac.sim.model.shapes import passed_through, touching
+from ahac.sim.model.support import disabled, model_name, named, refuse_unsupported
 from ahac.sim.model.tree import Tree, box_of, build_tree, floats, place_on, vector
 
 __all__ = ["load_model"]
 
 logger = logging.getLogger("ahac")
 
+FREE = mujoco.mjtJoint.mjJNT_FREE
+UNNAMED = "MuJoCo Model"
+"""What MuJoCo calls a model that its file does not name."""
+
 
 def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | mujoco.MjSpec,
     *,
     contact: ContactMaterial | None = None,
     materials: Mapping[str, ContactMaterial] | None = None,
     limit: JointLimit | None = None,
     limits: Mapping[str, JointLimit] | None = None,
     ground: bool = False,
+    floating: bool = False,
     strict: bool = False,
     ignore: Collection[str] = (),
     assets: Mapping[str, bytes] | None = None,
@@ -42,15 +48,21 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
 ) -> Model:
     """Read a robot from MJCF or URDF.
 
+    Contact and limits are ours: of what the file says about them only planes, shapes, contype, conaffinity and ranges
+    are read, not friction, solref, solimp or margin. All forces are integrated explicitly, damping too: a joint stays
+    stable while the substep times its damping (servo kv included) is below its inertia, armature included.
+
     Args:
-        source: Path of a file, or the XML text itself.
+        source: Path of a file, the XML text itself, or a `mujoco.MjSpec`.
         contact: Contact material of all geoms; by default the file's own, else `ContactMaterial()`. A file gives
             it as `<custom><numeric name="ahac:contact" data="stiffness damping viscosity friction"/></custom>`.
-        materials: Contact materials of single geoms, by name; a file gives one as "ahac:contact:GEOM".
+        materials: Contact materials of single geoms, by name; a file gives one as "ahac:contact:GEOM". Where a geom
+            touches a plane, the geom's own counts first, then the plane's.
         limit: How joints are pushed back into their range; by default the file's "ahac:limit" (data="stiffness
             damping"), else `JointLimit()`.
         limits: The same for single joints, by name; a file gives one as "ahac:limit:JOINT".
         ground: Add the plane z = 0 to a model that has no plane of its own.
+        floating: Give bodies that stand in the world without a joint a free one: the base of a URDF, say.
         strict: Refuse a model that enables contact between bodies, instead of reporting once that it is left out.
         ignore: Features of the file to load without, where it would otherwise be refused; the refusal names them.
         assets: Files that an XML text refers to, by name.
@@ -60,20 +72,22 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
         ModelError: If the file cannot be read, or asks for something that is not simulated.
     """
     with _logged_warnings():
-        raw = _compile(source, assets)
+        raw = _compile(source, assets, floating)
     _check_numbers(raw)
     refuse_unsupported(raw, ignore)
-    contact_of = lookup(raw, "contact", "geom", ContactMaterial, contact, materials)
-    tree = build_tree(raw, lookup(raw, "limit", "joint", JointLimit, limit, limits))
+    geoms = {named(raw, "geom", i) for i in range(raw.ngeom)}
+    ranged = {named(raw, "joint", i) for i in range(raw.njnt) if raw.jnt_limited[i]}
+    contact_of = lookup(raw, "contact", geoms, ContactMaterial, contact, materials)
+    tree = build_tree(raw, lookup(raw, "limit", ranged, JointLimit, limit, limits))
     planes, touches = touching(raw, tree, ground, contact_of, mesh_points)
-    _report_body_contacts(raw, tree, strict)
+    _report_passed_through(raw, tree, strict)
+    if not planes and any(joint.type == FREE for joint in map(raw.joint, range(raw.njnt))) and raw.ngeom:
+        _report(f"model {model_name(raw)!r} has no plane to stand on; ground=True adds z = 0")
     return _assemble(raw, tree, planes, touches)
 
 
 def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touches: tuple[Touch, ...]) -> Model:
-    flags = raw.opt.disableflags
-    damped = not flags & mujoco.mjtDisableBit.mjDSBL_DAMPER
-    weight = 0.0 if flags & mujoco.mjtDisableBit.mjDSBL_GRAVITY else 1.0
+    damped, weight = not disabled(raw, "DAMPER"), 0.0 if disabled(raw, "GRAVITY") else 1.0
     sites = [place_on(tree.places[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
         name=model_name(raw),
@@ -95,41 +109,62 @@ def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touche
     )
 
 
-def _report_body_contacts(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None:
-    if pairs := body_contacts(raw, tree):
-        message = f"model {model_name(raw)!r} enables contact between bodies ({len(pairs)} pairs, first {pairs[0]})"
+def _report_passed_through(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None:
+    if pairs := passed_through(raw, tree):
+        message = (
+            f"model {model_name(raw)!r} enables contact between {len(pairs)} pairs of geoms, first {pairs[0]}, that is "
+            "not simulated: only static planes are solid"
+        )
         if strict:
-            raise ModelError(f"{message}: not simulated; clear contype and conaffinity, or load with strict=False")
-        logger.warning("%s: not simulated, only contact with static planes is", message)
+            raise ModelError(f"{message}; clear contype and conaffinity, or load with strict=False")
+        _report(message)
 
 
-def _compile(source: str | os.PathLike[str], assets: Mapping[str, bytes] | None) -> mujoco.MjModel:
-    """What MuJoCo's compiler makes of a path or a text."""
-    text = str(source).lstrip("\ufeff")
-    if not text.strip():
-        raise ModelError("the model is an empty string; wanted the path of an MJCF or URDF file, or its XML text")
+@cache
+def _report(message: str) -> None:
+    """Say something once per process."""
+    logger.warning(message)
+
+
+def _compile(
+    source: str | os.PathLike[str] | mujoco.MjSpec, assets: Mapping[str, bytes] | None, floating: bool
+) -> mujoco.MjModel:
+    """What MuJoCo's compiler makes of a path, a text or a specification."""
+    shown = type(source).__name__ if isinstance(source, mujoco.MjSpec) else str(source)
     try:
-        included = {name: data for name, data in (assets or {}).items() if name.endswith(".xml")}
-        files = {name: data for name, data in (assets or {}).items() if name not in included}
-        if text.lstrip().startswith("<"):
-            spec = mujoco.MjSpec.from_string(text, include=included, assets=files)
-        elif not _is_file(text):
-            raise ModelError(f"no file {text!r}; wanted the path of an MJCF or URDF file, or its XML text")
-        else:
-            spec = mujoco.MjSpec.from_file(text, include=included, assets=files)
+        spec = source.copy() if isinstance(source, mujoco.MjSpec) else _read(shown, assets)
+        if floating:
+            for body in (body for body in spec.worldbody.bodies if not body.joints):
+                body.add_freejoint()
         # How short and long muscles can get would be found by simulation; ours do not need it.
         spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
         raw = spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         if isinstance(error, ModelError):
             raise
-        shown = text if len(text) < 200 else text[:200] + " ..."
+        shown = shown if len(shown) < 200 else shown[:200] + " ..."
         raise ModelError(f"MuJoCo cannot compile this model ({shown}): {error}") from error
     if raw.nv == 0:
         raise ModelError(
-            f"model {model_name(raw)!r} has no joints: nothing in it can move; add a joint or a <freejoint/>"
+            f"model {model_name(raw)!r} has no joints: nothing in it can move; add joints, or load with floating=True"
         )
     return raw
+
+
+def _read(text: str, assets: Mapping[str, bytes] | None) -> mujoco.MjSpec:
+    text = text.lstrip("\ufeff")
+    if not text.strip():
+        raise ModelError("the model is an empty string; wanted the path of an MJCF or URDF file, or its XML text")
+    included = {name: data for name, data in (assets or {}).items() if name.endswith(".xml")}
+    files = {name: data for name, data in (assets or {}).items() if name not in included}
+    is_text = text.lstrip().startswith("<")
+    if not is_text and not _is_file(text):
+        raise ModelError(f"no file {text!r}; wanted the path of an MJCF or URDF file, or its XML text")
+    read = mujoco.MjSpec.from_string if is_text else mujoco.MjSpec.from_file
+    spec = read(text, include=included, assets=files)
+    if spec.modelname in ("", UNNAMED):
+        spec.modelname = "model" if is_text else Path(text).stem
+    return spec
 
 
 def _is_file(text: str) -> bool:
@@ -175,9 +210,8 @@ NON_NEGATIVE = ("jnt_stiffness", "dof_damping", "dof_armature", "geom_size", "op
 
 
 def _fluid(raw: mujoco.MjModel, tree: Tree) -> Fluid | None:
-    passive = mujoco.mjtDisableBit.mjDSBL_SPRING | mujoco.mjtDisableBit.mjDSBL_DAMPER
-    still = raw.opt.disableflags & passive == passive  # MuJoCo then leaves out all passive forces
-    if still or not (raw.opt.density or raw.opt.viscosity):
+    # Without springs and dampers MuJoCo leaves out all passive forces.
+    if disabled(raw, "SPRING", "DAMPER") or not (raw.opt.density or raw.opt.viscosity):
         return None
     moving = [(b, p) for b, p in enumerate(tree.places) if p.link != WORLD and raw.body_mass[b] > 0]
     return Fluid(

@@ -226,7 +226,7 @@ class Fluid:
     boxes: tuple[Box, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Model:
     """A robot, or several, ready to be traced."""
 
@@ -247,6 +247,10 @@ class Model:
     rest_q: tuple[float, ...]
     keyframes: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     """Positions and velocities of the file's named keyframes."""
+
+    def __repr__(self) -> str:
+        parts = f"{len(self.links)} links, {len(self.actuators)} actuators, {len(self.touches)} contact points"
+        return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}; {parts}, {len(self.planes)} planes)"
 
     @property
     def joints(self) -> tuple[Joint, ...]:

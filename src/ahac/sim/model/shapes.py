@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from itertools import combinations, product
+from itertools import product
 
 import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.records import WORLD, ContactMaterial, Plane, Touch
-from ahac.sim.model.support import named
+from ahac.sim.model.support import constraints_disabled, disabled, named
 from ahac.sim.model.tree import Tree, matrix, place_on, vector
 
-__all__ = ["body_contacts", "touching"]
+__all__ = ["passed_through", "touching"]
 
 RIM = 8
 """Points on each rim of a cylinder."""
@@ -32,55 +32,59 @@ Ball = tuple[np.ndarray, float]
 
 
 def touching(
-    model: mujoco.MjModel, tree: Tree, ground: bool, material_of: Callable[[str], ContactMaterial], mesh_points: int
+    model: mujoco.MjModel, tree: Tree, ground: bool, material_of: Callable[..., ContactMaterial], mesh_points: int
 ) -> tuple[tuple[Plane, ...], tuple[Touch, ...]]:
     """The model's static planes, and everything on links that may touch them."""
     planes = {g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)}
     touches: list[Touch] = []
     for geom in range(model.ngeom):
-        if _link(model, tree, geom) == WORLD:
+        if _link(model, tree, geom) == WORLD or constraints_disabled(model, "CONTACT"):
             continue
         allowed = [plane for g, plane in planes.items() if _may_touch(model, geom, g)]
         if ground and not planes and (model.geom_contype[geom] & 1 or model.geom_conaffinity[geom] & 1):
             allowed = [GROUND]
-        if allowed and not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT:
-            touches += _touches(model, tree, geom, allowed, material_of(named(model, "geom", geom)), mesh_points)
+        for plane in allowed:
+            material = material_of(named(model, "geom", geom), plane.name)
+            touches += _touches(model, tree, geom, plane, material, mesh_points)
     return tuple(planes.values()) or ((GROUND,) if ground else ()), tuple(touches)
 
 
 GROUND = Plane(name="ground", normal=(0.0, 0.0, 1.0), offset=0.0)
 
 
-def body_contacts(model: mujoco.MjModel, tree: Tree) -> list[tuple[str, str]]:
+def passed_through(model: mujoco.MjModel, tree: Tree) -> list[tuple[str, str]]:
     """Pairs of geoms that MuJoCo would collide and we do not: all but those of a link with a static plane."""
-    if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT:
+    if constraints_disabled(model, "CONTACT"):
         return []
-    pairs = []
-    for a, b in combinations(range(model.ngeom), 2):
+    contype, conaffinity = model.geom_contype, model.geom_conaffinity
+    matching = (contype[:, None] & conaffinity) | (conaffinity[:, None] & contype)
+    listed = {tuple(sorted(map(int, pair))) for pair in zip(model.pair_geom1, model.pair_geom2, strict=True)}
+    candidates = {(int(a), int(b)) for a, b in np.argwhere(np.triu(matching, k=1))} | listed
+    found = []
+    for a, b in sorted(candidates):
         la, lb = _link(model, tree, a), _link(model, tree, b)
         if la == lb or _is_static_plane(model, tree, a) or _is_static_plane(model, tree, b):
             continue
         kin = WORLD not in (la, lb) and (tree.links[la].parent == lb or tree.links[lb].parent == la)
-        if kin and not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT:
+        if kin and not disabled(model, "FILTERPARENT") and (a, b) not in listed:
             continue
         if _may_touch(model, a, b):
-            pairs.append((named(model, "geom", a), named(model, "geom", b)))
-    return pairs
+            found.append((named(model, "geom", a), named(model, "geom", b)))
+    return found
 
 
 def _touches(
-    model: mujoco.MjModel, tree: Tree, geom: int, planes: list[Plane], material: ContactMaterial, mesh_points: int
+    model: mujoco.MjModel, tree: Tree, geom: int, plane: Plane, material: ContactMaterial, mesh_points: int
 ) -> Iterator[Touch]:
     name = named(model, "geom", geom)
     place = place_on(tree.places[model.geom_bodyid[geom]], model.geom_pos[geom], model.geom_quat[geom])
     at, turn = np.array(place.position), np.array(place.rotation)
-    for plane in planes:
-        if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
-            axes = (vector(model.geom_size[geom]), place.rotation)
-            yield Touch(name, place.link, plane, place.position, 0.0, material, *axes)
-            continue
-        for centre, radius in _balls(model, geom, mesh_points):
-            yield Touch(name, place.link, plane, vector(at + turn @ centre), radius, material)
+    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
+        axes = (vector(model.geom_size[geom]), place.rotation)
+        yield Touch(name, place.link, plane, place.position, 0.0, material, *axes)
+        return
+    for centre, radius in _balls(model, geom, mesh_points):
+        yield Touch(name, place.link, plane, vector(at + turn @ centre), radius, material)
 
 
 def _balls(model: mujoco.MjModel, geom: int, mesh_points: int) -> list[Ball]:

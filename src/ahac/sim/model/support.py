@@ -11,7 +11,7 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 
-__all__ = ["model_name", "named", "refuse_unsupported"]
+__all__ = ["constraints_disabled", "disabled", "model_name", "named", "refuse_unsupported"]
 
 Elements = Iterable[str]
 
@@ -30,6 +30,7 @@ class Feature:
 
 def refuse_unsupported(model: mujoco.MjModel, ignore: Collection[str]) -> None:
     """Raise for the first unsupported feature that is not in `ignore`."""
+    ignore = [ignore] if isinstance(ignore, str) else ignore
     droppable = {feature.name for feature in FEATURES if feature.droppable}
     if unknown := set(ignore) - droppable:
         known = ", ".join(sorted(droppable))
@@ -54,6 +55,17 @@ def model_name(model: mujoco.MjModel) -> str:
     return model.names.split(b"\0")[0].decode() or "model"
 
 
+def disabled(model: mujoco.MjModel, *bits: str) -> bool:
+    """Whether the file switches all of these off, by the names of MuJoCo's flags."""
+    flags = model.opt.disableflags
+    return all(flags & getattr(mujoco.mjtDisableBit, f"mjDSBL_{bit}") for bit in bits)
+
+
+def constraints_disabled(model: mujoco.MjModel, bit: str) -> bool:
+    """The same for what MuJoCo solves as a constraint, which one more flag switches off."""
+    return disabled(model, bit) or disabled(model, "CONSTRAINT")
+
+
 def _nonzero(kind: str, field: str, label: str) -> Callable[[mujoco.MjModel], Elements]:
     """Elements whose field is not all zero; a field that this MuJoCo does not have is not used by any."""
 
@@ -72,7 +84,7 @@ def _counted(field: str, label: str) -> Callable[[mujoco.MjModel], Elements]:
 
 
 def _equalities(model: mujoco.MjModel) -> Elements:
-    if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
+    if constraints_disabled(model, "EQUALITY"):
         return
     for i in np.flatnonzero(model.eq_active0):
         kind = mujoco.mjtEq(int(model.eq_type[i])).name.removeprefix("mjEQ_").lower()
@@ -83,7 +95,15 @@ def _mocap(model: mujoco.MjModel) -> Elements:
     return [f"body {named(model, 'body', int(i))!r} is a mocap body" for i in np.flatnonzero(model.body_mocapid >= 0)]
 
 
+def _friction(model: mujoco.MjModel) -> Elements:
+    if constraints_disabled(model, "FRICTIONLOSS"):
+        return ()
+    return _nonzero("joint", "dof_frictionloss", "dry friction (frictionloss)")(model)
+
+
 def _ball_limits(model: mujoco.MjModel) -> Elements:
+    if constraints_disabled(model, "LIMIT"):
+        return ()
     balls = (model.jnt_type == mujoco.mjtJoint.mjJNT_BALL) & (model.jnt_limited != 0)
     return [f"ball joint {named(model, 'joint', int(i))!r} has a range" for i in np.flatnonzero(balls)]
 
@@ -137,12 +157,14 @@ FEATURES: tuple[Feature, ...] = (
     Feature("plasticity", _counted("nplastic", "plastic springs"), REMOVE),
     Feature("mocap", _mocap, "give the body a joint, or make it static", droppable=False),
     Feature("ball_limit", _ball_limits, "set limited='false', or use three hinges"),
-    Feature("frictionloss", _nonzero("joint", "dof_frictionloss", "dry friction (frictionloss)"), "use damping"),
+    Feature("frictionloss", _friction, "use damping"),
     Feature("gravcomp", _nonzero("body", "body_gravcomp", "gravity compensation"), REMOVE),
     Feature("nonlinear_spring", _nonzero("joint", "jnt_stiffnesspoly", "a nonlinear spring"), LINEAR),
     Feature("nonlinear_damping", _nonzero("joint", "dof_dampingpoly", "nonlinear damping"), LINEAR),
     Feature("tendon_stiffness", _nonzero("tendon", "tendon_stiffness", "stiffness"), REMOVE),
     Feature("tendon_damping", _nonzero("tendon", "tendon_damping", "damping"), REMOVE),
+    Feature("nonlinear_tendon_spring", _nonzero("tendon", "tendon_stiffnesspoly", "a nonlinear spring"), REMOVE),
+    Feature("nonlinear_tendon_damping", _nonzero("tendon", "tendon_dampingpoly", "nonlinear damping"), REMOVE),
     Feature("tendon_limit", _nonzero("tendon", "tendon_limited", "a length range"), REMOVE),
     Feature("tendon_frictionloss", _nonzero("tendon", "tendon_frictionloss", "dry friction"), REMOVE),
     Feature("tendon_armature", _nonzero("tendon", "tendon_armature", "armature"), REMOVE),
@@ -150,6 +172,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("tendon_wrap", _tendon_wraps, "route it through sites"),
     Feature("pulley", _pulleys, "use one tendon per branch", droppable=False),
     Feature("actuator_damping", _nonzero("actuator", "actuator_damping", "damping of its own"), "damp the joint"),
+    Feature("nonlinear_actuator_damping", _nonzero("actuator", "actuator_dampingpoly", "damping of its own"), LINEAR),
     Feature("actuator_armature", _nonzero("actuator", "actuator_armature", "armature of its own"), "use the joint's"),
     Feature("actuator_delay", _nonzero("actuator", "actuator_delay", "a delay"), REMOVE),
     Feature("disabled_actuators", _disabled_actuators, "remove them from the file"),
@@ -157,5 +180,6 @@ FEATURES: tuple[Feature, ...] = (
     Feature("height_field", _height_fields, "use planes, or set its contype and conaffinity to 0"),
     Feature("fluid_shape", _nonzero("geom", "geom_fluid", "an ellipsoid fluid model"), "set fluidshape='none'"),
     Feature("adhesion", _nonzero("geom", "geom_adhesion", "adhesion"), REMOVE),
+    Feature("pair_adhesion", _nonzero("pair", "pair_adhesion", "adhesion"), REMOVE),
     Feature("surface_velocity", _nonzero("geom", "geom_surfacevel", "a surface velocity"), REMOVE),
 )

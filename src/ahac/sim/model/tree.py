@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 
 from ahac.sim.model.records import WORLD, Box, Joint, JointKind, JointLimit, Link, Matrix, Place, Vector
-from ahac.sim.model.support import named
+from ahac.sim.model.support import constraints_disabled, disabled, named
 
 __all__ = ["Tree", "box_of", "build_tree", "floats", "matrix", "pair", "place_on", "rotation_matrix", "vector"]
 
@@ -111,8 +111,7 @@ def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLim
 def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLimit]) -> list[Joint]:
     """One joint of the file as hinges, slides and balls."""
     name, q, v = named(model, "joint", j), int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])
-    flags = model.opt.disableflags
-    stiffness = 0.0 if flags & mujoco.mjtDisableBit.mjDSBL_SPRING else float(model.jnt_stiffness[j])
+    stiffness = 0.0 if disabled(model, "SPRING") else float(model.jnt_stiffness[j])
     spring = model.qpos_spring
 
     def ball(anchor: Vector, q: int, v: int) -> Joint:
@@ -131,7 +130,7 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
         case mujoco.mjtJoint.mjJNT_BALL:
             return [ball(vector(model.jnt_pos[j]), q, v)]
         case kind:
-            limited = model.jnt_limited[j] and not flags & mujoco.mjtDisableBit.mjDSBL_LIMIT
+            limited = model.jnt_limited[j] and not constraints_disabled(model, "LIMIT")
             return [
                 Joint(
                     name=name,

@@ -16,6 +16,7 @@ from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import clip
 from ahac.sim.model.records import WORLD, Actuator, Model, Tendon, Vector
 from ahac.sim.physics.algebra import STILL, ZERO, Spatial, Vec3, norm
+from ahac.sim.physics.dynamics import along_coordinates
 from ahac.sim.physics.kinematics import Motion
 
 __all__ = ["Drive", "actuate"]
@@ -46,24 +47,12 @@ def actuate(model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], 
     bounded = {joint.v: joint.force_range for joint in model.joints if joint.force_range is not None}
     if bounded and drive.wrenches:
         # Bounds are on what a joint feels, so what pulls along tendons must be known joint by joint.
-        along = _along_joints(model, motion, drive.wrenches)
+        pulls = [drive.wrenches.get(i, STILL) for i in range(len(model.links))]
+        along = along_coordinates(model, motion, pulls)
         drive = Drive([a + b for a, b in zip(drive.force, along, strict=True)], {})
     for k, bounds in bounded.items():
         drive.force[k] = clip(drive.force[k], *bounds)
     return drive
-
-
-def _along_joints(model: Model, motion: Motion, wrenches: dict[int, Spatial]) -> list[Real]:
-    """Wrenches on links as forces along coordinates."""
-    carried = [wrenches.get(i, STILL) for i in range(len(model.links))]
-    force: list[Real] = [0.0] * model.nv
-    for i in reversed(range(len(model.links))):
-        link = model.links[i]
-        for k in link.dofs:
-            force[k] = motion.columns[k].dot(carried[i])
-        if link.parent != WORLD:
-            carried[link.parent] = carried[link.parent] + carried[i]
-    return force
 
 
 def _force(actuator: Actuator, control: Real, length: Real, speed: Real) -> Real:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import atan2, cos, sin, sqrt, where
 
@@ -34,6 +35,12 @@ class Vec3:
 
     def __iter__(self) -> Iterator[Real]:
         return iter((self.x, self.y, self.z))
+
+    def __getitem__(self, k: int) -> Real:
+        return (self.x, self.y, self.z)[k]
+
+    def __repr__(self) -> str:
+        return f"Vec3({self.x}, {self.y}, {self.z})"
 
     def __add__(self, other: Vec3) -> Vec3:
         return Vec3(self.x + other.x, self.y + other.y, self.z + other.z)
@@ -87,12 +94,17 @@ class Mat3:
         x, y, z = values
         return cls(Vec3.of(x), Vec3.of(y), Vec3.of(z))
 
+    def __repr__(self) -> str:
+        return f"Mat3{self.rows}"
+
     def __matmul__(self, vector: Vec3) -> Vec3:
+        if isinstance(vector, Mat3):
+            raise TraceError("Mat3 @ Vec3 turns a vector; the product of two matrices is a.times(b)")
         return Vec3(*(row.dot(vector) for row in self.rows))
 
     def column(self, k: int) -> Vec3:
         """Column k: body axis k in world axes."""
-        return Vec3(*(tuple(row)[k] for row in self.rows))
+        return Vec3(*(row[k] for row in self.rows))
 
     def times(self, other: Mat3) -> Mat3:
         """Matrix product."""

@@ -14,7 +14,7 @@ from ahac.sim.physics.algebra import STILL, Inertia, Spatial
 from ahac.sim.physics.inertia import factorise, link_inertias, mass_matrix
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["Wrenches", "acceleration", "bias_force"]
+__all__ = ["Wrenches", "acceleration", "along_coordinates", "bias_force"]
 
 Wrenches = Mapping[int, Spatial]
 """External force on each link that feels one, about its tree's origin."""
@@ -50,14 +50,20 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
 def bias_force(model: Model, motion: Motion, external: Wrenches, inertias: Sequence[Inertia]) -> list[Real]:
     """Gravity, Coriolis and centrifugal forces, less what external wrenches do, in coordinates."""
     forces = [_link_force(motion, inertia, i, motion.acceleration[i], external) for i, inertia in enumerate(inertias)]
-    bias: list[Real] = [0.0] * model.nv
+    return along_coordinates(model, motion, forces)
+
+
+def along_coordinates(model: Model, motion: Motion, forces: Sequence[Spatial]) -> list[Real]:
+    """Forces on links as forces along coordinates: S_k · Σ force over the links that k carries."""
+    carried = list(forces)
+    along: list[Real] = [0.0] * model.nv
     for i in reversed(range(len(model.links))):
         link = model.links[i]
         for k in link.dofs:
-            bias[k] = motion.columns[k].dot(forces[i])
+            along[k] = motion.columns[k].dot(carried[i])
         if link.parent != WORLD:
-            forces[link.parent] = forces[link.parent] + forces[i]
-    return bias
+            carried[link.parent] = carried[link.parent] + carried[i]
+    return along
 
 
 def _link_force(motion: Motion, inertia: Inertia, i: int, acceleration: Spatial, external: Wrenches) -> Spatial:
