@@ -12,21 +12,31 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ahac.core.errors import AhacError
+from ahac.core.machine import usable_cores
+
 Row = dict[str, Any]
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print tables of what this machine does, and write them as JSON where asked to."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as cold:
         if options.cold:
             # Read by Warp when it is first imported, which is below.
             os.environ["WARP_CACHE_PATH"] = cold
-        tables = _measure(options)
+        try:
+            tables = _measure(options)
+        except AhacError as error:
+            parser.error(str(error))
     for title, rows in tables.items():
         sys.stdout.write(f"\n{title}\n{_table(rows)}\n")
+    report = {"machine": _machine(), "tables": tables}
     if options.json:
-        Path(options.json).write_text(json.dumps({"machine": _machine(), "tables": tables}, indent=1), encoding="utf-8")
+        Path(options.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    else:
+        sys.stdout.write(f"\n{json.dumps(report)}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", nargs="+", type=int, help="numbers of CPU threads; default: 1 and all cores")
     parser.add_argument("--seconds", type=float, default=1.0, help="time spent on each measurement")
     parser.add_argument("--cold", action="store_true", help="compile everything anew, and show how long that takes")
-    parser.add_argument("--json", help="file for the numbers")
+    parser.add_argument("--json", help="file for the numbers; without one, they are printed last, in one line")
     return parser
 
 
@@ -47,7 +57,7 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Row]]:
 
     robots = options.robots or list(STANDARD)
     cpu = options.device == "cpu"
-    threads = options.threads or (sorted({1, os.cpu_count() or 1}) if cpu else [1])
+    threads = options.threads or (sorted({1, usable_cores()}) if cpu else [1])
     tables: dict[str, list[Row]] = {}
     if options.cold:
         tables["Compiling (both kernels, nothing cached)"] = [compiling(robot, options.device) for robot in robots]
@@ -83,7 +93,7 @@ def _machine() -> dict[str, str]:
     packages = {name: version(name) for name in ("torch", "warp-lang", "mujoco")}
     return {
         "cpu": (*models, platform.processor())[0],
-        "cores": str(os.cpu_count()),
+        "cores": str(usable_cores()),
         "gpu": gpu,
         "python": platform.python_version(),
         **packages,

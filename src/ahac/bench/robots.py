@@ -16,7 +16,7 @@ from ahac.sim import ContactMaterial, Model, Simulator, State, load_model
 __all__ = ["MATERIAL", "STANDARD", "MujocoSteps", "find", "in_contact", "load"]
 
 STANDARD = ("ant", "humanoid", "hopper", "half_cheetah", "walker2d", "swimmer", "inverted_double_pendulum")
-MATERIAL = ContactMaterial(stiffness=4e4, damping=1e3, viscosity=3e3, friction=0.75)
+MATERIAL = ContactMaterial()
 HEIGHT = {"ant": 2, "humanoid": 2, "hopper": 1, "walker2d": 1, "half_cheetah": 1}
 """The coordinate that lifts a robot off the ground."""
 DEPTH = 5e-3
@@ -29,7 +29,7 @@ def find(robot: str) -> Path:
         return Path(robot)
     gymnasium = importlib.util.find_spec("gymnasium")
     if gymnasium is None or gymnasium.origin is None:
-        raise InputError(f"{robot!r} is no file, and Gymnasium's robots are not installed: pip install gymnasium")
+        raise InputError(f"{robot!r} is no file, and Gymnasium's robots are not installed: pip install 'ahac[bench]'")
     folder = Path(gymnasium.origin).parent / "envs" / "mujoco" / "assets"
     if not (folder / f"{robot}.xml").is_file():
         known = ", ".join(sorted(path.stem for path in folder.glob("*.xml")))

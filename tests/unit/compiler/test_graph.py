@@ -1,10 +1,12 @@
 """Building nodes: what folds away, what is shared, and what traced Python may not do."""
 
+import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from ahac.sim import TraceError, maximum, minimum, sin, where
+from ahac.sim import TraceError, absolute, maximum, minimum, sin, where
 from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.program import trace
 
@@ -124,7 +126,7 @@ def test_equality_of_traced_values_is_refused(compare: Expression, inputs: tuple
 @pytest.mark.parametrize(("exponent", "advice"), [(0, "exp and log"), (-1, "exp and log"), (1.5, "exp"), (0.5, "sqrt")])
 def test_only_whole_positive_powers(exponent: float, advice: str, inputs: tuple[Scalar, Scalar]) -> None:
     with pytest.raises(TraceError, match=f"whole powers from 1, got {exponent!r}; use {advice}"):
-        inputs[0] ** exponent  # pyright: ignore[reportOperatorIssue, reportUnusedExpression]
+        inputs[0] ** exponent  # pyright: ignore[reportUnusedExpression]
 
 
 def test_a_foreign_value_is_named(inputs: tuple[Scalar, Scalar]) -> None:
@@ -136,3 +138,25 @@ def test_a_foreign_value_is_named(inputs: tuple[Scalar, Scalar]) -> None:
         where(inputs[0], 1.0, 2.0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TraceError, match="output 'y' must be a list of traced scalars, got str in it"):
         trace(lambda x: {"y": ["one"]}, {"x": 1})  # pyright: ignore[reportArgumentType]
+
+
+def test_numbers_of_other_kinds_are_welcome(inputs: tuple[Scalar, Scalar]) -> None:
+    a, _ = inputs
+    assert same(np.float32(2.5) * a, a * 2.5)  # pyright: ignore[reportOperatorIssue]
+    assert same(a * np.float64(2.5), a * 2.5)
+    assert same(a**2.0, a * a)
+    assert same(abs(a), absolute(a))
+
+
+def test_functions_of_other_libraries_are_refused_with_advice(inputs: tuple[Scalar, Scalar]) -> None:
+    with pytest.raises(TraceError, match=r"take sin, sqrt, exp, ... from ahac\.sim"):
+        math.sin(inputs[0])
+    with pytest.raises(TypeError, match="does not support ufuncs"):
+        np.sin(inputs[0])  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def test_a_scalar_of_another_trace_is_refused(inputs: tuple[Scalar, Scalar]) -> None:
+    kept: list[Scalar] = []
+    trace(lambda x: kept.append(x[0]) or {"y": []}, {"x": 1})
+    with pytest.raises(TraceError, match="a scalar of one trace was used in another"):
+        inputs[0] + kept[0]  # pyright: ignore[reportUnusedExpression]

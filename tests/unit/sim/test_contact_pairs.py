@@ -8,6 +8,7 @@ import mujoco
 import pytest
 
 from ahac.sim import ModelError, load_model
+from ahac.sim.model import load
 from robots import FREE_SPHERE, SHAPES, TWO_TREES, gymnasium_file
 
 BALL = '<geom name="{name}" size="0.5" {filters}/>'
@@ -49,6 +50,11 @@ def mujoco_pairs(source: str) -> set[frozenset[str]]:
     return {frozenset(model.geom(g).name for g in contact.geom) for contact in data.contact}
 
 
+@pytest.fixture(autouse=True)
+def _nothing_was_reported_yet() -> None:
+    load._report.cache_clear()
+
+
 PLANES = {"floor", "ramp", "shelf"}
 
 
@@ -79,6 +85,7 @@ def test_nothing_touches_where_the_file_disables_contact(caplog: pytest.LogCaptu
 def test_contact_between_bodies_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="ahac"):
         load_model(gymnasium_file("hopper"))
+        load_model(gymnasium_file("hopper"))
     assert [record.name for record in caplog.records] == ["ahac"]
     assert "model 'hopper' enables contact between 3 pairs of geoms, first ('torso_geom', 'leg_geom')" in caplog.text
 
@@ -93,6 +100,15 @@ def test_contact_between_bodies_can_be_refused() -> None:
 @pytest.mark.parametrize("source", [SHAPES, FREE_SPHERE, TWO_TREES])
 def test_bodies_that_cannot_collide_are_not_reported(source: str, caplog: pytest.LogCaptureFixture) -> None:
     load_model(source, strict=True)
+    assert "contact between" not in caplog.text
+
+
+def test_a_robot_that_will_fall_for_ever_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        load_model(TWO_TREES)
+    assert caplog.text.count("has no plane to stand on; ground=True adds z = 0") == 1
+    caplog.clear()
+    load_model(TWO_TREES, ground=True)
     assert caplog.records == []
 
 

@@ -75,7 +75,7 @@ def test_rest_is_the_files_reference_pose_or_a_keyframe(sim: Simulator) -> None:
     low = sim.rest_state("low")
     assert low.q.tolist() == [[1.0, 2.0, 0.19, 0.0, 1.0, 0.0, 0.0, 0.5]] * WORLDS
     assert low.v.tolist() == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]] * WORLDS
-    with pytest.raises(InputError, match="model 'MuJoCo Model' has no keyframe 'high'; it has: low"):
+    with pytest.raises(InputError, match="model 'model' has no keyframe 'high'; it has: low"):
         sim.rest_state("high")
 
 
