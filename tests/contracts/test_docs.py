@@ -7,6 +7,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 

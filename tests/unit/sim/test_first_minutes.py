@@ -16,13 +16,13 @@ SETTINGS: dict[str, Any] = {"num_worlds": 4, "dt": 0.01, "substeps": 4}
 ICE = ContactMaterial(friction=0.0)
 
 
-def test_a_masked_loss_forgets_lost_worlds() -> None:
+def test_a_masked_loss_forgets_lost_worlds(device: torch.device) -> None:
     """One world that exploded must not spoil what all worlds share, as long as the loss leaves it out."""
-    sim = Simulator(load_model(FREE_SPHERE), **SETTINGS)
+    sim = Simulator(load_model(FREE_SPHERE), device=device, **SETTINGS)
     rest = sim.rest_state()
     q = rest.q.clone()
     q[2, 2] = math.nan
-    push = torch.zeros(6, requires_grad=True)
+    push = torch.zeros(6, device=device, requires_grad=True)
     end = sim.step(State(q, rest.v), force=push.expand(4, 6))
     alive = sim.finite(end)
     assert alive.tolist() == [True, True, False, True]

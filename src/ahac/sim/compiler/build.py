@@ -25,9 +25,9 @@ CPU_FLAGS = (
     "-march=native -mprefer-vector-width=512 -fno-signed-zeros -fno-vectorize -fno-slp-vectorize "
     "-mllvm=-enable-misched=0"
 )
-"""The graph's own order keeps fewer values alive than the machine scheduler's: without it the adjoint is 6 % faster."""
+"""The graph's own order keeps fewer values alive than the machine scheduler's (docs/performance.md)."""
 CUDA_OPTIMIZATION = 2
-"""On an H200 the adjoint of an ant runs 5 to 15 % faster than with level 3, and compiles faster."""
+"""Faster than level 3, both to compile and to run (docs/performance.md)."""
 CUDA_BLOCK = 32
 
 NOTICE_AFTER = 0.5
