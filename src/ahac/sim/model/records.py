@@ -45,7 +45,7 @@ class ContactMaterial:
     stiffness: float = 1e4
     """Normal force per depth, ke [N/m]."""
 
-    damping: float = 1e3
+    damping: float = 1e4
     """Normal force per depth and closing speed, kd [N s/m²]: with the depth it vanishes at touch-down."""
 
     viscosity: float = 5e2
