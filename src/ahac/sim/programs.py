@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.derivative import pullback
@@ -81,7 +81,7 @@ class Programs:
     def acceleration(self, touching: bool) -> Program:
         """q, v, generalised force -> v̇; with or without contact and joint limits."""
         m = self.model
-        laws = self.laws if touching else Laws(contact=None, extra=self.laws.extra)
+        laws = replace(self.laws, touching=touching)
 
         def rate(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
             return {"rate": acceleration(World(m, normalise(m, q), v, [0.0] * m.nu), force, {}, laws)}
@@ -104,7 +104,7 @@ class Programs:
 
     def contacts(self) -> Program:
         """q, v -> depth, velocity, force and the force's derivatives, for every point that may touch."""
-        m, law = self.model, self.laws.contact or contact.penalty
+        m, law = self.model, self.laws.contact
 
         def touch(q: list[Scalar], v: list[Scalar]) -> Groups:
             out: dict[str, list[Real]] = {name: [] for name in CONTACT_FIELDS}

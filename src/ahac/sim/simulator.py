@@ -124,10 +124,8 @@ class Simulator:
         With `contact`, the penalty forces of ground contact and joint limits act as well; actuators never do.
         """
         kernels = self._in_contact if contact else self._acceleration
-        m = self.model
-        return kernels(self._checked("q", q, m.nq), self._checked("v", v, m.nv), self._checked("tau", tau, m.nv))[
-            "rate"
-        ]
+        q, v = self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv)
+        return kernels(q, v, self._checked("tau", tau, self.model.nv))["rate"]
 
     def contacts(self, state: State) -> Contacts:
         """Depth, velocity, force and the force's derivatives at every point that may touch a plane."""

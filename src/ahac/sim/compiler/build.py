@@ -97,6 +97,8 @@ class Kernel:
         return command
 
     def _wait(self) -> None:
+        if self._ready.is_set() and self._failure is None:
+            return
         self.prepare()
         if not self._ready.wait(NOTICE_AFTER):
             size = f"{self.source.operations / 1000:.1f} thousand operations"

@@ -21,9 +21,10 @@ ForceLaw = Callable[[World], Iterable[Effort]]
 class Laws:
     """The force laws in effect; what differs between simulations of one model is passed in here."""
 
-    contact: contact.ContactLaw | None = contact.penalty
-    """None: neither contact nor joint limits."""
+    contact: contact.ContactLaw = contact.penalty
     extra: tuple[ForceLaw, ...] = ()
+    touching: bool = True
+    """Whether contact and joint limits act at all."""
 
 
 def substep(world: World, force: Sequence[Real], h: Real, laws: Laws) -> tuple[list[Real], list[Real]]:
@@ -39,7 +40,7 @@ def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatia
     model, motion = world.model, world.motion
     pushes = [*wrenches.items(), *fluid.drag(model, motion).items()]
     forces = [force, joints.passive_force(model, world.q, world.v)]
-    if laws.contact is not None:
+    if laws.touching:
         pushes += [(p.touch.link, contact.wrench(p, laws.contact)) for p in world.contact_points]
         forces.append(joints.limit_force(model, world.q, world.v))
     total: list[Real] = [sum(parts[1:], parts[0]) for parts in zip(*forces, strict=True)]
