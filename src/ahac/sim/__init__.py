@@ -26,18 +26,19 @@ from ahac.sim.compiler.operations import (
     where,
 )  # fmt: skip
 from ahac.sim.model.load import load_model
-from ahac.sim.model.records import ContactMaterial, JointLimit, Model
+from ahac.sim.model.motors import Motor
+from ahac.sim.model.records import Actuator, ContactMaterial, Joint, JointKind, JointLimit, Model
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
 from ahac.sim.physics.contact import ContactLaw, penalty
 from ahac.sim.physics.substep import ForceLaw
 from ahac.sim.physics.world import Effort, World
 from ahac.sim.programs import Readout
 from ahac.sim.simulator import Simulator
-from ahac.sim.state import Contacts, Poses, State
+from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 __all__ = [
-    "AhacError", "ContactLaw", "ContactMaterial", "Contacts", "Effort", "ForceLaw", "InputError", "JointLimit", "Mat3",
-    "Model", "ModelError", "Poses", "Quat", "Readout", "Real", "Scalar", "Simulator", "State", "TraceError", "Vec3",
-    "World", "absolute", "atan2", "clip", "cos", "exp", "load_model", "log", "maximum", "minimum", "norm", "penalty",
+    "Actuator", "AhacError", "ContactLaw", "ContactMaterial", "Contacts", "Effort", "ForceLaw", "InputError", "Joint",
+    "JointKind", "JointLimit", "Mat3", "Model", "ModelError", "Motor", "Poses", "Quat", "Readout", "Real", "Scalar", "Simulator", "State", "TraceError", "Vec3",
+    "World", "Wrenches", "absolute", "atan2", "clip", "cos", "exp", "load_model", "log", "maximum", "minimum", "norm", "penalty",
     "sin", "sqrt", "stop", "tanh", "where",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ahac.core.errors import TraceError
@@ -12,9 +12,9 @@ from ahac.sim.compiler.operations import mark
 from ahac.sim.compiler.program import Program, StepPrograms, trace
 from ahac.sim.model.records import Model
 from ahac.sim.physics import contact, dynamics, inertia
-from ahac.sim.physics.algebra import Mat3, Vec3
+from ahac.sim.physics.algebra import Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalise
-from ahac.sim.physics.substep import Laws, acceleration, substep
+from ahac.sim.physics.substep import Laws, acceleration, actuated, substep
 from ahac.sim.physics.world import World
 
 __all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
@@ -116,6 +116,34 @@ class Programs:
 
         return trace(touch, {"q": m.nq, "v": m.nv})
 
+    def contact_accelerations(self) -> Program:
+        """q, v, u -> acceleration of the link's material at every point that may touch."""
+        m = self.model
+
+        def rates(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> Groups:
+            world = World(m, normalise(m, q), v, u)
+            links = dynamics.link_accelerations(m, world.motion, actuated(world, [0.0] * m.nv, self.laws))
+            out: list[Real] = []
+            for p in world.contact_points:
+                # A spatial acceleration misses the turning of the velocity: a = A at x + ω × u.
+                turning = world.motion.velocity[p.touch.link].angular.cross(p.velocity)
+                out += links[p.touch.link].at(p.position) + turning
+            return {"acceleration": out}
+
+        return trace(rates, {"q": m.nq, "v": m.nv, "u": m.nu})
+
+    def contact_wrenches(self) -> Program:
+        """q, v -> for every link that may touch, its contact wrench and its acceleration with all v̇ = 0."""
+        m, law = self.model, self.laws.contact
+
+        def wrenches(q: list[Scalar], v: list[Scalar]) -> Groups:
+            world = World(m, normalise(m, q), v, [])
+            total = contact.wrenches(world.contact_points, law)
+            drift = [dynamics.without_gravity(m, world.motion.acceleration[i]) for i in total]
+            return {"wrench": _numbers(total.values()), "drift": _numbers(drift)}
+
+        return trace(wrenches, {"q": m.nq, "v": m.nv})
+
     def _read(
         self, q: Sequence[Real], v: Sequence[Real], u: Sequence[Real], q0: Sequence[Real], v0: Sequence[Real]
     ) -> Groups:
@@ -130,6 +158,10 @@ class Programs:
 Groups = dict[str, list[Real]]
 CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth": (3,), "force_by_velocity": (3, 3)}
 """What is known of each contact point, and its shape."""
+
+
+def _numbers(vectors: Iterable[Spatial]) -> list[Real]:
+    return [x for s in vectors for part in (s.angular, s.linear) for x in part]
 
 
 def _contact(graph: Graph, point: contact.ContactPoint, law: contact.ContactLaw) -> Groups:

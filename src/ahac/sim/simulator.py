@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import torch
@@ -13,13 +13,18 @@ from ahac.core.errors import InputError
 from ahac.core.machine import usable_cores
 from ahac.sim.bridge import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.frame import Target
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.program import trace
 from ahac.sim.model.records import Model
 from ahac.sim.physics.contact import ContactLaw, penalty
 from ahac.sim.physics.substep import ForceLaw, Laws
 from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
-from ahac.sim.state import Contacts, Poses, State
+from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 __all__ = ["Simulator"]
+
+Groups = dict[str, Tensor]
+TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
 
 LANE_BYTES = {"AVX512": 64, "AVX2": 32}
 """SIMD register widths by how torch's name of the CPU's capability begins; 16 (SSE, NEON) otherwise."""
@@ -75,6 +80,10 @@ class Simulator:
             self._launcher, "acceleration in contact", lambda: traced.acceleration(touching=True)
         )
         self._contacts = MapKernels(self._launcher, "contacts", traced.contacts)
+        self._contact_accelerations = MapKernels(
+            self._launcher, "contact accelerations", traced.contact_accelerations
+        )
+        self._contact_wrenches = MapKernels(self._launcher, "contact wrenches", traced.contact_wrenches)
         self._poses = MapKernels(self._launcher, "poses", traced.poses)
         self._readout = MapKernels(self._launcher, "readouts", traced.readout)
 
@@ -134,6 +143,33 @@ class Simulator:
         points = len(self.model.touches)
         shaped = {name: found[name].view(self.num_worlds, points, *shape) for name, shape in CONTACT_FIELDS.items()}
         return Contacts(tuple((t.geom, t.plane.name) for t in self.model.touches), **shaped)
+
+    def contact_accelerations(self, state: State, control: Tensor | None = None) -> Tensor:
+        """[N, P, 3] acceleration of the link's material at every point that may touch a plane, world axes [m/s²]."""
+        q, v = self._checked("state.q", state.q, self.model.nq), self._checked("state.v", state.v, self.model.nv)
+        found = self._contact_accelerations(q, v, self._control(control))["acceleration"]
+        return found.view(self.num_worlds, len(self.model.touches), 3)
+
+    def contact_wrenches(self, state: State) -> Wrenches:
+        """What contact does to every link that may touch a plane, about the position of its tree's root."""
+        q, v = self._checked("state.q", state.q, self.model.nq), self._checked("state.v", state.v, self.model.nv)
+        found, links = self._contact_wrenches(q, v), dict.fromkeys(touch.link for touch in self.model.touches)
+        shaped = {name: numbers.view(self.num_worlds, len(links), 6) for name, numbers in found.items()}
+        return Wrenches(tuple(self.model.links[i].name for i in links), **shaped)
+
+    def compiled(self, name: str, function: TracedFunction, sizes: Mapping[str, int]) -> Callable[..., Groups]:
+        """A function of one world's numbers as a differentiable function of tensors of all worlds.
+
+        Args:
+            name: What the kernel shall be called.
+            function: Takes one list of scalars for each entry of `sizes`, by name; returns named lists of scalars.
+            sizes: How many scalars each list has.
+
+        Returns:
+            A function of one [N, size] tensor for each entry of `sizes`, in that order, that returns the named lists as
+            tensors [N, length]. It is compiled when it is first called.
+        """
+        return MapKernels(self._launcher, name, lambda: trace(function, dict(sizes)))
 
     def poses(self, q: Tensor) -> Poses:
         """Position and rotation of every body of the file."""

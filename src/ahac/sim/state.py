@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-__all__ = ["Contacts", "Poses", "State"]
+__all__ = ["Contacts", "Poses", "State", "Wrenches"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,3 +54,14 @@ class Poses:
     """[N, B, 3] [m]."""
     rotation: Tensor
     """[N, B, 3, 3], body axes to world axes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wrenches:
+    """What contact does to links: L links that may touch a plane; wrenches are (torque; force) in world axes."""
+
+    names: tuple[str, ...]
+    wrench: Tensor
+    """[N, L, 6] about the position of the tree's root [N m] and [N]."""
+    drift: Tensor
+    """[N, L, 6] spatial acceleration (angular; linear) the link has with all v̇ = 0, without gravity."""

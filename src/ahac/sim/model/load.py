@@ -17,6 +17,7 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.drives import build_actuators
+from ahac.sim.model.motors import Motor, drive
 from ahac.sim.model.records import WORLD, ContactMaterial, Fluid, JointLimit, Model, Plane, Touch
 from ahac.sim.model.settings import lookup
 from ahac.sim.model.shapes import passed_through, touching
@@ -39,6 +40,7 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
     materials: Mapping[str, ContactMaterial] | None = None,
     limit: JointLimit | None = None,
     limits: Mapping[str, JointLimit] | None = None,
+    motors: Motor | Mapping[str, Motor] | None = None,
     ground: bool = False,
     floating: bool = False,
     strict: bool = False,
@@ -61,6 +63,8 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
         limit: How joints are pushed back into their range; by default the file's "ahac:limit" (data="stiffness
             damping"), else `JointLimit()`.
         limits: The same for single joints, by name; a file gives one as "ahac:limit:JOINT".
+        motors: Motors in place of the file's actuators: by joint name, in which * and ? match anything, or one for every
+            hinge and slide but the root body's.
         ground: Add the plane z = 0 to a model that has no plane of its own.
         floating: Give bodies that stand in the world without a joint a free one: the base of a URDF, say.
         strict: Refuse a model that enables contact between bodies, instead of reporting once that it is left out.
@@ -72,7 +76,7 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
         ModelError: If the file cannot be read, or asks for something that is not simulated.
     """
     with _logged_warnings():
-        raw = _compile(source, assets, floating)
+        raw = _compile(source, assets, floating, motors)
     _check_numbers(raw)
     refuse_unsupported(raw, ignore)
     geoms = {named(raw, "geom", i) for i in range(raw.ngeom)}
@@ -127,7 +131,10 @@ def _report(message: str) -> None:
 
 
 def _compile(
-    source: str | os.PathLike[str] | mujoco.MjSpec, assets: Mapping[str, bytes] | None, floating: bool
+    source: str | os.PathLike[str] | mujoco.MjSpec,
+    assets: Mapping[str, bytes] | None,
+    floating: bool,
+    motors: Motor | Mapping[str, Motor] | None,
 ) -> mujoco.MjModel:
     """What MuJoCo's compiler makes of a path, a text or a specification."""
     shown = type(source).__name__ if isinstance(source, mujoco.MjSpec) else str(source)
@@ -136,6 +143,8 @@ def _compile(
         if floating:
             for body in (body for body in spec.worldbody.bodies if not body.joints):
                 body.add_freejoint()
+        if motors is not None:
+            drive(spec, motors)
         # How short and long muscles can get would be found by simulation; ours do not need it.
         spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
         raw = spec.compile()

@@ -15,7 +15,7 @@ from ahac.core.errors import ModelError
 
 __all__ = [
     "WORLD", "Actuator", "Box", "ContactMaterial", "Fluid", "Joint", "JointKind", "JointLimit", "Link", "Matrix",
-    "Model", "Place", "Plane", "Tendon", "Touch", "Vector",
+    "Model", "Place", "Plane", "Tendon", "Touch", "Vector", "require_non_negative",
 ]  # fmt: skip
 
 Vector = tuple[float, float, float]
@@ -25,7 +25,8 @@ WORLD = -1
 """The link index of what does not move."""
 
 
-def _require_non_negative(record: object) -> None:
+def require_non_negative(record: object) -> None:
+    """Refuse a record of numbers in which one is negative or not finite."""
     for item in fields(record):  # pyright: ignore[reportArgumentType]
         value = getattr(record, item.name)
         if not (isinstance(value, float | int) and math.isfinite(value) and value >= 0.0):
@@ -55,7 +56,7 @@ class ContactMaterial:
     """Coulomb coefficient, mu: friction never exceeds mu times the elastic part of the normal force."""
 
     def __post_init__(self) -> None:
-        _require_non_negative(self)
+        require_non_negative(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ class JointLimit:
     """[N m s/rad] or [N s/m]; substeps of h seconds stay stable while h · damping is below the joint's inertia."""
 
     def __post_init__(self) -> None:
-        _require_non_negative(self)
+        require_non_negative(self)
 
 
 class JointKind(Enum):

@@ -10,7 +10,7 @@ Contact between bodies is not simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
@@ -20,7 +20,7 @@ from ahac.sim.model.records import ContactMaterial, Model, Touch
 from ahac.sim.physics.algebra import Mat3, Spatial, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["ContactLaw", "ContactPoint", "contact_points", "evaluated", "penalty", "wrench"]
+__all__ = ["ContactLaw", "ContactPoint", "contact_points", "evaluated", "penalty", "wrenches"]
 
 ContactLaw = Callable[[Real, Vec3, Vec3, ContactMaterial], Vec3]
 """(depth >= 0 [m], point velocity [m/s], plane normal, material) -> force on the link [N], all in world axes."""
@@ -65,10 +65,14 @@ def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
     return points
 
 
-def wrench(point: ContactPoint, law: ContactLaw = penalty) -> Spatial:
-    """The contact's force on its link, about the tree's origin."""
-    force = evaluated(law, point.depth, point.velocity, point)
-    return Spatial(point.position.cross(force), force)
+def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[int, Spatial]:
+    """What contact does to every link that may touch, about its tree's origin."""
+    total: dict[int, Spatial] = {}
+    for point in points:
+        force = evaluated(law, point.depth, point.velocity, point)
+        wrench, link = Spatial(point.position.cross(force), force), point.touch.link
+        total[link] = total[link] + wrench if link in total else wrench
+    return total
 
 
 def evaluated(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:

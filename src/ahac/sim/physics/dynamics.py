@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import implicit
 from ahac.sim.model.records import WORLD, Model
-from ahac.sim.physics.algebra import STILL, Inertia, Spatial
+from ahac.sim.physics.algebra import STILL, ZERO, Inertia, Spatial, Vec3
 from ahac.sim.physics.inertia import factorise, link_inertias, mass_matrix
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["Wrenches", "acceleration", "along_coordinates", "bias_force"]
+__all__ = ["Wrenches", "acceleration", "along_coordinates", "bias_force", "link_accelerations", "without_gravity"]
 
 Wrenches = Mapping[int, Spatial]
 """External force on each link that feels one, about its tree's origin."""
@@ -64,6 +64,17 @@ def along_coordinates(model: Model, motion: Motion, forces: Sequence[Spatial]) -
         if link.parent != WORLD:
             carried[link.parent] = carried[link.parent] + carried[i]
     return along
+
+
+def link_accelerations(model: Model, motion: Motion, rates: Sequence[Real]) -> list[Spatial]:
+    """Spatial acceleration of every link under v̇ = `rates`, as seen from a world at rest."""
+    changes = _propagate(model, motion, rates)
+    return [without_gravity(model, a) + change for a, change in zip(motion.acceleration, changes, strict=True)]
+
+
+def without_gravity(model: Model, acceleration: Spatial) -> Spatial:
+    """An acceleration of `Motion`, less the acceleration of the world that stands for gravity."""
+    return acceleration + Spatial(ZERO, Vec3.of(model.gravity))
 
 
 def _link_force(motion: Motion, inertia: Inertia, i: int, acceleration: Spatial, external: Wrenches) -> Spatial:

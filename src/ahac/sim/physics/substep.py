@@ -11,7 +11,7 @@ from ahac.sim.physics import actuators, contact, dynamics, fluid, integrate, joi
 from ahac.sim.physics.algebra import STILL, Spatial
 from ahac.sim.physics.world import Effort, World
 
-__all__ = ["ForceLaw", "Laws", "acceleration", "substep"]
+__all__ = ["ForceLaw", "Laws", "acceleration", "actuated", "substep"]
 
 ForceLaw = Callable[[World], Iterable[Effort]]
 """A force of the user's own: looks at a world, returns pushes on bodies and drives on joints."""
@@ -29,10 +29,14 @@ class Laws:
 
 def substep(world: World, force: Sequence[Real], h: Real, laws: Laws) -> tuple[list[Real], list[Real]]:
     """Positions and velocities `h` seconds later, under the world's controls and generalised forces `force`."""
+    return integrate.semi_implicit(world.model, world.q, world.v, actuated(world, force, laws), h)
+
+
+def actuated(world: World, force: Sequence[Real], laws: Laws) -> list[Real]:
+    """v̇ under the world's controls, generalised forces `force` and everything else."""
     drive = actuators.actuate(world.model, world.motion, world.q, world.v, world.control)
     total = [f + d for f, d in zip(force, drive.force, strict=True)]
-    rate = acceleration(world, total, drive.wrenches, laws)
-    return integrate.semi_implicit(world.model, world.q, world.v, rate, h)
+    return acceleration(world, total, drive.wrenches, laws)
 
 
 def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatial], laws: Laws) -> list[Real]:
@@ -41,7 +45,7 @@ def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatia
     pushes = [*wrenches.items(), *fluid.drag(model, motion).items()]
     forces = [force, joints.passive_force(model, world.q, world.v)]
     if laws.touching:
-        pushes += [(p.touch.link, contact.wrench(p, laws.contact)) for p in world.contact_points]
+        pushes += contact.wrenches(world.contact_points, laws.contact).items()
         forces.append(joints.limit_force(model, world.q, world.v))
     total: list[Real] = [sum(parts[1:], parts[0]) for parts in zip(*forces, strict=True)]
     for law in laws.extra:

@@ -53,6 +53,10 @@ class World:
         """Controls, as given to the step, before any clipping."""
         self.before = before
         """In a readout, the world before the step; in a force law, None."""
+        self.after: World | None = None
+        """Of a world before a step, the world after it."""
+        if before is not None:
+            before.after = self
 
     @cached_property
     def motion(self) -> Motion:

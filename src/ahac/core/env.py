@@ -1,0 +1,111 @@
+"""What an environment is to those who learn in it: N worlds, stepped together, differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["Env", "EnvSpec", "Physical", "Step"]
+
+
+class Physical(Protocol):
+    """Positions and velocities of N worlds."""
+
+    @property
+    def q(self) -> Tensor:
+        """[N, nq] positions."""
+        ...
+
+    @property
+    def v(self) -> Tensor:
+        """[N, nv] velocities."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvSpec:
+    """Sizes and names, known before the first step."""
+
+    name: str
+    num_envs: int
+    obs_size: int
+    action_size: int
+    episode_steps: int
+    """After so many steps an episode is cut off."""
+    dt: float
+    """Seconds per step."""
+    device: torch.device
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Step:
+    """One step of N worlds. Worlds whose episode ended have been reset: `obs` is then the new episode's first."""
+
+    obs: Tensor
+    """[N, obs] what the next action is chosen from."""
+    final_obs: Tensor
+    """[N, obs] before any reset; carries gradients. Equals `obs` where no episode ended; zero in lost worlds."""
+    reward: Tensor
+    """[N] r(s, a), of the state before the step and the action."""
+    terminated: Tensor
+    """[N] bool, the task ended the episode: no value follows."""
+    truncated: Tensor
+    """[N] bool, the episode was cut off at its time limit, while it could have gone on."""
+    lost: Tensor
+    """[N] bool, terminated because the physics or the action was not finite."""
+    terms: Mapping[str, Tensor]
+    """[N] each, the parts of the reward by name; without gradients."""
+    episode_return: Tensor
+    """[N] sum of the rewards of the episode so far, this step included; without gradients."""
+    episode_length: Tensor
+    """[N] steps of the episode so far, this one included."""
+    action: Tensor
+    """[N, action] as given."""
+    start: Physical
+    """Before the step."""
+    end: Physical
+    """After the step, before any reset."""
+
+    @property
+    def done(self) -> Tensor:
+        """[N] bool, the episode ended, for either reason."""
+        return self.terminated | self.truncated
+
+
+class Env(Protocol):
+    """N worlds of one task."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Sizes and names."""
+        ...
+
+    @property
+    def obs(self) -> Tensor:
+        """[N, obs] what the next action is chosen from."""
+        ...
+
+    def reset(self, seed: int | None = None) -> Tensor:
+        """Start a new episode in every world; its first observation."""
+        ...
+
+    def step(self, action: Tensor) -> Step:
+        """Advance every world by one control step."""
+        ...
+
+    def detach(self) -> None:
+        """Cut the graph here: no gradient flows further back."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that the future depends on."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on exactly from a saved state."""
+        ...

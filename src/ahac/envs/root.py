@@ -1,0 +1,41 @@
+"""Which of a robot's coordinates move it as a whole, and which are its limbs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ahac.core.errors import InputError
+from ahac.sim import Joint, JointKind, Model
+
+__all__ = ["Root", "find_root", "is_floating"]
+
+
+@dataclass(frozen=True)
+class Root:
+    """The joints between the world and a torso, and all others."""
+
+    joints: tuple[Joint, ...]
+    """From the world to the torso."""
+    limbs: tuple[Joint, ...]
+    """The rest, in the order of their coordinates."""
+    floating: bool
+    """Whether the torso hangs on a free joint and nothing else."""
+
+
+def find_root(model: Model, torso: str) -> Root:
+    """How a torso hangs in the world."""
+    if torso not in model.bodies:
+        raise InputError(f"{model.name!r} has no body named {torso!r}; it has: {', '.join(model.bodies)}")
+    carried = []
+    link = model.bodies[torso].link
+    while link >= 0:
+        carried.append(link)
+        link = model.links[link].parent
+    joints = tuple(joint for i in reversed(carried) for joint in model.links[i].joints)
+    limbs = tuple(joint for i, link in enumerate(model.links) if i not in carried for joint in link.joints)
+    return Root(joints, limbs, is_floating(joints))
+
+
+def is_floating(joints: tuple[Joint, ...]) -> bool:
+    """Whether these are what a free joint has been split into: three slides and a ball."""
+    return [joint.kind for joint in joints] == [JointKind.SLIDE] * 3 + [JointKind.BALL]

@@ -1,0 +1,103 @@
+"""What a policy sees: parts of observations, each a function of the world and the action that led to it.
+
+Lengths, speeds and angles are in SI units, in world axes: z is up and x is forward.
+"""
+
+from __future__ import annotations
+
+from ahac.envs.root import find_root
+from ahac.envs.task import Action, Sense
+from ahac.sim import Joint, JointKind, Real, World, cos, sin
+
+__all__ = [
+    "angular_velocity", "circle", "coordinates", "heading", "height", "joint_positions", "joint_velocities",
+    "last_action", "orientation", "rates", "root_angles", "root_velocities", "uprightness", "velocity",
+]  # fmt: skip
+
+
+def height(body: str) -> Sense:
+    """How high a body's origin is [m]."""
+    return lambda world, action: world.position(body).z
+
+
+def orientation(torso: str) -> Sense:
+    """The quaternion (w, x, y, z) of a torso on a free joint."""
+
+    def sense(world: World, action: Action) -> list[Real]:
+        *_, ball = find_root(world.model, torso).joints
+        return world.q[ball.q : ball.q + 4]
+
+    return sense
+
+
+def velocity(body: str) -> Sense:
+    """Velocity of a body's origin [m/s]."""
+    return lambda world, action: world.velocity(body)
+
+
+def angular_velocity(body: str) -> Sense:
+    """Angular velocity of a body [rad/s]."""
+    return lambda world, action: world.angular_velocity(body)
+
+
+def uprightness(body: str) -> Sense:
+    """Vertical part of a body's upward axis: 1 upright, −1 upside down."""
+    return lambda world, action: world.rotation(body).column(2).z
+
+
+def heading(body: str) -> Sense:
+    """How much a body's forward axis points along x: 1 straight ahead, −1 backwards."""
+    return lambda world, action: world.rotation(body).column(0).x
+
+
+def root_angles(torso: str) -> Sense:
+    """Hinge angles between world and torso [rad]: the pitch of a planar robot."""
+
+    def sense(world: World, action: Action) -> list[Real]:
+        return [world.q[j.q] for j in find_root(world.model, torso).joints if j.kind is JointKind.HINGE]
+
+    return sense
+
+
+def root_velocities(torso: str) -> Sense:
+    """Rates of all coordinates between world and torso [m/s] and [rad/s]."""
+    return lambda world, action: [world.v[k] for j in find_root(world.model, torso).joints for k in j.dofs]
+
+
+def joint_positions(torso: str) -> Sense:
+    """Coordinates of all joints but the root's: angles [rad], lengths [m], quaternions."""
+    return lambda world, action: [x for joint in find_root(world.model, torso).limbs for x in _values(world, joint)]
+
+
+def joint_velocities(torso: str, scale: float = 1.0) -> Sense:
+    """Rates of all joints but the root's, scaled."""
+
+    def sense(world: World, action: Action) -> list[Real]:
+        return [world.v[k] * scale for joint in find_root(world.model, torso).limbs for k in joint.dofs]
+
+    return sense
+
+
+def coordinates(*joints: str) -> Sense:
+    """Coordinates of these hinges and slides [rad] or [m]."""
+    return lambda world, action: [world.joint_position(name) for name in joints]
+
+
+def rates(*joints: str) -> Sense:
+    """Rates of these hinges and slides [rad/s] or [m/s]."""
+    return lambda world, action: [world.joint_velocity(name) for name in joints]
+
+
+def circle(joint: str) -> Sense:
+    """Sine and cosine of a hinge's angle."""
+    return lambda world, action: [sin(world.joint_position(joint)), cos(world.joint_position(joint))]
+
+
+def last_action() -> Sense:
+    """The action that led here, clipped to [-1, 1]; zero at the start of an episode."""
+    return lambda world, action: list(action)
+
+
+def _values(world: World, joint: Joint) -> list[Real]:
+    return world.q[joint.q : joint.q + (4 if joint.kind is JointKind.BALL else 1)]
+

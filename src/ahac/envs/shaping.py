@@ -1,0 +1,110 @@
+"""What a policy is paid for: parts of rewards, each a function of the world before a step and the action taken in it.
+
+A term of your own is three lines:
+
+    def spin(world: World, action: Action) -> Real:
+        return -0.1 * world.angular_velocity("torso").z ** 2
+"""
+
+from __future__ import annotations
+
+import math
+
+from ahac.envs.task import Action, Term
+from ahac.sim import Real, World, atan2, clip, cos, sin, where
+
+__all__ = [
+    "angle_squared", "coordinate_squared", "effort", "elevation", "exertion", "forward_speed", "heading", "locomotion",
+    "rate_squared", "stature", "tilt", "uprightness", "weighted",
+]  # fmt: skip
+
+FALL_PENALTY = 200.0
+"""Of the squared depth below the height that a robot shall keep [1/m²]: the paper's R_height."""
+
+
+def locomotion(torso: str, height: Term, effort: Term) -> dict[str, Term]:
+    """The paper's reward of a robot that runs in space: v_x + R_height + 0.1 R_angle + R_heading, and what effort costs."""
+    return {
+        "forward": forward_speed(torso),
+        "height": height,
+        "upright": weighted(0.1, uprightness(torso)),
+        "heading": heading(torso),
+        "effort": effort,
+    }
+
+
+def weighted(weight: float, term: Term) -> Term:
+    """A term, scaled."""
+    return lambda world, action: weight * term(world, action)
+
+
+def forward_speed(body: str) -> Term:
+    """v_x, the paper's main objective: velocity of a body's origin along x [m/s]."""
+    return lambda world, action: world.velocity(body).x
+
+
+def stature(
+    body: str, wanted: float, *, slope: float = 1.0, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> Term:
+    """R_height, with d = height − wanted held inside `bounds` [m]:
+
+        slope · d    where d >= 0,        −200 d²    where d < 0
+    """
+
+    def term(world: World, action: Action) -> Real:
+        d = world.position(body).z - wanted
+        if bounds != (-math.inf, math.inf):
+            d = clip(d, *bounds)
+        return where(d < 0.0, -FALL_PENALTY * d * d, slope * d)
+
+    return term
+
+
+def elevation(body: str, wanted: float) -> Term:
+    """Height above a wanted one [m], straight through zero."""
+    return lambda world, action: world.position(body).z - wanted
+
+
+def tilt(joint: str, tolerated: float) -> Term:
+    """R_angle of a planar robot: 1 − (angle / tolerated)²."""
+    return lambda world, action: 1.0 - (world.joint_position(joint) / tolerated) ** 2
+
+
+def uprightness(body: str) -> Term:
+    """R_angle of a robot in space: vertical part of its upward axis, cos θ, which is 1 − θ²/2 for small tilts θ."""
+    return lambda world, action: world.rotation(body).column(2).z
+
+
+def heading(body: str) -> Term:
+    """R_heading: how much a body's forward axis points along x, from 1 straight ahead to −1 backwards."""
+    return lambda world, action: world.rotation(body).column(0).x
+
+
+def effort() -> Term:
+    """‖a‖², the sum of squared actions."""
+    return lambda world, action: sum((a * a for a in action), 0.0)
+
+
+def exertion(power: int) -> Term:
+    """Σ activationᵖ of muscles, which an action of [-1, 1] spans from 0 to 1."""
+    return lambda world, action: sum(((0.5 * (1.0 + a)) ** power for a in action), 0.0)
+
+
+def coordinate_squared(joint: str) -> Term:
+    """Squared coordinate of a hinge or slide [rad²] or [m²]."""
+    return lambda world, action: world.joint_position(joint) ** 2
+
+
+def angle_squared(joint: str) -> Term:
+    """Squared angle of a hinge from zero, the short way round [rad²]."""
+
+    def term(world: World, action: Action) -> Real:
+        angle = world.joint_position(joint)
+        return atan2(sin(angle), cos(angle)) ** 2
+
+    return term
+
+
+def rate_squared(joint: str) -> Term:
+    """Squared rate of a hinge or slide [rad²/s²] or [m²/s²]."""
+    return lambda world, action: world.joint_velocity(joint) ** 2

@@ -1,0 +1,71 @@
+"""How episodes begin: a pose of the model file, and uniform noise around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ahac.core.errors import InputError
+from ahac.envs.root import is_floating
+from ahac.envs.task import Draw
+from ahac.sim import JointKind, Model, Quat, Real, Vec3, cos, norm, sin
+
+__all__ = ["NoisyStart"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyStart:
+    """A pose, and how far from it episodes may begin; all noise is uniform on both sides."""
+
+    keyframe: str | None = "start"
+    """Name of the pose in the model file; without one, the file's reference pose."""
+    place: float = 0.0
+    """Noise of the root's slides [m]."""
+    turn: float = 0.0
+    """Largest angle by which a free root is turned, about an axis of random direction [rad]."""
+    joints: float = 0.0
+    """Noise of hinges and of all other slides [rad] or [m]; a ball joint is turned by twice as much about each axis,
+    so that the imaginary part of its quaternion has this noise."""
+    velocity: float = 0.0
+    """Noise of all velocities [m/s] and [rad/s]."""
+
+    def __call__(self, model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
+        """Positions and velocities of one world."""
+        rest_q, rest_v = self._pose(model)
+        q: list[Real] = list(rest_q)
+        for link in model.links:
+            root = link.parent < 0
+            for joint in link.joints:
+                i = joint.q
+                if joint.kind is JointKind.BALL:
+                    turn = self._random_turn(draw) if root and is_floating(link.joints) else self._wobble(draw)
+                    q[i : i + 4] = Quat.of(q[i : i + 4]) * turn
+                else:
+                    scale = self.place if root and joint.kind is JointKind.SLIDE else self.joints
+                    q[i] = q[i] + _noise(draw, scale)
+        return q, [v + _noise(draw, self.velocity) for v in rest_v]
+
+    def _pose(self, model: Model) -> tuple[Sequence[float], Sequence[float]]:
+        if self.keyframe is None:
+            return model.rest_q, (0.0,) * model.nv
+        if self.keyframe not in model.keyframes:
+            known = ", ".join(model.keyframes) or "none"
+            raise InputError(f"model {model.name!r} has no keyframe {self.keyframe!r}; it has: {known}")
+        return model.keyframes[self.keyframe]
+
+    def _random_turn(self, draw: Draw) -> Quat:
+        """By an angle of ± turn about a random direction."""
+        if not self.turn:
+            return Quat(1.0, Vec3(0.0, 0.0, 0.0))
+        half = 0.5 * draw(-self.turn, self.turn)
+        direction = Vec3(*(draw(-1.0, 1.0) for _ in range(3)))
+        return Quat(cos(half), direction * (sin(half) / norm(direction)))
+
+    def _wobble(self, draw: Draw) -> Quat:
+        """By ± 2 joints about each axis, as one unit quaternion."""
+        imaginary = Vec3(*(_noise(draw, self.joints) for _ in range(3)))
+        return Quat(1.0, imaginary).normalised()
+
+
+def _noise(draw: Draw, scale: float) -> Real:
+    return draw(-scale, scale) if scale else 0.0
