@@ -1,108 +1,14 @@
-"""What dflex's hopper is and what it does: an MJCF file with its effective parameters, and its recorded numbers.
+"""What dflex's hopper does: recorded numbers.
 
 Recorded from imgeorgiev/DiffRL (dflex) commit bb59db5, CPU kernels, float32, with the mass matrix rebuilt in every
 substep (its training configuration rebuilds it in every fourth). One world, from rest at q = 0, without early
-termination, under the actions a_t[i] = sin(0.1 t + i) / 2, t = 0, 1, ... . Facts and numbers only; the MJCF file is our
-own, written from dflex's tables of the model it had loaded.
+termination, under the actions a_t[i] = sin(0.1 t + i) / 2, t = 0, 1, ... . Facts and numbers only.
 
 dflex has y up and turns the robot's root by −90° about x. Here z is up and nothing is turned, so that coordinates are
 the same: q = [x, height above the start, pitch, thigh, leg, foot], v = dq/dt.
 """
 
-from dataclasses import dataclass
-
-DT = 1.0 / 60.0
-SUBSTEPS = 16
-
-# Three things differ from a hopper that one would draw:
-# - dflex damps every joint by its "limit_kd" of 10, inside the range as well and also on the root. So it is joint
-#   damping here, on top of the 2 of the driven hinges, and the limits themselves have none.
-# - Armature is 1 on all joints, root slides included.
-# - dflex leaves torso, thigh and leg no inertia but about the pitch axis, which MuJoCo's compiler refuses. The other
-#   two moments play no part in planar motion; all three are set to that of the pitch axis.
-# Numbers have the digits of float32, as dflex holds them.
-MJCF = """
-<mujoco model="dflex hopper">
-  <compiler angle="radian"/>
-  <option gravity="0 0 -9.81000042"/>
-  <custom>
-    <numeric name="ahac:contact" data="20000 2000 1000 0.899999976"/>
-    <numeric name="ahac:limit" data="1000 0"/>
-  </custom>
-  <default>
-    <joint type="hinge" axis="0 -1 0" armature="1" damping="12"/>
-    <geom type="capsule" contype="1" conaffinity="0"/>
-    <motor gear="200"/>
-  </default>
-  <worldbody>
-    <geom name="floor" type="plane" size="1 1 1" contype="1" conaffinity="1"/>
-    <body name="torso" pos="0 0 1.25">
-      <joint name="rootx" type="slide" axis="1 0 0" damping="10"/>
-      <joint name="rootz" type="slide" axis="0 0 1" damping="10"/>
-      <joint name="rooty" axis="0 1 0" damping="10"/>
-      <inertial pos="0 0 0" mass="3.66519141" diaginertia="0.0692459345 0.0692459345 0.0692459345"/>
-      <geom name="torso" fromto="0 0 -0.200000003 0 0 0.200000003" size="0.0500000007"/>
-      <body name="thigh" pos="0 0 -0.200000003">
-        <joint name="thigh" range="-2.61799002 0"/>
-        <inertial pos="0 0 -0.224999994" mass="4.05789042" diaginertia="0.0932987556 0.0932987556 0.0932987556"/>
-        <geom name="thigh" fromto="0 0 -0.449999988 0 0 0" size="0.0500000007"/>
-        <body name="leg" pos="0 0 -0.449999988">
-          <joint name="leg" range="-2.61799002 0"/>
-          <inertial pos="0 0 -0.25" mass="2.78135681" diaginertia="0.0723025426 0.0723025426 0.0723025426"/>
-          <geom name="leg" fromto="0 0 -0.5 0 0 0" size="0.0399999991"/>
-          <body name="foot" pos="0 0 -0.5">
-            <joint name="foot" range="-0.785398006 0.785398006"/>
-            <inertial pos="0.0599999987 0 0" mass="5.31557465" diaginertia="0.103523083 0.103523083 0.103523083"/>
-            <geom name="foot" fromto="-0.13499999 0 0 0.254999995 0 0" size="0.0599999987"/>
-          </body>
-        </body>
-      </body>
-    </body>
-  </worldbody>
-  <actuator>
-    <motor joint="thigh"/>
-    <motor joint="leg"/>
-    <motor joint="foot"/>
-  </actuator>
-</mujoco>
-"""
-
-
-@dataclass(frozen=True)
-class Substep:
-    """Around the first substep, from rest."""
-
-    tau: tuple[float, ...]
-    """Generalised force: actuators, gravity; no contact and no limit acts."""
-    acceleration: tuple[float, ...]
-    mass_matrix: tuple[tuple[float, ...], ...]
-    """Without armature."""
-    q: tuple[float, ...]
-    """After it."""
-    v: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A state of the trajectory."""
-
-    q: tuple[float, ...]
-    v: tuple[float, ...]
-    q_spread: float
-    """Largest change of q here in dflex when every start coordinate is moved by a random number in ±1e-6."""
-    v_spread: float
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """Of the sum of eight rewards, by dflex's own backpropagation."""
-
-    actions: tuple[tuple[float, ...], ...]
-    """By each of the eight actions (the last one enters its own reward only)."""
-    q: tuple[float, ...]
-    """By the state at the start."""
-    v: tuple[float, ...]
-
+from reference.recorded import Gradient, Snapshot, Substep
 
 FIRST_SUBSTEP = Substep(
     tau=(0.0, -155.194321, 3.12874675, -3.12874675, 81.0183487, 87.8009949),

@@ -1,27 +1,22 @@
-"""Our hopper against the recorded numbers of dflex's: one substep, 50 steps, a contact force, gradients.
+"""Our hopper, `hopper.xml`, against the recorded numbers of dflex's: one substep, 50 steps, a contact force, gradients.
 
-dflex computed in float32, we compute in float64: what differs is its rounding. All tolerances follow from that.
+dflex computed in float32, we compute in float64, and the file's round numbers differ from dflex's by their rounding to
+float32. All tolerances follow from that.
 """
 
-import math
 from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
 
-from ahac.sim import Simulator, State, load_model
+from ahac.sim import Simulator, State
 from reference import dflex_hopper as dflex
-
-ROUNDING = 2.0**-24
-"""Of one operation in float32, relative."""
-
-SUBSTEP_TOLERANCE = 16 * ROUNDING
-"""Relative to a vector's largest entry: a substep adds up some ten rounded terms in a row, along the chain of links,
-and dflex's joint axes miss unit length by two roundings."""
+from reference import recorded
+from reference.recorded import DT, ROUNDING, SUBSTEP_TOLERANCE, SUBSTEPS, assert_close, row, task_robot
 
 GRADIENT_STEPS = 8
-GRADIENT_TOLERANCE = GRADIENT_STEPS * dflex.SUBSTEPS * ROUNDING
+GRADIENT_TOLERANCE = GRADIENT_STEPS * SUBSTEPS * ROUNDING
 """Relative to a vector's largest entry: one rounding per substep, all to the same side."""
 
 INSIDE = 1e-9
@@ -33,13 +28,13 @@ STIFFNESS, VISCOSITY = 2e4, 1e3
 
 
 def simulator(substeps: int) -> Simulator:
-    model, dt = load_model(dflex.MJCF, strict=True), dflex.DT * substeps / dflex.SUBSTEPS
-    return Simulator(model, num_worlds=1, dt=dt, substeps=substeps, dtype=torch.float64)
+    dt = DT * substeps / SUBSTEPS
+    return Simulator(task_robot("hopper"), num_worlds=1, dt=dt, substeps=substeps, dtype=torch.float64)
 
 
 @pytest.fixture(scope="module")
 def hopper() -> Simulator:
-    return simulator(dflex.SUBSTEPS)
+    return simulator(SUBSTEPS)
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +43,8 @@ def by_substep() -> Simulator:
     return simulator(1)
 
 
-def row(numbers: tuple[float, ...]) -> Tensor:
-    return torch.tensor([numbers], dtype=torch.float64)
-
-
 def action(t: int) -> Tensor:
-    """The float32 numbers that dflex was given."""
-    return row(tuple(0.5 * math.sin(0.1 * t + i) for i in range(3))).float().double()
+    return recorded.action(t, count=3)
 
 
 def reward(state: State, control: Tensor) -> Tensor:
@@ -66,22 +56,15 @@ def reward(state: State, control: Tensor) -> Tensor:
 
 def trajectory(hopper: Simulator, steps: int) -> Iterator[State]:
     """States after 0, 1, ... `steps` steps."""
-    state = hopper.rest_state()
+    state = hopper.rest_state("start")
     yield state
     for t in range(steps):
         state = hopper.step(state, action(t))
         yield state
 
 
-def assert_close(ours: Tensor, recorded: tuple, tolerance: float) -> None:
-    """Every entry within `tolerance` times the largest recorded entry of its row."""
-    wanted = torch.tensor(recorded, dtype=torch.float64).reshape(ours.shape)
-    error, scale = (ours - wanted).abs(), wanted.abs().amax(dim=-1, keepdim=True)
-    assert (error <= tolerance * scale).all(), f"relative errors up to {(error / scale).max():.1e}, not {tolerance:.1e}"
-
-
 def test_mass_matrix_force_and_acceleration_at_the_start(by_substep: Simulator) -> None:
-    q, v = by_substep.rest_state().q, by_substep.rest_state().v
+    q, v = by_substep.rest_state("start").q, by_substep.rest_state("start").v
     motors = torch.cat([torch.zeros(1, 3, dtype=torch.float64), 200.0 * action(0)], dim=1)
     armature = torch.eye(6, dtype=torch.float64)
     assert_close(by_substep.mass_matrix(q)[0] - armature, dflex.FIRST_SUBSTEP.mass_matrix, SUBSTEP_TOLERANCE)
@@ -91,7 +74,7 @@ def test_mass_matrix_force_and_acceleration_at_the_start(by_substep: Simulator) 
 
 
 def test_first_substep(by_substep: Simulator) -> None:
-    state = by_substep.step(by_substep.rest_state(), action(0))
+    state = by_substep.step(by_substep.rest_state("start"), action(0))
     assert_close(state.q, dflex.FIRST_SUBSTEP.q, SUBSTEP_TOLERANCE)
     assert_close(state.v, dflex.FIRST_SUBSTEP.v, SUBSTEP_TOLERANCE)
 
@@ -122,7 +105,7 @@ def test_reward_of_every_step(hopper: Simulator) -> None:
 def test_contact_force(hopper: Simulator, by_substep: Simulator) -> None:
     """While the foot presses on the ground; tolerance: the force that the spread of that step makes."""
     *_, state = trajectory(hopper, 4)
-    for _ in range(dflex.SUBSTEPS - 1):
+    for _ in range(SUBSTEPS - 1):
         state = by_substep.step(state, action(4))
     force = hopper.contacts(state).force[0].sum(dim=0)
     tolerance = STIFFNESS * dflex.STATES[5].q_spread + VISCOSITY * dflex.STATES[5].v_spread

@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ahac-bench", description="Speed of the simulator on this machine.")
     parser.add_argument("--robots", nargs="+", help="Gymnasium's robots by name, or files; default: all standard ones")
+    parser.add_argument("--tasks", nargs="*", help="measure tasks instead: by name, or all where none is named")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--worlds", nargs="+", type=int, default=[1, 64, 1024], help="numbers of worlds")
     parser.add_argument("--threads", nargs="+", type=int, help="numbers of CPU threads; default: 1 and all cores")
@@ -54,10 +55,16 @@ def _parser() -> argparse.ArgumentParser:
 def _measure(options: argparse.Namespace) -> dict[str, list[Row]]:
     from ahac.bench.cases import against_mujoco, compiling, throughput
     from ahac.bench.robots import STANDARD
+    from ahac.bench.tasks import task_throughput
+    from ahac.envs import tasks
 
-    robots = options.robots or list(STANDARD)
     cpu = options.device == "cpu"
     threads = options.threads or (sorted({1, usable_cores()}) if cpu else [1])
+    if options.tasks is not None:
+        names = options.tasks or tasks()
+        measured = [task_throughput(name, options.worlds, options.device, threads, options.seconds) for name in names]
+        return {"Differentiable steps of tasks": [row for rows in measured for row in rows]}
+    robots = options.robots or list(STANDARD)
     tables: dict[str, list[Row]] = {}
     if options.cold:
         tables["Compiling (both kernels, nothing cached)"] = [compiling(robot, options.device) for robot in robots]

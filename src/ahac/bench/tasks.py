@@ -1,0 +1,77 @@
+"""Speed of tasks: a differentiable step with observation, reward, termination and reset, beside the bare simulator's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ahac.bench.clock import interleaved
+from ahac.envs import make_task
+from ahac.envs.vec_env import VecEnv
+from ahac.sim import Simulator, State
+
+__all__ = ["task_throughput"]
+
+Row = dict[str, Any]
+ROLLOUT = 16
+"""Control steps per measurement, so that a GPU does not wait for the host between launches."""
+
+
+class _Rollouts:
+    """Rollouts of one task under random actions, through its environment and through the bare simulator."""
+
+    def __init__(self, name: str, worlds: int, device: str, threads: int | None) -> None:
+        task = make_task(name)
+        self.env = VecEnv(task, num_envs=worlds, device=device, num_threads=threads)
+        self.sim = Simulator(
+            task.model, num_worlds=worlds, dt=task.dt, substeps=task.substeps, device=device, num_threads=threads
+        )
+        rng = torch.Generator(self.sim.device).manual_seed(0)
+        shape = (worlds, task.model.nu)
+        self.actions = [
+            torch.rand(shape, generator=rng, device=self.sim.device).mul(2.0).sub(1.0).requires_grad_()
+            for _ in range(ROLLOUT)
+        ]
+
+    def forward(self) -> None:
+        with torch.no_grad():
+            for action in self.actions:
+                self.env.step(action)
+
+    def both(self) -> None:
+        self.env.detach()
+        steps = [self.env.step(action) for action in self.actions]
+        total = torch.stack([step.reward for step in steps]).sum() + steps[-1].final_obs.sum()
+        torch.autograd.grad(total, self.actions)
+
+    def bare(self) -> None:
+        state = State(*(x.detach().requires_grad_() for x in (self.env.state.q, self.env.state.v)))
+        end = state
+        for action in self.actions:
+            end = self.sim.step(end, action)
+        torch.autograd.grad((end.q, end.v), self.actions, (torch.ones_like(end.q), torch.ones_like(end.v)))
+
+
+def task_throughput(name: str, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
+    """Steps per second of a task, forward alone and with backward, for several numbers of worlds and of threads."""
+    rows = []
+    for worlds in sizes:
+        for n in threads:
+            work = _Rollouts(name, worlds, device, n)
+            kinds = {"forward": work.forward, "both": work.both, "bare": work.bare}
+            if work.sim.device.type == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+            took = interleaved(kinds, work.sim.device, seconds)
+            peak = torch.cuda.max_memory_allocated() / 1e6 if work.sim.device.type == "cuda" else float("nan")
+            rows.append(
+                {
+                    "task": name, "device": device, "threads": n if device == "cpu" else "-", "worlds": worlds,
+                    "forward [steps/s]": worlds * ROLLOUT / took["forward"],
+                    "forward+backward [steps/s]": worlds * ROLLOUT / took["both"],
+                    "forward [ms]": took["forward"] * 1e3 / ROLLOUT,
+                    "forward+backward [ms]": took["both"] * 1e3 / ROLLOUT,
+                    "over the bare simulator": took["both"] / took["bare"], "peak [MB]": peak,
+                }
+            )  # fmt: skip
+    return rows
