@@ -165,6 +165,13 @@ def test_start_pose_is_dflexs(robot: Model) -> None:
     assert (start().v - torch.tensor([v])).abs().max() == 0.0
 
 
+def test_balls_are_as_stiff_as_dflexs_at_small_angles(robot: Model) -> None:
+    """There the imaginary part of a quaternion is half the rotation vector. To the digits of the file."""
+    stiffness = {joint.name[:-2]: joint.stiffness for joint in robot.joints if len(joint.dofs) == 3}
+    for joint, recorded in dflex.BALL_STIFFNESS.items():
+        assert stiffness[joint] == pytest.approx(recorded / 2.0, rel=1e-7)
+
+
 @pytest.mark.parametrize("link", dflex.LINKS)
 def test_corners_of_boxes(robot: Model, link: str) -> None:
     corners = np.array([touch.centre for touch in robot.touches if robot.links[touch.link].name == link])

@@ -58,8 +58,8 @@ class Step:
     """[N] bool, the episode was cut off at its time limit, while it could have gone on."""
     lost: Tensor
     """[N] bool, terminated because the physics or the action was not finite."""
-    terms: Mapping[str, Tensor]
-    """[N] each, the parts of the reward by name; without gradients."""
+    terms: Tensor
+    """[N, terms] the parts that the reward is the sum of, in the task's order; without gradients."""
     episode_return: Tensor
     """[N] sum of the rewards of the episode so far, this step included; without gradients."""
     episode_length: Tensor

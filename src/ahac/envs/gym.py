@@ -63,7 +63,7 @@ class GymVectorEnv(VectorEnv):
         return obs, reward, terminated, truncated, infos
 
     def _array(self, tensor: Tensor) -> Array:
-        return tensor if self.arrays == "torch" else tensor.detach().cpu().numpy()
+        return tensor if self.arrays == "torch" else tensor.cpu().numpy().copy()
 
 
 class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -89,7 +89,7 @@ class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         given = torch.as_tensor(np.asarray(action)).to(self.env.spec.device, self.env.spec.dtype)
         with torch.no_grad():
             step = self.env.step(given[None])
-        infos = {name: value.item() for name, value in step.terms.items()}
+        infos = dict(zip(self.env.task.reward, step.terms[0].tolist(), strict=True))
         return _row(step.final_obs), step.reward.item(), step.terminated.item(), step.truncated.item(), infos
 
 

@@ -9,13 +9,16 @@ from ahac.core.errors import TraceError
 from ahac.envs.task import Sense, Task, Term
 from ahac.sim import Real, Scalar, Vec3, World, clip
 
-__all__ = ["begin", "draws", "observation_sizes", "readouts"]
+__all__ = ["LOST", "begin", "draws", "observation_sizes", "readouts"]
 
-EMPHASIS = 1e-30
-"""Of squared actions in a world's size: too small to matter, but a NaN or infinite action shows."""
+LOST = 1e12
+"""A world whose squared coordinates and velocities sum up to more is lost."""
+
+TRACE = 1e-30
+"""Of squared actions in that sum: too little to matter, but an action that is not finite leaves its trace."""
 
 
-def readouts(task: Task) -> dict[str, Callable[[World], object]]:
+def readouts(task: Task, early_termination: bool = True) -> dict[str, Callable[[World], object]]:
     """Observation, reward, its terms, and whether the episode goes on, of one step."""
 
     def terms(world: World) -> list[Real]:
@@ -25,12 +28,14 @@ def readouts(task: Task) -> dict[str, Callable[[World], object]]:
     def reward(world: World) -> Real:
         return sum(terms(world), 0.0)
 
-    def alive(world: World) -> Real:
-        return 1.0 if task.alive is None else _scalar("alive", task.alive(world))
-
     def size(world: World) -> Real:
         squares = sum((x * x for x in (*world.q, *world.v)), 0.0)
-        return squares + EMPHASIS * sum((u * u for u in world.control), 0.0)
+        return squares + TRACE * sum((u * u for u in world.control), 0.0)
+
+    def alive(world: World) -> Real:
+        margin = 1.0 if task.alive is None or not early_termination else _scalar("alive", task.alive(world))
+        # Next to nothing until the world is lost, and then more than any margin.
+        return margin - (size(world) / LOST) ** 8
 
     return {
         "obs": lambda world: observe(task, world, _action(world)),

@@ -7,7 +7,6 @@ whose episode ended are reset within the step. On CUDA nothing here waits for th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -19,9 +18,6 @@ from ahac.envs.task import Task
 from ahac.sim import Simulator, State
 
 __all__ = ["VecEnv"]
-
-LOST = 1e12
-"""A world whose squared coordinates and velocities sum up to more is lost."""
 
 
 class VecEnv:
@@ -53,10 +49,10 @@ class VecEnv:
             raise InputError(f"task must be a Task, got {type(task).__name__}")
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
             raise InputError(f"num_envs must be a whole number of at least 1, got {num_envs!r}")
-        self.task, self.early_termination = task, early_termination
+        self.task = task
         self.sim = Simulator(
             task.model, num_worlds=num_envs, dt=task.dt, substeps=task.substeps, device=device, dtype=dtype,
-            num_threads=num_threads, readouts=tracing.readouts(task),
+            num_threads=num_threads, readouts=tracing.readouts(task, early_termination),
         )  # fmt: skip
         self.layout = tracing.observation_sizes(task)
         """How many numbers each part of an observation has, in order."""
@@ -100,33 +96,33 @@ class VecEnv:
         Args:
             action: [N, action]; entries outside [-1, 1] act as if they were clipped.
         """
-        start, spec = self._state, self.spec
+        start = self._state
         self._check_action(action)
         end = self.sim.step(start, action)
-        read = end.readouts
-        lost = ~(read["size"] <= LOST)
-        terminated = lost | (read["alive"] < 0.0) if self.early_termination else lost
-        steps = self._steps + 1
-        truncated = (steps >= spec.episode_steps) & ~terminated
-        done = terminated | truncated
-        final_obs, reward = read["obs"], read["reward"]
+        read, steps = end.readouts, self._steps + 1
+        # Not "< 0": what is not a number is not alive.
+        terminated = ~(read["alive"] >= 0.0)
+        timeout = steps >= self.spec.episode_steps
+        done, total = terminated | timeout, self._return + read["reward"].detach()
         # On a CPU looking is cheap, and mostly there is nothing to do.
-        if spec.device.type != "cpu" or bool(done.any()):
-            self._check_finite(action, lost)
-            final_obs = torch.where(lost[:, None], 0.0, final_obs)
-            reward = torch.where(lost, 0.0, reward)
-            fresh, first_obs = self._fresh()
-            over = done[:, None]
-            self._state = State(torch.where(over, fresh.q, end.q), torch.where(over, fresh.v, end.v))
-            self._obs = torch.where(over, first_obs, final_obs)
-        else:
-            self._state, self._obs = replace(end, readouts={}), final_obs
+        if self.spec.device.type == "cpu" and not bool(done.any()):
+            self._state, self._obs, self._steps, self._return = State(end.q, end.v), read["obs"], steps, total
+            return Step(
+                obs=self._obs, final_obs=self._obs, reward=read["reward"], terminated=terminated, truncated=timeout,
+                lost=terminated, terms=read["terms"].detach(), episode_return=total, episode_length=steps,
+                action=action, start=start, end=end,
+            )  # fmt: skip
+        lost = ~(read["size"] <= tracing.LOST)
+        self._check_finite(action, lost)
+        final_obs = torch.where(lost[:, None], 0.0, read["obs"])
+        reward = torch.where(lost, 0.0, read["reward"])
         total = self._return + reward.detach()
+        self._begin_again(done, end, final_obs)
         self._steps, self._return = steps * ~done, total * ~done
         return Step(
-            obs=self._obs, final_obs=final_obs, reward=reward, terminated=terminated, truncated=truncated, lost=lost,
-            terms=dict(zip(self.task.reward, read["terms"].detach().unbind(-1), strict=True)),
-            episode_return=total, episode_length=steps, action=action, start=start, end=end,
+            obs=self._obs, final_obs=final_obs, reward=reward, terminated=terminated, truncated=timeout & ~terminated,
+            lost=lost, terms=read["terms"].detach(), episode_return=total, episode_length=steps, action=action,
+            start=start, end=end,
         )  # fmt: skip
 
     def detach(self) -> None:
@@ -176,6 +172,13 @@ class VecEnv:
         noise = torch.rand(size, generator=self._generator, device=self.spec.device, dtype=self.spec.dtype)
         new = self._begin(noise)
         return State(new["q"], new["v"]), new["obs"]
+
+    def _begin_again(self, done: Tensor, end: State, final_obs: Tensor) -> None:
+        """Go on from `end`, but with a new episode where one is over: no gradient crosses into it."""
+        fresh, first_obs = self._fresh()
+        over = done[:, None]
+        self._state = State(torch.where(over, fresh.q, end.q), torch.where(over, fresh.v, end.v))
+        self._obs = torch.where(over, first_obs, final_obs)
 
     def _check_action(self, action: Tensor) -> None:
         spec = self.spec

@@ -184,7 +184,10 @@ class Simulator:
     def _split(self, y: Tensor) -> dict[str, Tensor]:
         shapes = self._programs.shapes
         parts = y.split([prod(shape) for shape in shapes.values()], dim=-1) if shapes else ()
-        return {name: part.reshape(len(y), *shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
+        return {
+            name: part if len(shape) == 1 else part.reshape(self.num_worlds, *shape)
+            for part, (name, shape) in zip(parts, shapes.items(), strict=True)
+        }
 
     def _control(self, control: Tensor | None) -> Tensor:
         if control is None:
