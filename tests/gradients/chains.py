@@ -22,7 +22,7 @@ Groups = dict[str, np.ndarray]
 """Numbers by the name of their group: [size] of one world, or [batch, size]."""
 
 INPUTS = ("q", "v", "u", "f")
-OUTPUTS = ("q", "v", "y")
+OUTPUTS = ("q", "v", "read_0")
 TINY = 1e-30
 """Keeps a ratio of two zeros at zero."""
 
@@ -32,7 +32,7 @@ class Run:
     """What a chain of substeps came to."""
 
     end: Groups
-    """q, v and the readouts y."""
+    """q, v and the one readout, empty where there is none."""
     states: list[Groups]
     """q, v, u, f, h at the start of every substep."""
     branches: np.ndarray
@@ -62,11 +62,12 @@ class Chain:
             state = {**state, "q": out["q"], "v": out["v"]}
         out = evaluate(self._read, between(states[0], state))
         branches.append(out["branches"] < 0.0)
-        return Run({"q": state["q"], "v": state["v"], "y": out["y"]}, states, np.concatenate(branches, axis=-1))
+        read = out.get("read_0", stack(x, []))
+        return Run({"q": state["q"], "v": state["v"], "read_0": read}, states, np.concatenate(branches, axis=-1))
 
     def pull(self, x: Groups, run: Run, bars: Groups) -> Groups:
-        """From the adjoints of q, v, y at the end of a run from `x` to those of q, v, u, f at its start."""
-        bar = evaluate(self._read_back, {**between(run.states[0], run.end), "y_bar": bars["y"]})
+        """From the adjoints of q, v, read_0 at the end of a run from `x` to those of q, v, u, f at its start."""
+        bar = evaluate(self._read_back, {**between(run.states[0], run.end), "read_0_bar": bars["read_0"]})
         q_bar, v_bar, u_bar = bars["q"] + bar["q_bar"], bars["v"] + bar["v_bar"], bar["u_bar"]
         q0_bar, v0_bar, f_bar = bar["q0_bar"], bar["v0_bar"], np.zeros(1)
         for state in reversed(run.states):

@@ -76,7 +76,7 @@ def test_the_derived_adjoint_is_the_closed_form(case: Case | str, seeded: str) -
     chain = case.chain if isinstance(case, Case) else Chain(model)
     run = chain.run(x, STEP, 1)
     seeds = {name: rng.standard_normal(run.end[name].shape) * (name == seeded) for name in ("q", "v")}
-    got = chain.pull(x, run, {**seeds, "y": np.zeros(run.end["y"].shape)})
+    got = chain.pull(x, run, {**seeds, "read_0": np.zeros(run.end["read_0"].shape)})
     at = run.states[0]
     wanted = closed_form.adjoint(model, at, STEP, flatten(model, run.end["q"], seeds["q"]), seeds["v"])
     # A quaternion of another length makes the same rotation: its adjoint is that of the unit one, over the length.

@@ -35,7 +35,7 @@ def test_the_compiled_gradient_is_that_of_the_programs(case: Case, device: torch
     wanted = case.chain.pull(x, run, seeds)
     inputs = {k: torch.from_numpy(value).to(sim.device).requires_grad_() for k, value in x.items()}
     end = sim.step(State(inputs["q"], inputs["v"]), inputs["u"], inputs["f"])
-    outputs = {"q": end.q, "v": end.v, "y": end.readouts["observed"]}
+    outputs = {"q": end.q, "v": end.v, "read_0": end.readouts["observed"]}
     for name, value in outputs.items():
         assert relative(value.detach().cpu().numpy(), run.end[name]) < TOLERANCE
     weights = [torch.from_numpy(seeds[name]).to(sim.device) for name in outputs]

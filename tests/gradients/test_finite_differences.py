@@ -124,6 +124,6 @@ def test_a_control_beyond_its_range_has_no_derivative() -> None:
     [case] = [case for case in JOINTS if case.name == "control beyond its range"]
     chain, x = case.chain, case.state()
     run = chain.run(x, SUBSTEP, 4)
-    bars = chain.pull(x, run, {"q": np.ones(3), "v": np.ones(3), "y": np.zeros(run.end["y"].shape)})
+    bars = chain.pull(x, run, {"q": np.ones(3), "v": np.ones(3), "read_0": np.zeros(run.end["read_0"].shape)})
     assert bars["u"][-1] == 0.0
     assert np.all(bars["u"][:-1] != 0.0)

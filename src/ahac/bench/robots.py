@@ -29,7 +29,7 @@ def find(robot: str) -> Path:
         return Path(robot)
     gymnasium = importlib.util.find_spec("gymnasium")
     if gymnasium is None or gymnasium.origin is None:
-        raise InputError(f"{robot!r} is no file, and Gymnasium's robots are not installed: pip install 'ahac[bench]'")
+        raise InputError(f"{robot!r} is no file, and Gymnasium's robots are not installed: pip install gymnasium")
     folder = Path(gymnasium.origin).parent / "envs" / "mujoco" / "assets"
     if not (folder / f"{robot}.xml").is_file():
         known = ", ".join(sorted(path.stem for path in folder.glob("*.xml")))

@@ -1,4 +1,4 @@
-"""Speed of tasks: a differentiable step with observation, reward, termination and reset, beside the bare simulator's."""
+"""Speed of tasks: a differentiable step with observation, reward, termination and reset, beside a bare one."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ class _Rollouts:
         torch.autograd.grad(total, self.actions)
 
     def bare(self) -> None:
-        state = State(*(x.detach().requires_grad_() for x in (self.env.state.q, self.env.state.v)))
-        end = state
+        end = State(self.env.state.q.detach(), self.env.state.v.detach())
         for action in self.actions:
             end = self.sim.step(end, action)
         torch.autograd.grad((end.q, end.v), self.actions, (torch.ones_like(end.q), torch.ones_like(end.v)))

@@ -23,8 +23,6 @@ class Registry(Generic[Made]):
 
     def add(self, name: str, factory: Callable[..., Made]) -> None:
         """Give a factory a name that is not taken yet."""
-        if not isinstance(name, str) or not name:
-            raise InputError(f"a {self.kind} needs a name, got {name!r}")
         if not callable(factory):
             raise InputError(f"{self.kind} {name!r} must be a function that makes one, got {factory!r}")
         if name in self.names():

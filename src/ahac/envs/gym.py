@@ -90,11 +90,16 @@ class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         with torch.no_grad():
             step = self.env.step(given[None])
         infos = dict(zip(self.env.task.reward, step.terms[0].tolist(), strict=True))
-        return _row(step.final_obs), step.reward.item(), step.terminated.item(), step.truncated.item(), infos
+        ended = (bool(step.terminated.item()), bool(step.truncated.item()))
+        return _row(step.final_obs), float(step.reward.item()), *ended, infos
 
 
 def make_gym(
-    task: str | Task, num_envs: int | None = None, *, arrays: str = "numpy", **settings: Any
+    task: str | Task,
+    num_envs: int | None = None,
+    *,
+    arrays: str = "numpy",
+    **settings: Any,  # noqa: ANN401 - handed on
 ) -> GymVectorEnv | GymEnv:
     """A Gymnasium environment of a task.
 

@@ -1,7 +1,7 @@
 """Any robot as a task: run forward, keep upright, waste nothing.
 
-    model = load_model("robot.xml", motors=Motor(strength=30.0), ground=True)
-    env = ahac.make(RobotTask(model=model, torso="trunk", terminate_below=0.3), num_envs=64)
+model = load_model("robot.xml", motors=Motor(strength=30.0), ground=True)
+env = ahac.make(RobotTask(model=model, torso="trunk", terminate_below=0.3), num_envs=64)
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ __all__ = ["RobotTask", "above", "running_rewards", "running_senses"]
 RATE_SCALE = 0.1
 """Of observed joint rates: they are seen in units of 10 rad/s."""
 
+NEAR_REST = NoisyStart(keyframe=None, place=0.05, turn=math.pi / 24, joints=0.05, velocity=0.1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RobotTask(Task):
@@ -36,7 +38,7 @@ class RobotTask(Task):
     """By default `running_senses`."""
     reward: Mapping[str, Term] = field(default_factory=dict)
     """By default `running_rewards`."""
-    start: Start = NoisyStart(keyframe=None, place=0.05, turn=math.pi / 24, joints=0.05, velocity=0.1)
+    start: Start = NEAR_REST
     """By default near the file's reference pose."""
 
     def __post_init__(self) -> None:

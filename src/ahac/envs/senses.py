@@ -100,4 +100,3 @@ def last_action() -> Sense:
 
 def _values(world: World, joint: Joint) -> list[Real]:
     return world.q[joint.q : joint.q + (4 if joint.kind is JointKind.BALL else 1)]
-

@@ -23,7 +23,7 @@ FALL_PENALTY = 200.0
 
 
 def locomotion(torso: str, height: Term, effort: Term) -> dict[str, Term]:
-    """The paper's reward of a robot that runs in space: v_x + R_height + 0.1 R_angle + R_heading, and what effort costs."""
+    """The paper's reward of a robot that runs in space: v_x + R_height + 0.1 R_angle + R_heading, less some effort."""
     return {
         "forward": forward_speed(torso),
         "height": height,
@@ -48,7 +48,7 @@ def stature(
 ) -> Term:
     """R_height, with d = height − wanted held inside `bounds` [m]:
 
-        slope · d    where d >= 0,        −200 d²    where d < 0
+    slope · d    where d >= 0,        −200 d²    where d < 0
     """
 
     def term(world: World, action: Action) -> Real:

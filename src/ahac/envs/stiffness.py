@@ -12,7 +12,7 @@ The three contact signals are differentiable in the state, and so in all actions
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -26,14 +26,21 @@ __all__ = ["SIGNALS", "measure"]
 SIGNALS = ("dynamics", "contact", "contact_normalised", "force")
 
 
-def measure(sim: Simulator, step: Step, signal: str, probes: int | None, generator: torch.Generator) -> Tensor:
+def measure(
+    sim: Simulator,
+    step: Step,
+    signal: str,
+    probes: int | None,
+    generator: torch.Generator,
+    context: Mapping[str, Tensor],
+) -> Tensor:
     """[N] the signal of a step; zero in worlds that the step lost."""
     if signal not in SIGNALS:
         raise InputError(f"no stiffness signal named {signal!r}; known: {', '.join(SIGNALS)}")
     if probes is not None and (signal != "dynamics" or isinstance(probes, bool) or probes < 1):
         raise InputError(f"probes must be at least 1 and are for 'dynamics' alone, got {probes!r} for {signal!r}")
     if signal == "dynamics":
-        return torch.where(step.lost, 0.0, dynamics(sim, step, probes, generator))
+        return torch.where(step.lost, 0.0, _dynamics(sim, step, probes, generator, context))
     if not sim.model.touches:
         return torch.zeros_like(step.reward)
     # A lost world is looked at as it was before, so that no NaN enters the graph.
@@ -48,12 +55,14 @@ def measure(sim: Simulator, step: Step, signal: str, probes: int | None, generat
     return torch.where(touching, torch.where(touching, square, 1.0).sqrt(), 0.0)
 
 
-def dynamics(sim: Simulator, step: Step, probes: int | None, generator: torch.Generator) -> Tensor:
+def _dynamics(
+    sim: Simulator, step: Step, probes: int | None, generator: torch.Generator, context: Mapping[str, Tensor]
+) -> Tensor:
     """[N] ‖∂s'/∂(s, a)‖_F: exact, one adjoint launch per row, or estimated by random probes."""
     q, v = (x.detach().requires_grad_() for x in (step.start.q, step.start.v))
     action = step.action.detach().requires_grad_()
     with torch.enable_grad():
-        end = sim.step(State(q, v), action)
+        end = sim.step(State(q, v), action, context=context)
     total = torch.zeros_like(step.reward)
     chosen = list(_rows(sim) if probes is None else _signs(sim, probes, generator))
     for row in chosen:

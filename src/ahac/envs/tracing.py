@@ -1,48 +1,59 @@
-"""A task as programs: what the simulator evaluates with every step, and how episodes begin."""
+"""A task as programs: what comes of a step, and how episodes begin.
+
+All of it is traced with the physics, resets included: a step is one launch forward and one backward.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 from ahac.core.errors import TraceError
-from ahac.envs.task import Sense, Task, Term
-from ahac.sim import Real, Scalar, Vec3, World, clip
+from ahac.envs.task import Sense, Task
+from ahac.sim import Real, Scalar, Vec3, World, clip, maximum, where
 
-__all__ = ["LOST", "begin", "draws", "observation_sizes", "readouts"]
+__all__ = ["CLOCK", "begin", "draws", "observation_sizes", "outcome"]
+
+CLOCK = 2
+"""Numbers that an episode carries along: its steps and the sum of its rewards so far."""
 
 LOST = 1e12
 """A world whose squared coordinates and velocities sum up to more is lost."""
 
-TRACE = 1e-30
-"""Of squared actions in that sum: too little to matter, but an action that is not finite leaves its trace."""
+HINT = 1e-30
+"""Of squared actions in that sum: too little to matter, but an action that is not finite shows."""
 
 
-def readouts(task: Task, early_termination: bool = True) -> dict[str, Callable[[World], object]]:
-    """Observation, reward, its terms, and whether the episode goes on, of one step."""
+def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
+    """What comes of a step that led to `world`; a new episode begins where one is over."""
+    assert world.before is not None, "an outcome is of a step"
+    action = [clip(u, -1.0, 1.0) for u in world.control]
+    steps, total = world.context["clock"]
+    size = sum((x * x for x in (*world.q, *world.v)), HINT * sum((u * u for u in world.control), 0.0))
 
-    def terms(world: World) -> list[Real]:
-        assert world.before is not None, "a reward is of a step"
-        return [_scalar(name, term(world.before, _action(world))) for name, term in task.reward.items()]
+    def unless_lost(value: Real, otherwise: Real) -> Real:
+        # Only "<" is false of what is not a number.
+        return where(size < LOST, value, otherwise)
 
-    def reward(world: World) -> Real:
-        return sum(terms(world), 0.0)
-
-    def size(world: World) -> Real:
-        squares = sum((x * x for x in (*world.q, *world.v)), 0.0)
-        return squares + TRACE * sum((u * u for u in world.control), 0.0)
-
-    def alive(world: World) -> Real:
-        margin = 1.0 if task.alive is None or not early_termination else _scalar("alive", task.alive(world))
-        # Next to nothing until the world is lost, and then more than any margin.
-        return margin - (size(world) / LOST) ** 8
-
+    margin = task.alive(world) if task.alive is not None and early_termination else 1.0
+    fallen = where(margin < 0.0, 1.0, 0.0) if isinstance(margin, Scalar) else 0.0
+    terminated, steps = unless_lost(fallen, 1.0), steps + 1.0
+    timeout = where(steps < task.episode_steps, 0.0, 1.0)
+    terms = [unless_lost(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
+    reward = sum(terms, 0.0)
+    final_obs = [unless_lost(x, 0.0) for x in observe(task, world, action)]
+    fresh = begin(task, world.context["noise"])
+    over = maximum(terminated, timeout) > 0.5
     return {
-        "obs": lambda world: observe(task, world, _action(world)),
+        "q": [where(over, a, b) for a, b in zip(fresh["q"], world.q, strict=True)],
+        "v": [where(over, a, b) for a, b in zip(fresh["v"], world.v, strict=True)],
+        "obs": [where(over, a, b) for a, b in zip(fresh["obs"], final_obs, strict=True)],
+        "clock": [where(over, 0.0, steps), where(over, 0.0, total + reward)],
+        "final_obs": final_obs,
         "reward": reward,
         "terms": terms,
-        "alive": alive,
-        "size": size,
+        "flags": [terminated, timeout * (1.0 - terminated), unless_lost(0.0, 1.0)],
+        "episode": [steps, total + reward],
     }
 
 
@@ -70,7 +81,7 @@ def draws(task: Task) -> int:
     return next(drawn)
 
 
-def begin(task: Task, noise: Sequence[Scalar]) -> dict[str, list[Real]]:
+def begin(task: Task, noise: Sequence[Real]) -> dict[str, list[Real]]:
     """State and first observation of an episode, from uniform noise in [0, 1)."""
     numbers = iter(noise)
 
@@ -85,10 +96,6 @@ def begin(task: Task, noise: Sequence[Scalar]) -> dict[str, list[Real]]:
         )
     idle = [0.0] * task.model.nu
     return {"q": list(q), "v": list(v), "obs": observe(task, World(task.model, q, v, idle), idle)}
-
-
-def _action(world: World) -> list[Real]:
-    return [clip(u, -1.0, 1.0) for u in world.control]
 
 
 def _part(name: str, sense: Sense, world: World, action: Sequence[Real]) -> list[Real]:

@@ -1,7 +1,7 @@
 """The environment: N worlds of a task, stepped, reset and differentiated together.
 
-A step is one launch forward and one backward: observation, reward and termination are traced with the physics. Worlds
-whose episode ended are reset within the step. On CUDA nothing here waits for the device.
+A step is one launch forward and one backward: observation, reward, termination and reset are traced with the physics.
+On CUDA nothing here waits for the device.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["VecEnv"]
 class VecEnv:
     """N worlds of one task."""
 
-    def __init__(  # noqa: PLR0913 - settings of the public door, keyword-only
+    def __init__(
         self,
         task: Task,
         *,
@@ -46,13 +46,14 @@ class VecEnv:
             num_threads: CPU threads; all cores by default.
         """
         if not isinstance(task, Task):
-            raise InputError(f"task must be a Task, got {type(task).__name__}")
+            raise InputError(f"task must be a Task, or a name out of ahac.tasks(), got {type(task).__name__}")
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
             raise InputError(f"num_envs must be a whole number of at least 1, got {num_envs!r}")
-        self.task = task
+        self.task, draws = task, max(tracing.draws(task), 1)
         self.sim = Simulator(
             task.model, num_worlds=num_envs, dt=task.dt, substeps=task.substeps, device=device, dtype=dtype,
-            num_threads=num_threads, readouts=tracing.readouts(task, early_termination),
+            num_threads=num_threads, context={"clock": tracing.CLOCK, "noise": draws},
+            readouts={"step": lambda world: tracing.outcome(task, world, early_termination)},
         )  # fmt: skip
         self.layout = tracing.observation_sizes(task)
         """How many numbers each part of an observation has, in order."""
@@ -60,9 +61,8 @@ class VecEnv:
             name=task.name, num_envs=num_envs, obs_size=sum(self.layout.values()), action_size=task.model.nu,
             episode_steps=task.episode_steps, dt=task.dt, device=self.sim.device, dtype=dtype,
         )  # fmt: skip
-        self._draws = max(tracing.draws(task), 1)
         self._begin = self.sim.compiled(
-            "start of an episode", lambda noise: tracing.begin(task, noise), {"noise": self._draws}
+            "start of an episode", lambda noise: tracing.begin(task, noise), {"noise": draws}
         )
         # Probes have a generator of their own: whether stiffness is measured does not change how episodes begin.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
@@ -85,44 +85,34 @@ class VecEnv:
                 raise InputError(f"seed must be a whole number, got {seed!r}")
             self._generator.manual_seed(seed)
             self._probe_generator.manual_seed(seed)
-        self._state, self._obs = self._fresh()
-        self._steps = torch.zeros(self.spec.num_envs, dtype=torch.int64, device=self.spec.device)
-        self._return = torch.zeros(self.spec.num_envs, dtype=self.spec.dtype, device=self.spec.device)
+        new = self._begin(self._draw())
+        self._state, self._obs = State(new["q"], new["v"]), new["obs"]
+        self._clock = torch.zeros(self.spec.num_envs, tracing.CLOCK, dtype=self.spec.dtype, device=self.spec.device)
+        self._noise = self._draw()
         return self._obs
 
     def step(self, action: Tensor) -> Step:
-        """Advance every world by one control step.
+        """Advance every world by one control step; a new episode begins where one is over.
 
         Args:
             action: [N, action]; entries outside [-1, 1] act as if they were clipped.
         """
-        start = self._state
         self._check_action(action)
-        end = self.sim.step(start, action)
-        read, steps = end.readouts, self._steps + 1
-        # Not "< 0": what is not a number is not alive.
-        terminated = ~(read["alive"] >= 0.0)
-        timeout = steps >= self.spec.episode_steps
-        done, total = terminated | timeout, self._return + read["reward"].detach()
-        # On a CPU looking is cheap, and mostly there is nothing to do.
-        if self.spec.device.type == "cpu" and not bool(done.any()):
-            self._state, self._obs, self._steps, self._return = State(end.q, end.v), read["obs"], steps, total
-            return Step(
-                obs=self._obs, final_obs=self._obs, reward=read["reward"], terminated=terminated, truncated=timeout,
-                lost=terminated, terms=read["terms"].detach(), episode_return=total, episode_length=steps,
-                action=action, start=start, end=end,
-            )  # fmt: skip
-        lost = ~(read["size"] <= tracing.LOST)
-        self._check_finite(action, lost)
-        final_obs = torch.where(lost[:, None], 0.0, read["obs"])
-        reward = torch.where(lost, 0.0, read["reward"])
-        total = self._return + reward.detach()
-        self._begin_again(done, end, final_obs)
-        self._steps, self._return = steps * ~done, total * ~done
+        start = self._state
+        end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
+        read = end.readouts
+        terminated, truncated, lost = (read["step.flags"].detach() > 0.5).unbind(dim=-1)
+        # On a CPU looking is cheap, and mostly there is nothing to do; on CUDA it would have to be waited for.
+        if self.spec.device.type != "cpu" or bool((terminated | truncated).any()):
+            self._refuse_non_finite(action, lost)
+            self._noise = self._draw()
+        self._state, self._obs = State(read["step.q"], read["step.v"]), read["step.obs"]
+        self._clock = read["step.clock"].detach()
+        length, total = read["step.episode"].detach().unbind(dim=-1)
         return Step(
-            obs=self._obs, final_obs=final_obs, reward=reward, terminated=terminated, truncated=timeout & ~terminated,
-            lost=lost, terms=read["terms"].detach(), episode_return=total, episode_length=steps, action=action,
-            start=start, end=end,
+            obs=self._obs, final_obs=read["step.final_obs"], reward=read["step.reward"], terminated=terminated,
+            truncated=truncated, lost=lost, terms=read["step.terms"].detach(), episode_return=total,
+            episode_length=length, action=action, start=start, end=State(end.q, end.v),
         )  # fmt: skip
 
     def detach(self) -> None:
@@ -137,16 +127,17 @@ class VecEnv:
             signal: "dynamics", "contact", "contact_normalised" or "force".
             probes: For "dynamics": how many random probes estimate the norm; by default it is exact.
         """
-        return stiffness.measure(self.sim, step, signal, probes, self._probe_generator)
+        context = {"clock": self._clock, "noise": self._noise}
+        return stiffness.measure(self.sim, step, signal, probes, self._probe_generator, context)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the future depends on: physics, clocks, returns so far, generator."""
+        """Everything that the future depends on: physics, clocks, returns so far, chance."""
         return {
             "q": self._state.q.detach().clone(),
             "v": self._state.v.detach().clone(),
             "obs": self._obs.detach().clone(),
-            "steps": self._steps.clone(),
-            "return": self._return.clone(),
+            "clock": self._clock.clone(),
+            "noise": self._noise.clone(),
             "generator": self._generator.get_state(),
             "probe_generator": self._probe_generator.get_state(),
         }
@@ -154,31 +145,23 @@ class VecEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state; the graph is cut."""
         own = self.state_dict()
-        if missing := own.keys() ^ state.keys():
-            raise InputError(f"a saved state has the entries {', '.join(own)}; this one differs in {', '.join(missing)}")
+        if odd := own.keys() ^ state.keys():
+            wanted, differs = ", ".join(own), ", ".join(sorted(odd))
+            raise InputError(f"a saved state has the entries {wanted}; this one differs in {differs}")
         for name, value in own.items():
-            if not name.endswith("generator") and state[name].shape != value.shape:
-                got, wanted = list(state[name].shape), list(value.shape)
-                raise InputError(f"{name!r} of a saved {self.spec.name} has shape {got}, wanted {wanted}")
-        new = {name: state[name].to(value.device, value.dtype, copy=True) for name, value in own.items()}
+            if not isinstance(state[name], Tensor) or state[name].shape != value.shape:
+                got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
+                raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {list(value.shape)}, got {got}")
+        new = {name: state[name].detach().to(value.device, value.dtype, copy=True) for name, value in own.items()}
         self._state, self._obs = State(new["q"], new["v"]), new["obs"]
-        self._steps, self._return = new["steps"], new["return"]
+        self._clock, self._noise = new["clock"], new["noise"]
         self._generator.set_state(new["generator"])
         self._probe_generator.set_state(new["probe_generator"])
 
-    def _fresh(self) -> tuple[State, Tensor]:
-        """A new episode's state and first observation, for every world."""
-        size = (self.spec.num_envs, self._draws)
-        noise = torch.rand(size, generator=self._generator, device=self.spec.device, dtype=self.spec.dtype)
-        new = self._begin(noise)
-        return State(new["q"], new["v"]), new["obs"]
-
-    def _begin_again(self, done: Tensor, end: State, final_obs: Tensor) -> None:
-        """Go on from `end`, but with a new episode where one is over: no gradient crosses into it."""
-        fresh, first_obs = self._fresh()
-        over = done[:, None]
-        self._state = State(torch.where(over, fresh.q, end.q), torch.where(over, fresh.v, end.v))
-        self._obs = torch.where(over, first_obs, final_obs)
+    def _draw(self) -> Tensor:
+        """Uniform noise with which episodes begin."""
+        size = (self.spec.num_envs, self.sim.context["noise"])
+        return torch.rand(size, generator=self._generator, device=self.spec.device, dtype=self.spec.dtype)
 
     def _check_action(self, action: Tensor) -> None:
         spec = self.spec
@@ -191,7 +174,7 @@ class VecEnv:
                 f"{list(action.shape)} on {action.device}"
             )
 
-    def _check_finite(self, action: Tensor, lost: Tensor) -> None:
+    def _refuse_non_finite(self, action: Tensor, lost: Tensor) -> None:
         """On the CPU, refuse actions that are not numbers; on CUDA, where looking would wait, such worlds are lost."""
         if self.spec.device.type != "cpu" or not bool(lost.any()) or bool(torch.isfinite(action).all()):
             return

@@ -38,7 +38,7 @@ from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 __all__ = [
     "Actuator", "AhacError", "ContactLaw", "ContactMaterial", "Contacts", "Effort", "ForceLaw", "InputError", "Joint",
-    "JointKind", "JointLimit", "Mat3", "Model", "ModelError", "Motor", "Poses", "Quat", "Readout", "Real", "Scalar", "Simulator", "State", "TraceError", "Vec3",
-    "World", "Wrenches", "absolute", "atan2", "clip", "cos", "exp", "load_model", "log", "maximum", "minimum", "norm", "penalty",
-    "sin", "sqrt", "stop", "tanh", "where",
+    "JointKind", "JointLimit", "Mat3", "Model", "ModelError", "Motor", "Poses", "Quat", "Readout", "Real", "Scalar",
+    "Simulator", "State", "TraceError", "Vec3", "World", "Wrenches", "absolute", "atan2", "clip", "cos", "exp",
+    "load_model", "log", "maximum", "minimum", "norm", "penalty", "sin", "sqrt", "stop", "tanh", "where",
 ]  # fmt: skip

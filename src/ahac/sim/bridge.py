@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ahac.core.errors import AhacError
 from ahac.sim.compiler.build import Kernel
-from ahac.sim.compiler.emit import map_source, step_adjoint_source, step_source
+from ahac.sim.compiler.emit import context_groups, map_source, step_adjoint_source, step_source
 from ahac.sim.compiler.frame import Target
 from ahac.sim.compiler.program import Program, StepPrograms, adjoint
 
@@ -57,7 +57,8 @@ class StepKernels:
     def __init__(self, launcher: Launcher, programs: StepPrograms) -> None:
         self.launcher, self.programs = launcher, programs
         self.nq, self.nv, self.nu = (len(programs.substep.inputs[g]) for g in ("q", "v", "u"))
-        self.ny = len(programs.readout.outputs["y"])
+        self.readouts = {name: len(group) for name, group in programs.readout.outputs.items()}
+        self.context = tuple(context_groups(programs.readout))
         self.forward = Kernel(step_source(programs), launcher.target, launcher.label)
 
     @cached_property
@@ -72,11 +73,14 @@ class StepKernels:
         return Kernel(source, self.launcher.target, self.launcher.label)
 
     def __call__(
-        self, q: Tensor, v: Tensor, u: Tensor, f: Tensor | None, steps: int, h: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Positions, velocities and readouts after `steps` substeps of `h` seconds."""
-        given = (q, v, u, f)
-        record = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
+        self, state: Sequence[Tensor | None], context: Sequence[Tensor], steps: int, h: float
+    ) -> tuple[Tensor, ...]:
+        """Positions, velocities and readouts after `steps` substeps of `h` seconds, from `state` = (q, v, u, f).
+
+        `context` are constants that the readouts see: no gradient reaches them.
+        """
+        given = (*state, *context)
+        record = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in state)
         if record:
             # Both kernels compile side by side the first time.
             self.forward.prepare()
@@ -108,37 +112,45 @@ class _Step(torch.autograd.Function):
         v: Tensor,
         u: Tensor,
         f: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        *context: Tensor,
+    ) -> tuple[Tensor, ...]:
         launcher, worlds = kernels.launcher, len(q)
         lanes = launcher.target.lanes
         padded = -(-worlds // lanes) * lanes
         kept = launcher.empty(padded * steps * (kernels.nq + kernels.nv)) if record else None
-        end_q, end_v, end_y = torch.empty_like(q), torch.empty_like(v), launcher.empty(worlds, kernels.ny)
-        given = {"q": q, "v": v, "u": u, "f": f, "kept": kept}
-        launcher.run(kernels.forward, {**given, "next_q": end_q, "next_v": end_v, "next_y": end_y}, worlds, steps, h)
+        ends = {"next_q": torch.empty_like(q), "next_v": torch.empty_like(v)}
+        ends |= {f"next_{name}": launcher.empty(worlds, size) for name, size in kernels.readouts.items()}
+        given = {"q": q, "v": v, "u": u, "f": f, "kept": kept, **dict(zip(kernels.context, context, strict=True))}
+        launcher.run(kernels.forward, {**given, **ends}, worlds, steps, h)
         if record:
             ctx.kernels, ctx.steps, ctx.h = kernels, steps, h
-            ctx.save_for_backward(q, u, f, kept, end_q, end_v)
-        return end_q, end_v, end_y
+            # What no loss depends on comes back as None, and counts as zero in the kernel.
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(q, u, f, kept, ends["next_q"], ends["next_v"], *context)
+        return tuple(ends.values())
 
     @staticmethod
-    def backward(ctx: Any, *bars: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, None, None, *_StepAdjoint.apply(ctx, *ctx.saved_tensors, *bars)
+    def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
+        gradients = _StepAdjoint.apply(ctx, len(bars), *bars, *ctx.saved_tensors)
+        return None, None, None, None, *gradients, *(None for _ in ctx.kernels.context)
 
 
 class _StepAdjoint(_Once):
     """Gradients of a step as a node of their own, so that whoever differentiates them again is told."""
 
     @staticmethod
-    def forward(ctx: Any, step: Any, *tensors: Any) -> tuple[Tensor | None, ...]:
-        q, u, f, kept, end_q, end_v, *given = tensors
+    def forward(ctx: Any, step: Any, count: int, *tensors: Any) -> tuple[Tensor | None, ...]:
+        given, (q, u, f, kept, end_q, end_v, *rest) = tensors[:count], tensors[count:]
         kernels: StepKernels = step.kernels
+        context = dict(zip(kernels.context, rest, strict=True))
         launcher, worlds = kernels.launcher, len(end_q)
         widths = {"q_bar": kernels.nq, "v_bar": kernels.nv, "u_bar": kernels.nu, "f_bar": kernels.nv}
         bars = {name: launcher.empty(worlds, width) if wanted else None
-                for (name, width), wanted in zip(widths.items(), step.needs_input_grad[4:], strict=True)}  # fmt: skip
-        inputs = {"q": q, "u": u, "f": f, "kept": kept, "next_q": end_q, "next_v": end_v}
-        ends = {f"next_{name}_bar": bar.contiguous() for name, bar in zip("qvy", given, strict=True)}
+                for (name, width), wanted in zip(widths.items(), step.needs_input_grad[4:8], strict=True)}  # fmt: skip
+        inputs = {"q": q, "u": u, "f": f, "kept": kept, "next_q": end_q, "next_v": end_v, **context}
+        names = ("q", "v", *kernels.readouts)
+        ends = {f"next_{name}_bar": bar if bar is None else bar.contiguous()
+                for name, bar in zip(names, given, strict=True)}  # fmt: skip
         launcher.run(kernels.backward, {**inputs, **ends, **bars}, worlds, step.steps, step.h)
         return tuple(bars.values())
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.derivative import pullback
@@ -19,8 +20,10 @@ from ahac.sim.physics.world import World
 
 __all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
 
-Readout = Callable[[World], "Real | Vec3 | Mat3 | Sequence[Real]"]
-"""A function of the user's own, evaluated on the state after a step: scalar, vector, matrix or list of scalars."""
+Value: TypeAlias = "Real | Vec3 | Mat3 | Sequence[Real]"
+Readout: TypeAlias = "Callable[[World], Value | Mapping[str, Value]]"
+"""A function of the user's own, evaluated on the state after a step: scalar, vector, matrix or list of scalars; or
+several of them by name, which are then found as "readout.name"."""
 
 
 @dataclass
@@ -30,6 +33,8 @@ class Programs:
     model: Model
     laws: Laws
     readouts: Mapping[str, Readout]
+    context: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of what the caller hands to the readouts with each step."""
 
     def __post_init__(self) -> None:
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -47,14 +52,18 @@ class Programs:
         return StepPrograms(
             enter=trace(lambda q: {"q": normalise(m, q)}, {"q": m.nq}),
             substep=trace(advance, {**state, "f": m.nv, "h": 1}),
-            readout=trace(self._read, {**state, "q0": m.nq, "v0": m.nv}),
+            readout=trace(self._read, {**state, "q0": m.nq, "v0": m.nv, **self._context_sizes}),
         )
 
     def readout(self) -> Program:
         """The readouts alone, on a state that counts as its own predecessor."""
         m = self.model
-        sizes = {"q": m.nq, "v": m.nv, "u": m.nu}
-        return trace(lambda q, v, u: self._read(normalise(m, q), v, u, normalise(m, q), v), sizes)
+
+        def alone(q: list[Scalar], v: list[Scalar], u: list[Scalar], **context: list[Scalar]) -> Groups:
+            q1 = normalise(m, q)
+            return self._read(q1, v, u, q1, v, **context)
+
+        return trace(alone, {"q": m.nq, "v": m.nv, "u": m.nu, **self._context_sizes})
 
     def mass_matrix(self) -> Program:
         """q -> the whole matrix, row by row."""
@@ -144,18 +153,32 @@ class Programs:
 
         return trace(wrenches, {"q": m.nq, "v": m.nv})
 
-    def _read(
-        self, q: Sequence[Real], v: Sequence[Real], u: Sequence[Real], q0: Sequence[Real], v0: Sequence[Real]
-    ) -> Groups:
+    @property
+    def _context_sizes(self) -> dict[str, int]:
+        return {f"context_{i}": size for i, size in enumerate(self.context.values())}
+
+    def _read(self, q: Reals, v: Reals, u: Reals, q0: Reals, v0: Reals, **context: Reals) -> Groups:
         world = World(self.model, q, v, u, before=World(self.model, q0, v0, u))
-        numbers: list[Real] = []
+        world.context = {name: context[f"context_{i}"] for i, name in enumerate(self.context)}
+        groups: Groups = {}
+        # Numbered, not named: a user's names need not be names in C++.
+        for i, (name, (shape, numbers)) in enumerate(self._results(world).items()):
+            self.shapes[name], groups[f"read_{i}"] = shape, numbers
+        return groups
+
+    def _results(self, world: World) -> dict[str, tuple[tuple[int, ...], list[Real]]]:
+        """Shape and numbers of every readout; one that returns several, by name, counts as several."""
+        found: dict[str, tuple[tuple[int, ...], list[Real]]] = {}
         for name, function in self.readouts.items():
-            values, self.shapes[name] = _flatten(name, function(world))
-            numbers += values
-        return {"y": numbers}
+            value = function(world)
+            several = isinstance(value, Mapping)
+            parts = {f"{name}.{key}": part for key, part in value.items()} if several else {name: value}
+            found |= {key: _flatten(key, part) for key, part in parts.items()}
+        return found
 
 
 Groups = dict[str, list[Real]]
+Reals = Sequence[Real]
 CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth": (3,), "force_by_velocity": (3, 3)}
 """What is known of each contact point, and its shape."""
 
@@ -178,15 +201,16 @@ def _contact(graph: Graph, point: contact.ContactPoint, law: contact.ContactLaw)
     }
 
 
-def _flatten(name: str, value: object) -> tuple[list[Real], tuple[int, ...]]:
+def _flatten(name: str, value: object) -> tuple[tuple[int, ...], list[Real]]:
     if isinstance(value, Scalar | float | int):
-        return [value], ()
+        return (), [value]
     if isinstance(value, Mat3):
-        return [x for row in value.rows for x in row], (3, 3)
+        return (3, 3), [x for row in value.rows for x in row]
     if isinstance(value, Vec3 | list | tuple):
         numbers = [x for part in value for x in (part if isinstance(part, Vec3) else (part,))]
         if all(isinstance(x, Scalar | float | int) for x in numbers):
-            return numbers, (len(numbers),)
+            return (len(numbers),), numbers
     raise TraceError(
-        f"readout {name!r} must return a traced scalar, a Vec3, a Mat3 or a list of scalars, got {type(value).__name__}"
+        f"readout {name!r} must return a traced scalar, a Vec3, a Mat3 or a list of scalars, or several of these by "
+        f"name, got {type(value).__name__}"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 
 import torch
 from torch import Tensor
@@ -46,6 +45,7 @@ class Simulator:
         readouts: Mapping[str, Readout] | None = None,
         forces: Sequence[ForceLaw] = (),
         contact_law: ContactLaw = penalty,
+        context: Mapping[str, int] | None = None,
     ) -> None:
         """Trace the model; kernels are compiled when they are first needed.
 
@@ -60,13 +60,15 @@ class Simulator:
             readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
             forces: Force laws of your own, functions of a `World` that return pushes and drives.
             contact_law: The force between a point and a plane.
+            context: Sizes of groups of numbers that are handed to each step, by name, for readouts to use.
         """
         self.model = model
         self.num_worlds, self.dt, self.substeps = num_worlds, dt, substeps
         self.device, self.dtype = _resolve_device(device), dtype
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
-        self._programs = Programs(model, _laws(contact_law, forces), _named_functions(readouts or {}))
+        self.context = dict(context or {})
+        self._programs = Programs(model, _laws(contact_law, forces), _named_functions(readouts or {}), self.context)
         capability = torch.backends.cpu.get_cpu_capability()
         width = next((width for name, width in LANE_BYTES.items() if capability.startswith(name)), 16)
         target = Target(str(self.device), dtype == torch.float64, width)
@@ -80,9 +82,7 @@ class Simulator:
             self._launcher, "acceleration in contact", lambda: traced.acceleration(touching=True)
         )
         self._contacts = MapKernels(self._launcher, "contacts", traced.contacts)
-        self._contact_accelerations = MapKernels(
-            self._launcher, "contact accelerations", traced.contact_accelerations
-        )
+        self._contact_accelerations = MapKernels(self._launcher, "contact accelerations", traced.contact_accelerations)
         self._contact_wrenches = MapKernels(self._launcher, "contact wrenches", traced.contact_wrenches)
         self._poses = MapKernels(self._launcher, "poses", traced.poses)
         self._readout = MapKernels(self._launcher, "readouts", traced.readout)
@@ -97,26 +97,37 @@ class Simulator:
             q, v = self.model.keyframes[keyframe]
         return State(self._tensor(q), self._tensor(v))
 
-    def step(self, state: State, control: Tensor | None = None, force: Tensor | None = None) -> State:
+    def step(
+        self,
+        state: State,
+        control: Tensor | None = None,
+        force: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+    ) -> State:
         """The state `dt` seconds later.
 
         Args:
             state: Positions and velocities; quaternions need not be normalised.
             control: [N, nu] controls, held over the step; zero if left out.
             force: [N, nv] generalised forces, held over the step.
+            context: [N, size] each, what readouts see as `world.context`; no gradient reaches it.
         """
         m = self.model
         q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
         u = self._control(control)
         f = None if force is None else self._checked("force", force, m.nv)
-        q, v, y = self._step(q, v, u, f, self.substeps, self.dt / self.substeps)
-        return State(q, v, self._split(y))
+        given = self._checked_context(context)
+        q, v, *read = self._step((q, v, u, f), given, self.substeps, self.dt / self.substeps)
+        return State(q, v, self._shaped(read))
 
-    def read(self, state: State, control: Tensor | None = None) -> dict[str, Tensor]:
+    def read(
+        self, state: State, control: Tensor | None = None, context: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
         """The readouts on a state that no step led to, after a reset say; `World.before` is the state itself."""
         m = self.model
         q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
-        return self._split(self._readout(q, v, self._control(control))["y"])
+        found = self._readout(q, v, self._control(control), *self._checked_context(context))
+        return self._shaped(list(found.values()))
 
     def mass_matrix(self, q: Tensor) -> Tensor:
         """[N, nv, nv], as MuJoCo's qM made full: armature included."""
@@ -181,13 +192,18 @@ class Simulator:
         """[N] bool: which worlds hold only finite numbers."""
         return torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
 
-    def _split(self, y: Tensor) -> dict[str, Tensor]:
-        shapes = self._programs.shapes
-        parts = y.split([prod(shape) for shape in shapes.values()], dim=-1) if shapes else ()
+    def _shaped(self, read: Sequence[Tensor]) -> dict[str, Tensor]:
         return {
-            name: part if len(shape) == 1 else part.reshape(self.num_worlds, *shape)
-            for part, (name, shape) in zip(parts, shapes.items(), strict=True)
+            name: value if len(shape) == 1 else value.view(self.num_worlds, *shape)
+            for value, (name, shape) in zip(read, self._programs.shapes.items(), strict=True)
         }
+
+    def _checked_context(self, context: Mapping[str, Tensor] | None) -> list[Tensor]:
+        given = context or {}
+        if given.keys() != self.context.keys():
+            wanted, got = (", ".join(names) or "none" for names in (self.context, given))
+            raise InputError(f"this simulator was made with the context {wanted}; a step got {got}")
+        return [self._checked(f"context {name!r}", given[name], size) for name, size in self.context.items()]
 
     def _control(self, control: Tensor | None) -> Tensor:
         if control is None:

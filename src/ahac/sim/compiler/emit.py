@@ -14,7 +14,7 @@ from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program, StepPrograms
 
-__all__ = ["Source", "map_source", "step_adjoint_source", "step_source"]
+__all__ = ["Source", "context_groups", "map_source", "step_adjoint_source", "step_source"]
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,12 @@ def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Sourc
     return writer.source(name)
 
 
-IDENTITY = {g: g for g in ("q", "v", "u", "f", "h", "y", "q0", "v0")}
+IDENTITY = {g: g for g in ("q", "v", "u", "f", "h", "q0", "v0")}
+
+
+def context_groups(readout: Program) -> dict[str, int]:
+    """Inputs that only the readouts of a step have, given by the caller anew with each step."""
+    return {name: len(group) for name, group in readout.inputs.items() if name.startswith("context_")}
 
 
 def step_source(programs: StepPrograms) -> Source:
@@ -161,16 +166,20 @@ def step_source(programs: StepPrograms) -> Source:
     writer.lines.append("}")
     writer.run(programs.substep, IDENTITY, IDENTITY)
     writer.lines.append("}")
-    width = len(programs.readout.outputs["y"])
-    writer.declare("y", width)
-    writer.run(programs.readout, IDENTITY, IDENTITY)
-    for group, size in {**state, "y": width}.items():
+    _, read = _sizes(programs.readout)
+    context = context_groups(programs.readout)
+    for group, size in context.items():
+        writer.load(group, size)
+    for group, size in read.items():
+        writer.declare(group, size)
+    writer.run(programs.readout, {**IDENTITY, **{g: g for g in context}}, {g: g for g in read})
+    for group, size in {**state, **read}.items():
         writer.store(group, size, f"next_{group}")
     return writer.source("step")
 
 
 def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> Source:
-    """Backward: the adjoint programs in reverse order, from the adjoints of q, v, y to those of q, v, u, f."""
+    """Backward: the adjoint programs in reverse order, from adjoints of q, v and readouts to those of q, v, u, f."""
     writer = _Writer()
     sizes, _ = _sizes(substep)
     for group in ("u", "f"):
@@ -183,15 +192,20 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
         writer.declare(group, size)
         writer.declare(f"{group}0_bar", size)
         writer.declare(f"{group}0", size)
-    writer.load("y_bar", len(readout.inputs["y_bar"]), "next_y_bar")
-    writer.note_seen({"q_bar": sizes["q"], "v_bar": sizes["v"], "y_bar": len(readout.inputs["y_bar"])})
+    read = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
+    for group, size in read.items():
+        writer.load(group, size, f"next_{group}")
+    writer.note_seen({"q_bar": sizes["q"], "v_bar": sizes["v"], **read})
     writer.load("q_raw", sizes["q"], "q")
     writer.pointer("kept")
     writer.lines.append("T h[1]; h[0] = lane::k(task.h);\n{ const int s = 0;")
     writer.keep({f"{g}0": size for g, size in state.items()}, read=True)
     writer.lines.append("}")
+    context = context_groups(readout)
+    for group, size in context.items():
+        writer.load(group, size)
     bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
-    ends = {"q": "q_end", "v": "v_end"}
+    ends = {"q": "q_end", "v": "v_end", **{g: g for g in (*context, *read)}}
     added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
     writer.run(readout, {**IDENTITY, **bars, **ends}, bars, add=added)
     writer.declare("rate", sizes["v"])

@@ -14,7 +14,8 @@ from ahac.sim.compiler.emit import Source
 
 __all__ = ["MAX_ARRAYS", "Target", "Task", "framed"]
 
-MAX_ARRAYS = 16
+MAX_ARRAYS = 64
+"""Most arrays that a kernel takes."""
 LANES = (Path(__file__).parent / "lanes.h").read_text(encoding="utf-8")
 
 FRAME = """

@@ -63,8 +63,8 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
         limit: How joints are pushed back into their range; by default the file's "ahac:limit" (data="stiffness
             damping"), else `JointLimit()`.
         limits: The same for single joints, by name; a file gives one as "ahac:limit:JOINT".
-        motors: Motors in place of the file's actuators: by joint name, in which * and ? match anything, or one for every
-            hinge and slide but the root body's.
+        motors: Motors in place of the file's actuators: by joint name, in which * and ? match anything, or one for
+            every hinge and slide but the root body's.
         ground: Add the plane z = 0 to a model that has no plane of its own.
         floating: Give bodies that stand in the world without a joint a free one: the base of a URDF, say.
         strict: Refuse a model that enables contact between bodies, instead of reporting once that it is left out.

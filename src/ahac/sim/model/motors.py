@@ -47,14 +47,12 @@ def drive(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> None:
 
 def _raised(damping: float | np.ndarray, by: float) -> float | np.ndarray:
     """A joint's damping and more; newer versions of MuJoCo hold a polynomial's coefficients, linear one first."""
-    if isinstance(damping, float):
-        return damping + by
-    return np.array([damping[0] + by, *damping[1:]])
+    if isinstance(damping, np.ndarray):
+        return np.array([damping[0] + by, *damping[1:]])
+    return damping + by
 
 
-def _chosen(
-    spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]
-) -> list[tuple[mujoco.MjsJoint, Motor]]:
+def _chosen(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> list[tuple[mujoco.MjsJoint, Motor]]:
     """Joints and their motors, in the file's order; one motor for all means all joints but the root's own."""
     joints = [joint for joint in spec.joints if int(joint.type) in SINGLE]
     for i, joint in enumerate(spec.joints):

@@ -53,6 +53,8 @@ class World:
         """Controls, as given to the step, before any clipping."""
         self.before = before
         """In a readout, the world before the step; in a force law, None."""
+        self.context: Mapping[str, Sequence[Real]] = {}
+        """In a readout, what the caller handed to the step, by name."""
         self.after: World | None = None
         """Of a world before a step, the world after it."""
         if before is not None:
