@@ -121,7 +121,7 @@ TABLES = {
         ranges={},
         limit=100.0,
         start=(math.pi, 0),
-        motors={"elbow": 1000},
+        motors={"elbow": 50},
         points=0,
     ),
 }  # fmt: skip

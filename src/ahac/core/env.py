@@ -57,7 +57,7 @@ class Step:
     truncated: Tensor
     """[N] bool, the episode was cut off at its time limit, while it could have gone on."""
     lost: Tensor
-    """[N] bool, terminated because the physics or the action was not finite."""
+    """[N] bool, terminated because physics or action was not finite, or too large to be a robot's."""
     terms: Tensor
     """[N, terms] the parts that the reward is the sum of, in the task's order; without gradients."""
     episode_return: Tensor

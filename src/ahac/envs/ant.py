@@ -1,4 +1,4 @@
-"""Ant: a quadruped of eight hinges runs along x. The paper's appendix B; docs/tasks/ant.md."""
+"""Ant: a quadruped of eight hinges runs along x. The paper's appendix F; docs/tasks/ant.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anymal: a quadruped after ANYmal C, twelve hinges, runs along x. The paper's appendix B; docs/tasks/anymal.md."""
+"""Anymal: a quadruped after ANYmal C, twelve hinges, runs along x. The paper's appendix F; docs/tasks/anymal.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hopper: one leg of three hinges hops along x, in a plane. The paper's appendix B; docs/tasks/hopper.md."""
+"""Hopper: one leg of three hinges hops along x, in a plane. The paper's appendix F; docs/tasks/hopper.md."""
 
 from __future__ import annotations
 

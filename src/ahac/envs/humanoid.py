@@ -1,4 +1,4 @@
-"""Humanoid: 21 torque-driven hinges, runs along x. The paper's appendix B; docs/tasks/humanoid.md."""
+"""Humanoid: 21 torque-driven hinges, runs along x. The paper's appendix F; docs/tasks/humanoid.md."""
 
 from __future__ import annotations
 

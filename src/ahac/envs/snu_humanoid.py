@@ -1,4 +1,4 @@
-"""SNU Humanoid: a lower body of 152 muscles runs along x. The paper's appendix B; docs/tasks/snu_humanoid.md."""
+"""SNU Humanoid: a lower body of 152 muscles runs along x. The paper's appendix F; docs/tasks/snu_humanoid.md."""
 
 from __future__ import annotations
 

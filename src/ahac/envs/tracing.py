@@ -5,7 +5,7 @@ All of it is traced with the physics, resets included: a step is one launch forw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from ahac.core.errors import TraceError
@@ -26,15 +26,16 @@ HINT = 1e-30
 
 def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
     """What comes of a step that led to `world`; a new episode begins where one is over."""
-    assert world.before is not None, "an outcome is of a step"
-    action = [clip(u, -1.0, 1.0) for u in world.control]
     steps, total = world.context["clock"]
     size = sum((x * x for x in (*world.q, *world.v)), HINT * sum((u * u for u in world.control), 0.0))
+    fresh = begin(task, world.context["noise"])
 
     def unless_lost(value: Real, otherwise: Real) -> Real:
         # Only "<" is false of what is not a number.
         return where(size < LOST, value, otherwise)
 
+    world, action = _finite(world, fresh, unless_lost)
+    assert world.before is not None, "an outcome is of a step"
     margin = task.alive(world) if task.alive is not None and early_termination else 1.0
     fallen = where(margin < 0.0, 1.0, 0.0) if isinstance(margin, Scalar) else 0.0
     terminated, steps = unless_lost(fallen, 1.0), steps + 1.0
@@ -42,7 +43,6 @@ def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real
     terms = [unless_lost(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
     reward = sum(terms, 0.0)
     final_obs = [unless_lost(x, 0.0) for x in observe(task, world, action)]
-    fresh = begin(task, world.context["noise"])
     over = maximum(terminated, timeout) > 0.5
     return {
         "q": [where(over, a, b) for a, b in zip(fresh["q"], world.q, strict=True)],
@@ -55,6 +55,24 @@ def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real
         "flags": [terminated, timeout * (1.0 - terminated), unless_lost(0.0, 1.0)],
         "episode": [steps, total + reward],
     }
+
+
+def _finite(
+    world: World, fresh: Mapping[str, Sequence[Real]], unless_lost: Callable[[Real, Real], Real]
+) -> tuple[World, list[Real]]:
+    """The world and its clipped action; one that is lost is looked at as if it had just begun.
+
+    So nothing that is not a number enters an observation or a reward, nor their derivatives, where 0 · NaN is NaN.
+    """
+    assert world.before is not None, "an outcome is of a step"
+    control = [unless_lost(u, 0.0) for u in world.control]
+
+    def finite(one: World, before: World | None) -> World:
+        q = [unless_lost(a, b) for a, b in zip(one.q, fresh["q"], strict=True)]
+        v = [unless_lost(a, b) for a, b in zip(one.v, fresh["v"], strict=True)]
+        return World(one.model, q, v, control, before=before)
+
+    return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
 
 
 def observe(task: Task, world: World, action: Sequence[Real]) -> list[Real]:

@@ -69,15 +69,15 @@ class _Writer:
                 self.lines.append(f"{name}[{i}] = lane::get({at});" if read else f"lane::put({at}, {name}[{i}]);")
                 place += 1
 
-    def note_seen(self, groups: Mapping[str, int]) -> None:
-        """Declare `seen`: the size of the adjoints that came in. Where it is zero, so is every gradient."""
-        self.lines.append("T seen = {};")
-        self.lines += [f"EACH({size}) seen += lane::abs({name}[i]);" for name, size in groups.items() if size]
+    def note_seen(self, seen: str, groups: Mapping[str, int]) -> None:
+        """Declare the size of adjoints at this point: where it is zero, so is every gradient that rests on them."""
+        self.lines.append(f"T {seen} = {{}};")
+        self.lines += [f"EACH({size}) {seen} += lane::abs({name}[i]);" for name, size in groups.items() if size]
 
-    def mask_unseen(self, name: str, size: int) -> None:
+    def mask_unseen(self, seen: str, name: str, size: int) -> None:
         """Zero in, zero out, also in a world whose numbers are not finite: 0 · NaN would spoil a masked loss."""
         if size:
-            self.lines.append(f"EACH({size}) {name}[i] = lane::less(seen, lane::k(real(1e-37)), T{{}}, {name}[i]);")
+            self.lines.append(f"EACH({size}) {name}[i] = lane::less({seen}, lane::k(real(1e-37)), T{{}}, {name}[i]);")
 
     def run(
         self, program: Program, inputs: Mapping[str, str], outputs: Mapping[str, str], add: Sequence[str] = ()
@@ -132,10 +132,10 @@ def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Sourc
         writer.declare(f"out_{group}", size)
     writer.run(program, {g: f"in_{g}" for g in inputs}, {g: f"out_{g}" for g in outputs})
     if linear:
-        writer.note_seen({f"in_{group}": inputs[group] for group in linear})
+        writer.note_seen("seen", {f"in_{group}": inputs[group] for group in linear})
     for group, size in outputs.items():
         if linear:
-            writer.mask_unseen(f"out_{group}", size)
+            writer.mask_unseen("seen", f"out_{group}", size)
         writer.store(f"out_{group}", size, f"to_{group}")
     return writer.source(name)
 
@@ -185,6 +185,7 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
     for group in ("u", "f"):
         writer.load(group, sizes[group])
         writer.declare(f"{group}_bar", sizes[group])
+    writer.declare("u0_bar", sizes["u"])
     state = {g: sizes[g] for g in ("q", "v")}
     for group, size in state.items():
         writer.load(f"{group}_bar", size, f"next_{group}_bar")
@@ -195,7 +196,7 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
     read = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
     for group, size in read.items():
         writer.load(group, size, f"next_{group}")
-    writer.note_seen({"q_bar": sizes["q"], "v_bar": sizes["v"], **read})
+    writer.note_seen("seen", {"q_bar": sizes["q"], "v_bar": sizes["v"], **read})
     writer.load("q_raw", sizes["q"], "q")
     writer.pointer("kept")
     writer.lines.append("T h[1]; h[0] = lane::k(task.h);\n{ const int s = 0;")
@@ -207,7 +208,9 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
     bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
     ends = {"q": "q_end", "v": "v_end", **{g: g for g in (*context, *read)}}
     added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
-    writer.run(readout, {**IDENTITY, **bars, **ends}, bars, add=added)
+    # What reaches start and controls by way of readouts is kept apart from what goes through the substeps.
+    writer.run(readout, {**IDENTITY, **bars, **ends}, {**bars, "u_bar": "u0_bar"}, add=added)
+    writer.note_seen("used", {"q_bar": sizes["q"], "v_bar": sizes["v"]})
     writer.declare("rate", sizes["v"])
     writer.lines.append("for (int s = task.steps - 1; s >= 0; --s) {")
     writer.keep(state, read=True)
@@ -215,9 +218,12 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
     writer.lines += [f"rate[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])]
     writer.run(substep, {**IDENTITY, **bars, "rate": "rate"}, bars, add=("u_bar", "f_bar"))
     writer.lines.append("}")
-    writer.lines += [f"{g}_bar[{i}] += {g}0_bar[{i}];" for g, size in state.items() for i in range(size)]
+    for group in ("q", "v", "u", "f"):
+        writer.mask_unseen("used", f"{group}_bar", sizes[group])
+    for group in ("q", "v", "u"):
+        writer.lines += [f"{group}_bar[{i}] += {group}0_bar[{i}];" for i in range(sizes[group])]
     writer.run(enter, {"q": "q_raw", "q_bar": "q_bar"}, bars)
     for group in ("q", "v", "u", "f"):
-        writer.mask_unseen(f"{group}_bar", sizes[group])
+        writer.mask_unseen("seen", f"{group}_bar", sizes[group])
         writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
     return writer.source("step adjoint")

@@ -1,0 +1,103 @@
+"""Every task has a page, and the numbers on it are the task's: tables of the pages are held against the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ahac.envs import SIGNALS, make_task, tasks
+from ahac.envs.tracing import observation_sizes
+from ahac.envs.variants import VARIANTS
+
+PAGES = Path(__file__).parents[2] / "docs" / "tasks"
+OVERVIEW = PAGES / "README.md"
+TASKS = tuple(tasks())
+"""As they are before any test registers more."""
+ABSENT = "–"
+"""In the column of a variant: it has no such term."""
+
+Row = dict[str, str]
+
+
+def rows(page: Path, heading: str) -> list[Row]:
+    """The first table under a heading of a page, row by row, by the names of its columns."""
+    _, found, rest = page.read_text(encoding="utf-8").partition(f"{heading}\n")
+    assert found, f"{page.name} has no section {heading!r}"
+    section = re.split(r"^#", rest, maxsplit=1, flags=re.MULTILINE)[0]
+    table = re.search(r"(?:^\|.*\n)+", section, flags=re.MULTILINE)
+    assert table is not None, f"{heading!r} of {page.name} has no table"
+    names, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[0].splitlines()]
+    return [dict(zip(names, cells, strict=True)) for cells in body]
+
+
+def first_number(text: str) -> int:
+    """The whole number that a cell begins with."""
+    number = re.match(r"\d+", text)
+    assert number is not None, f"{text!r} does not begin with a number"
+    return int(number[0])
+
+
+def slots(text: str) -> range:
+    """The slots that "7" or "1–4" stands for."""
+    first, _, last = text.partition("–")
+    return range(int(first), int(last or first) + 1)
+
+
+@pytest.fixture(params=TASKS)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def page_of(name: str) -> Path:
+    return PAGES / f"{name}.md"
+
+
+def test_every_task_has_a_page_and_every_page_a_task() -> None:
+    pages = {page.stem for page in PAGES.glob("*.md")} - {OVERVIEW.stem}
+    assert pages == set(TASKS)
+
+
+def test_the_observation_table_is_the_layout(name: str) -> None:
+    layout, table = observation_sizes(make_task(name)), rows(page_of(name), "## Observation")
+    assert [(row["part"], len(slots(row["slots"]))) for row in table] == list(layout.items())
+    assert [i for row in table for i in slots(row["slots"])] == list(range(sum(layout.values())))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_reward_table_has_the_terms(name: str, variant: str) -> None:
+    table = rows(page_of(name), "## Reward")
+    shown = [row["term"] for row in table if row[f"`{variant}`"] != ABSENT]
+    assert shown == list(make_task(name, variant).reward)
+
+
+def test_the_table_of_episodes_has_the_clock(name: str) -> None:
+    task, table = make_task(name), {row["what"]: row["value"] for row in rows(page_of(name), "## Episodes")}
+    assert table["control step"] == f"1/{1 / task.dt:.0f} s"
+    assert table["substeps"] == f"{task.substeps} of 1/{task.substeps / task.dt:.0f} s"
+    assert first_number(table["episode steps"]) == task.episode_steps
+
+
+def test_the_overview_lists_all_tasks_with_their_sizes() -> None:
+    shown = {}
+    for row in rows(OVERVIEW, "# Tasks"):
+        link = re.fullmatch(r"\[(\w+)\]\((\w+)\.md\)", row["task"])
+        assert link is not None
+        assert link[1] == link[2]
+        shown[link[1]] = tuple(int(row[part]) for part in ("observation", "action", "substeps", "episode steps"))
+    made = {name: make_task(name) for name in TASKS}
+    assert shown == {
+        name: (sum(observation_sizes(task).values()), task.model.nu, task.substeps, task.episode_steps)
+        for name, task in made.items()
+    }
+
+
+def test_the_overview_lists_the_stiffness_signals() -> None:
+    assert [row["signal"].strip("`") for row in rows(OVERVIEW, "## How stiff a step was")] == list(SIGNALS)
+
+
+def test_code_of_the_overview_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", OVERVIEW.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert blocks
+    namespace: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(OVERVIEW), "exec"), namespace)

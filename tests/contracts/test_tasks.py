@@ -1,0 +1,292 @@
+"""What every task promises, whatever robot it is: sizes, chance, gradients, and that worlds are strangers.
+
+One environment of each task serves all tests, in float64, for the gradients' sake: one forward and one adjoint kernel.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib.resources import as_file, files
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.core.env import Step
+from ahac.envs import NoisyStart, VecEnv, make, tasks
+from ahac.sim import Joint, JointKind
+from episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
+from numeric import Numeric
+
+SIZES = {
+    "hopper": (11, 3, 16, 1000),
+    "ant": (37, 8, 16, 1000),
+    "anymal": (49, 12, 16, 1000),
+    "humanoid": (76, 21, 48, 1000),
+    "snu_humanoid": (53, 152, 48, 1000),
+    "half_cheetah": (17, 6, 16, 1000),
+    "cartpole": (5, 1, 4, 240),
+    "double_pendulum": (6, 1, 4, 240),
+}
+"""Observation, action, substeps, steps of an episode."""
+
+WITHOUT_GROUND = ("cartpole", "double_pendulum")
+LAST_ACTION = "last action"
+SEES_ITS_ACTION = ("ant", "anymal", "humanoid")
+
+TASKS = tuple(tasks())
+"""As they are before any test registers more."""
+WORLDS = 64
+"""Several blocks of lanes."""
+
+ROUNDING = 1e-12
+"""Relative to the numbers added up; the same float64 sum in another order."""
+
+SAMPLES = 20
+"""Times 64 worlds: 1280 starts of episodes."""
+REACHED = 0.95
+"""Of the noise's bound. That no one of 1280 uniform numbers gets there has a chance of 1e-14 on each side."""
+DEVIATIONS = 6.0
+"""Standard deviations that a mean or a correlation of random numbers may be away from zero: a chance of 2e-9 each."""
+
+HORIZON = 8
+STEPS_BEFORE = 40
+"""Enough for every robot to fall onto its feet, and for some to fall over: resets are in the horizon as well."""
+EPS = (1e-4, 1e-5, 1e-6, 1e-7)
+"""A difference that straddles a kink is off by up to 1e-3; a smaller eps, at which rounding weighs 1e-8, does not."""
+GRADIENT_TOLERANCE = 1e-7
+"""Relative to the gradient's norm, at a world's best eps. At worst 4e-9, 1e-11 as a rule; a kink leaves 1e-6 and up."""
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def env(request: pytest.FixtureRequest, device: torch.device) -> Iterator[VecEnv]:
+    yield make(request.param, num_envs=WORLDS, dtype=torch.float64, device=device)
+
+
+@pytest.fixture
+def busy(env: VecEnv) -> VecEnv:
+    """Some steps into episodes, of which those of every other world are cut off, one after the other, in steps 1 to 7."""
+    env.reset(seed=11)
+    outcomes(env, random_actions(env, 10, seed=12))
+    set_time_left(env, slice(0, None, 2), 1 + torch.arange(WORLDS // 2) % 7)
+    return env
+
+
+def test_the_table_of_sizes_knows_all_tasks() -> None:
+    assert set(SIZES) == set(TASKS)
+
+
+def test_sizes_are_the_declared_ones(env: VecEnv, device: torch.device) -> None:
+    spec = env.spec
+    assert (spec.obs_size, spec.action_size, env.task.substeps, spec.episode_steps) == SIZES[spec.name]
+    assert (spec.dt, spec.num_envs, spec.dtype, spec.device.type) == (1 / 60, WORLDS, torch.float64, device.type)
+    step = env.step(random_actions(env, 1, seed=1)[0])
+    wide = {"obs": spec.obs_size, "final_obs": spec.obs_size, "terms": len(env.task.reward)}
+    for name in OUTCOMES:
+        value = getattr(step, name)
+        assert value.shape == ((WORLDS, wide[name]) if name in wide else (WORLDS,)), name
+        assert value.dtype == (torch.bool if name in ("terminated", "truncated", "lost") else spec.dtype), name
+    assert env.reset().shape == env.obs.shape == (WORLDS, spec.obs_size)
+    assert sum(env.layout.values()) == spec.obs_size
+
+
+def test_random_actions_lead_to_finite_numbers(env: VecEnv) -> None:
+    env.reset(seed=2)
+    found = outcomes(env, random_actions(env, 200, seed=3))
+    for name, values in found.items():
+        assert torch.isfinite(values).all(), name
+    assert not found["lost"].any()
+
+
+def test_same_seed_gives_the_same_bits_and_another_seed_other_ones(env: VecEnv) -> None:
+    actions = random_actions(env, 60, seed=4)
+
+    def run(seed: int) -> dict[str, Tensor]:
+        first = env.reset(seed)
+        set_time_left(env, slice(0, None, 3), 20)
+        return {"first": first, **outcomes(env, actions)}
+
+    found, again, other = run(5), run(5), run(6)
+    assert_same(again, found)
+    assert found["truncated"].any(), "no episode ended: resets inside of steps were not compared"
+    for name in ("first", "obs", "reward", "q", "v"):
+        assert not torch.equal(found[name], other[name]), name
+
+
+def starts_of_resets(env: VecEnv) -> Iterator[None]:
+    for _ in range(SAMPLES):
+        env.reset()
+        yield
+
+
+def starts_inside_of_steps(env: VecEnv) -> Iterator[None]:
+    for action in random_actions(env, SAMPLES, seed=7):
+        set_time_left(env, slice(None), 1)
+        assert env.step(action).done.all()
+        yield
+
+
+def noise_of_joint(start: NoisyStart, joint: Joint, rest: Tensor, q: Tensor) -> tuple[Tensor, float]:
+    """[samples, k] by how much a joint starts off its pose, and the largest amount that is documented."""
+    rest, q = (x[..., joint.q : joint.q + (4 if joint.kind is JointKind.BALL else 1)] for x in (rest, q))
+    if joint.kind is not JointKind.BALL:
+        return q - rest, start.place if joint.kind is JointKind.SLIDE else start.joints
+    assert torch.allclose(q.norm(dim=-1), torch.ones(len(q), dtype=q.dtype), rtol=0.0, atol=ROUNDING)
+    # The turn from rest to q, as conjugate(rest) ⊗ q: real and imaginary part.
+    real = q @ rest
+    imaginary = rest[0] * q[:, 1:] - q[:, :1] * rest[1:] - torch.linalg.cross(rest[1:].expand(len(q), 3), q[:, 1:])
+    if joint.v == 3:
+        return 2.0 * torch.atan2(imaginary.norm(dim=-1), real)[:, None], start.turn
+    return imaginary / real[:, None], start.joints
+
+
+@pytest.mark.parametrize("starts", [starts_of_resets, starts_inside_of_steps])
+def test_episodes_begin_within_the_documented_noise(env: VecEnv, starts: Callable[[VecEnv], Iterator[None]]) -> None:
+    env.reset(seed=8)
+    assert isinstance(start := env.task.start, NoisyStart)
+    assert start.keyframe is not None
+    states = [(env.state.q, env.state.v) for _ in starts(env)]
+    q, v = (torch.cat(column).cpu() for column in zip(*states, strict=True))
+    rest_q, rest_v = (torch.tensor(row, dtype=q.dtype) for row in env.task.model.keyframes[start.keyframe])
+    noise = [noise_of_joint(start, joint, rest_q, q) for joint in env.task.model.joints]
+    noise.append((v - rest_v, start.velocity))
+    columns = torch.cat([found / bound for found, bound in noise], dim=-1)
+    assert len(columns) == SAMPLES * WORLDS
+    assert columns.abs().max() < 1.0 + ROUNDING
+    assert columns.max(dim=0).values.min() > REACHED
+    # The angle of a random turn is known without its sign; all other noise is on both sides, and independent.
+    signed = columns[:, columns.min(dim=0).values < 0.0]
+    assert signed.shape[1] in (columns.shape[1], columns.shape[1] - 1)
+    assert signed.min(dim=0).values.max() < -REACHED
+    assert signed.mean(dim=0).abs().max() < DEVIATIONS * (3 * len(columns)) ** -0.5
+    correlation = torch.corrcoef(signed.T) - torch.eye(signed.shape[1], dtype=q.dtype)
+    assert correlation.abs().max() < DEVIATIONS * len(columns) ** -0.5
+
+
+def test_a_saved_state_goes_on_bit_by_bit(busy: VecEnv, device: torch.device) -> None:
+    actions = random_actions(busy, 9, seed=13)
+    saved = busy.state_dict()
+    copy = {name: value.clone() for name, value in saved.items()}
+    wanted = outcomes(busy, actions)
+    assert wanted["truncated"].sum() >= WORLDS // 2
+    assert_same(saved, copy)
+    busy.load_state_dict(saved)
+    assert torch.equal(busy.obs, saved["obs"])
+    assert_same(outcomes(busy, actions), wanted)
+    other = make(busy.spec.name, num_envs=WORLDS, dtype=torch.float64, device=device, seed=99)
+    other.load_state_dict(saved)
+    assert_same(outcomes(other, actions), wanted)
+    assert_same(other.state_dict(), busy.state_dict())
+
+
+def test_permuted_worlds_give_permuted_outcomes(busy: VecEnv) -> None:
+    order = torch.randperm(WORLDS, generator=torch.Generator().manual_seed(14)).to(busy.spec.device)
+    rows = ("q", "v", "obs", "clock", "noise")
+
+    def permuted(values: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: value[order] if name in rows else value for name, value in values.items()}
+
+    for actions in random_actions(busy, 8, seed=15)[:, None]:
+        before = busy.state_dict()
+        wanted, after = outcomes(busy, actions), busy.state_dict()
+        busy.load_state_dict(permuted(before))
+        found = outcomes(busy, actions[:, order])
+        assert_same(found, {name: value[:, order] for name, value in wanted.items()})
+        for name in ("q", "v", "obs", "clock"):
+            assert torch.equal(busy.state_dict()[name], after[name][order]), name
+        busy.load_state_dict(after)
+
+
+def test_reward_is_the_sum_of_its_terms(busy: VecEnv) -> None:
+    found = outcomes(busy, random_actions(busy, 8, seed=16))
+    terms = found["terms"]
+    assert terms.shape[-1] == len(busy.task.reward)
+    assert (terms.abs().amax(dim=(0, 1)) > 0.0).all()
+    assert ((terms.sum(dim=-1) - found["reward"]).abs() < ROUNDING * terms.abs().sum(dim=-1)).all()
+
+
+def test_obs_is_final_obs_unless_the_episode_ended(busy: VecEnv) -> None:
+    found = outcomes(busy, random_actions(busy, 8, seed=17))
+    done = found["terminated"] | found["truncated"]
+    assert done.any()
+    same = (found["obs"] == found["final_obs"]).all(dim=-1)
+    assert torch.equal(same, ~done)
+
+
+@pytest.mark.parametrize("env", SEES_ITS_ACTION, indirect=True)
+@pytest.mark.parametrize("recorded", [False, True], ids=["without gradient", "with gradient"])
+def test_the_last_action_seen_is_the_clipped_one_taken(busy: VecEnv, recorded: bool) -> None:
+    first = sum(size for name, size in list(busy.layout.items())[: list(busy.layout).index(LAST_ACTION)])
+    part = slice(first, first + busy.layout[LAST_ACTION])
+    assert busy.layout[LAST_ACTION] == busy.spec.action_size
+    for action in random_actions(busy, 4, seed=18, bound=1.5):
+        step = busy.step(action.requires_grad_(recorded))
+        assert step.obs.requires_grad is recorded
+        assert torch.equal(step.final_obs[:, part], action.clamp(-1.0, 1.0))
+        assert torch.equal(step.obs[~step.done][:, part], action[~step.done].clamp(-1.0, 1.0))
+        assert step.done.any()
+        assert (step.obs[step.done][:, part] == 0.0).all()
+    assert (busy.reset()[:, part] == 0.0).all()
+
+
+def test_only_these_tasks_see_their_last_action(env: VecEnv) -> None:
+    assert (LAST_ACTION in env.layout) == (env.spec.name in SEES_ITS_ACTION)
+
+
+def touching(env: VecEnv) -> float:
+    """Share of the worlds in which something touches the ground."""
+    with as_file(files("ahac.envs") / "assets" / f"{env.spec.name}.xml") as path:
+        found = Numeric(path).contacts(env.state.q.cpu().numpy(), env.state.v.cpu().numpy())
+    return float((found["depth"] > 0.0).any(axis=-1).mean())
+
+
+def test_gradients_match_central_differences(env: VecEnv) -> None:
+    env.reset(seed=21)
+    outcomes(env, random_actions(env, STEPS_BEFORE, seed=22))
+    assert env.spec.name in WITHOUT_GROUND or touching(env) > 0.5
+    saved, actions = env.state_dict(), random_actions(env, HORIZON, seed=23, bound=0.9)
+    generator = torch.Generator().manual_seed(24)
+    weights = torch.randn(env.spec.obs_size, generator=generator, dtype=torch.float64).to(env.spec.device)
+
+    def losses(sequence: Tensor) -> Tensor:
+        """[N] sum of rewards, and of what is seen last."""
+        env.load_state_dict(saved)
+        steps: list[Step] = [env.step(action) for action in sequence]
+        return sum((step.reward for step in steps), steps[-1].final_obs @ weights)
+
+    (gradient,) = torch.autograd.grad(losses(actions.requires_grad_()).sum(), actions)
+    norm = gradient.square().sum(dim=(0, 2)).sqrt()
+    assert (norm > 0.0).all()
+    for _ in range(2):
+        direction = torch.randn(actions.shape, generator=generator, dtype=torch.float64).to(env.spec.device)
+        direction /= direction.square().sum(dim=(0, 2), keepdim=True).sqrt()
+        wanted = (gradient * direction).sum(dim=(0, 2))
+        with torch.no_grad():
+            pairs = [(losses(actions + eps * direction), losses(actions - eps * direction)) for eps in EPS]
+        found = torch.stack([(up - down) / (2.0 * eps) for eps, (up, down) in zip(EPS, pairs, strict=True)])
+        errors = ((found - wanted).abs() / norm).min(dim=0).values
+        assert errors.max() < GRADIENT_TOLERANCE
+
+
+def test_a_step_shows_where_it_started_and_ended(busy: VecEnv) -> None:
+    before = busy.state
+    action = random_actions(busy, 1, seed=25)[0]
+    step = busy.step(action)
+    assert torch.equal(step.start.q, before.q)
+    assert torch.equal(step.start.v, before.v)
+    assert torch.equal(step.action, action)
+    for name in ("q", "v"):
+        same = (getattr(busy.state, name) == getattr(step.end, name)).all(dim=-1)
+        assert torch.equal(same, ~step.done), name
+
+
+def test_clocks_count_steps_and_rewards_of_an_episode(busy: VecEnv) -> None:
+    def start_anew(state: dict[str, Tensor]) -> None:
+        state["clock"][1::2] = 0.0
+
+    change(busy, start_anew)
+    length, total = busy.state_dict()["clock"].unbind(dim=-1)
+    for action in random_actions(busy, 8, seed=26):
+        step = busy.step(action)
+        length, total = length + 1.0, total + step.reward
+        assert torch.equal(step.episode_length, length)
+        assert torch.equal(step.episode_return, total)
+        length, total = length * ~step.done, total * ~step.done
