@@ -98,8 +98,12 @@ class Env(Protocol):
         """Advance every world by one control step."""
         ...
 
-    def detach(self) -> None:
-        """Cut the graph here: no gradient flows further back."""
+    def detach(self, worlds: Tensor | None = None) -> None:
+        """Cut the graph here, in all worlds or in some: no gradient flows further back."""
+        ...
+
+    def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
+        """[N] how stiff a step was."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -115,9 +115,21 @@ class VecEnv:
             episode_length=length, action=action, start=start, end=State(end.q, end.v),
         )  # fmt: skip
 
-    def detach(self) -> None:
-        """Cut the graph here: no gradient flows further back."""
-        self._state, self._obs = self._state.detach(), self._obs.detach()
+    def detach(self, worlds: Tensor | None = None) -> None:
+        """Cut the graph here: no gradient flows further back.
+
+        Args:
+            worlds: [N] bool, to cut in these worlds only; by default in all.
+        """
+        if worlds is None:
+            self._state, self._obs = self._state.detach(), self._obs.detach()
+            return
+        if not isinstance(worlds, Tensor) or worlds.dtype != torch.bool or worlds.shape != (self.spec.num_envs,):
+            got = f"{worlds.dtype} {list(worlds.shape)}" if isinstance(worlds, Tensor) else type(worlds).__name__
+            raise InputError(f"worlds must be a bool tensor of shape [{self.spec.num_envs}], got {got}")
+        cut = worlds[:, None]
+        q, v, obs = (torch.where(cut, x.detach(), x) for x in (self._state.q, self._state.v, self._obs))
+        self._state, self._obs = State(q, v), obs
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
         """[N] how stiff a step was; see `ahac.envs.stiffness` for the signals.

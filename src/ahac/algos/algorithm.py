@@ -1,0 +1,45 @@
+"""What an algorithm is to the trainer: it iterates, reports numbers, and can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from ahac.core.env import Env, Step
+
+__all__ = ["Algorithm", "Report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one iteration did."""
+
+    env_steps: int
+    """World-steps taken: rollout length times worlds."""
+    values: Mapping[str, float]
+    """Numbers to log, by name."""
+    steps: list[Step] = field(default_factory=list)
+    """What the environment answered."""
+
+
+class Algorithm(Protocol):
+    """Learns a policy in an environment."""
+
+    def iterate(self, env: Env, progress: float) -> Report:
+        """One rollout and what is learnt from it; `progress` runs from 0 to 1 over the training."""
+        ...
+
+    def act(self, obs: Tensor) -> Tensor:
+        """The policy's best action for raw observations."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that was learnt, and all chance."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on exactly from a saved state."""
+        ...

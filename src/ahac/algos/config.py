@@ -1,0 +1,126 @@
+"""Settings of first-order algorithms: plain records, every field with meaning and unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ahac.core.errors import InputError
+
+__all__ = ["ActorConfig", "CriticConfig", "FirstOrderConfig", "HorizonConfig", "StiffnessConfig"]
+
+Rule = Literal["fixed", "paper", "released", "shrink", "growth", "esnr"]
+Signal = Literal["dynamics", "contact", "contact_normalised", "force"]
+
+LIMITS: dict[str, float] = {"dynamics": 500.0, "contact": 5e4, "contact_normalised": 5e5, "force": 500.0}
+"""C by signal: what separates light contact from hard (docs/algorithms/ahac.md)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorConfig:
+    """The policy and how it learns."""
+
+    hidden: tuple[int, ...] = (128, 64, 32)
+    """Widths of the hidden layers."""
+    rate: float = 2e-3
+    """Learning rate, α_θ; falls linearly to 1e-5 over the training."""
+    max_norm: float = 1.0
+    """Norm to which the gradient is clipped."""
+    log_std: float = -1.0
+    """Logarithm of the first standard deviation."""
+    normalize: bool = True
+    """Whether observations are normalised by what has been seen so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """The value function and how it is fitted."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers."""
+    rate: float = 2e-3
+    """Learning rate, α_ψ; falls linearly to 1e-5 over the training."""
+    members: int = 1
+    """Networks; of two, the lower value counts: a double critic."""
+    passes: int = 16
+    """Most passes over a rollout."""
+    plateau: float | None = None
+    """Passes end early when the loss changes by less than this from one to the next, over five of them."""
+    minibatches: int = 4
+    """Into which a pass is divided."""
+    shuffle: bool = True
+    """Whether minibatches are drawn at random; else they are quarters of the rollout's time."""
+    max_norm: float | None = 1.0
+    """Norm to which the gradient is clipped."""
+    target_alpha: float | None = 0.2
+    """Share of the target network that is kept after each iteration; none: no target network."""
+
+    def __post_init__(self) -> None:
+        if self.members < 1 or self.passes < 1 or self.minibatches < 1:
+            raise InputError(f"members, passes and minibatches of a critic must be at least 1, got {self}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HorizonConfig:
+    """How long rollouts are."""
+
+    rule: Rule = "fixed"
+    """What moves the length: see `ahac.rl.horizon`."""
+    first: float = 32
+    """Length of the first rollout [control steps]; of all, for "fixed"."""
+    least: int = 8
+    """Shortest rollout [control steps]."""
+    most: int = 64
+    """Longest rollout [control steps]; bounds memory."""
+    rate: float = 1e-5
+    """Learning rate of multipliers and horizon, α_φ ("paper", "released")."""
+    speed: float = 0.02
+    """Largest relative change per iteration ("shrink", "growth")."""
+    growth: float = 10.0
+    """Largest growth of the gradient along a rollout ("growth")."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StiffnessConfig:
+    """How contact stiffness enters learning; it is measured only where something looks at it."""
+
+    signal: Signal = "contact"
+    """What is measured: docs/tasks/README.md."""
+    limit: float | None = None
+    """C; by default one that separates light contact from hard for this signal."""
+    probes: int = 1
+    """Random probes with which "dynamics" is estimated."""
+    lagrangian: bool = False
+    """Whether φᵀ (C − ‖∇f‖) is part of the actor's objective (eq:lagrangian)."""
+    truncate: bool = False
+    """Whether a world's trajectory is cut where it is stiffer than the limit (AHAC-1)."""
+    least_steps: int = 0
+    """Steps of a trajectory before which it is not cut."""
+
+    @property
+    def threshold(self) -> float:
+        """C."""
+        return LIMITS[self.signal] if self.limit is None else self.limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstOrderConfig:
+    """SHAC, AHAC, AHAC-1 or BPTT, by what they are made of."""
+
+    actor: ActorConfig = field(default_factory=ActorConfig)
+    """The policy."""
+    critic: CriticConfig | None = field(default_factory=CriticConfig)
+    """The value function; none: BPTT."""
+    horizon: HorizonConfig = field(default_factory=HorizonConfig)
+    """Length of rollouts."""
+    stiffness: StiffnessConfig = field(default_factory=StiffnessConfig)
+    """Contact stiffness."""
+    gamma: float = 0.99
+    """Discount."""
+    lam: float = 0.95
+    """λ of the value targets."""
+
+    def __post_init__(self) -> None:
+        for name in ("gamma", "lam"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InputError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}")

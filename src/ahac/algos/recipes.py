@@ -1,0 +1,171 @@
+"""Hyper-parameters as code: one recipe per task and algorithm, in three presets.
+
+paper      the tables of the paper's appendix G, where it is silent the released code's numbers
+released   the released configuration files (imgeorgiev/DiffRL bb59db5)
+default    the paper's networks and rates, fewer worlds, and the horizon rule that measured best (docs/results.md)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ahac.algos.config import ActorConfig, CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
+from ahac.core.errors import InputError
+
+__all__ = ["ALGOS", "PRESETS", "Recipe", "recipe"]
+
+PRESETS = ("default", "paper", "released")
+ALGOS = {
+    "ahac": "Adaptive Horizon Actor-Critic: double critic fitted until its loss settles, horizon that adapts",
+    "ahac1": "AHAC-1: every world's trajectory is cut where contact is stiff",
+    "shac": "Short-Horizon Actor-Critic: fixed horizon, critic with a target network",
+    "bptt": "back-propagation through time: no critic, long rollouts",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to train an algorithm on a task."""
+
+    num_envs: int
+    iterations: int
+    learner: FirstOrderConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """A column of the appendix's table: networks and rates of one task."""
+
+    actor: tuple[int, ...]
+    critic: tuple[int, ...]
+    critic_rate: float
+    target_alpha: float
+    horizon_rate: float
+    num_envs: int
+    iterations: int
+    actor_rate: float = 2e-3
+
+
+PAPER = {
+    "hopper": _Task(
+        actor=(128, 64, 32), critic=(64, 64), critic_rate=4e-3, target_alpha=0.2, horizon_rate=2e-4, num_envs=1024,
+        iterations=500,
+    ),
+    "ant": _Task(
+        actor=(128, 64, 32), critic=(64, 64), critic_rate=2e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=512,
+        iterations=2000,
+    ),
+    "anymal": _Task(
+        actor=(256, 128), critic=(256, 128), critic_rate=2e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=128,
+        iterations=5000,
+    ),
+    "humanoid": _Task(
+        actor=(256, 128), critic=(256, 128), critic_rate=5e-4, target_alpha=0.995, horizon_rate=1e-5, num_envs=64,
+        iterations=5000,
+    ),
+    "snu_humanoid": _Task(
+        actor=(512, 256), critic=(256, 256), critic_rate=5e-4, target_alpha=0.995, horizon_rate=1e-5, num_envs=64,
+        iterations=5000,
+    ),
+    "half_cheetah": _Task(
+        actor=(128, 64, 32), critic=(64, 64), critic_rate=2e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=64,
+        iterations=500,
+    ),
+    "cartpole": _Task(
+        actor=(64, 64), critic=(64, 64), critic_rate=1e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=64,
+        iterations=200, actor_rate=1e-2,
+    ),
+    "double_pendulum": _Task(
+        actor=(64, 64), critic=(64, 64), critic_rate=1e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=64,
+        iterations=200, actor_rate=1e-2,
+    ),
+}  # fmt: skip
+"""Tasks that are not in the paper, and tasks of a user's own, have numbers after SHAC's; see `_Task` of "ant"."""
+
+RELEASED = {"hopper": (1024, 500), "ant": (128, 2000), "anymal": (128, 3000), "humanoid": (64, 5000),
+            "snu_humanoid": (64, 5000), "half_cheetah": (1024, 500), "cartpole": (1024, 500)}  # fmt: skip
+"""Worlds and iterations of the released configurations."""
+
+SMALLER = {"hopper": 256, "ant": 128}
+"""Worlds of the default preset, where a CPU learns as well with fewer than the paper's."""
+
+
+def recipe(task: str, algo: str, preset: str = "default") -> Recipe:
+    """How to train `algo` on `task`."""
+    if algo not in ALGOS:
+        raise InputError(f"no algorithm named {algo!r}; known: {', '.join(ALGOS)}")
+    if preset not in PRESETS:
+        raise InputError(f"no preset named {preset!r}; known: {', '.join(PRESETS)}")
+    numbers = PAPER.get(task, PAPER["ant"])
+    if preset == "released":
+        worlds, iterations = RELEASED.get(task, (numbers.num_envs, numbers.iterations))
+        numbers = replace(
+            numbers, actor=(400, 200, 100), critic=(400, 200, 100), critic_rate=5e-4, target_alpha=0.99,
+            horizon_rate=5e-4, num_envs=worlds, iterations=iterations,
+        )  # fmt: skip
+    if preset == "default":
+        numbers = replace(numbers, num_envs=SMALLER.get(task, numbers.num_envs))
+    learner = _LEARNERS[algo](numbers, preset)
+    worlds = {"ahac1": 1 if preset == "paper" else numbers.num_envs, "bptt": 32}.get(algo, numbers.num_envs)
+    return Recipe(num_envs=worlds, iterations=numbers.iterations, learner=learner)
+
+
+def _shac(numbers: _Task, preset: str) -> FirstOrderConfig:
+    """Fixed horizon of 32, single critic with a target network, 16 passes."""
+    critic = CriticConfig(
+        hidden=numbers.critic, rate=numbers.critic_rate, target_alpha=numbers.target_alpha, shuffle=preset != "released"
+    )
+    return FirstOrderConfig(actor=_actor(numbers), critic=critic, horizon=HorizonConfig(rule="fixed", first=32))
+
+
+def _ahac(numbers: _Task, preset: str) -> FirstOrderConfig:
+    """Double critic without a target network, fitted until its loss settles; a horizon that adapts."""
+    horizon, stiffness = {
+        "default": (HorizonConfig(rule="growth", first=16), StiffnessConfig()),
+        "paper": (
+            HorizonConfig(rule="paper", first=8, rate=numbers.horizon_rate),
+            StiffnessConfig(signal="contact_normalised", limit=500.0, lagrangian=True),
+        ),
+        "released": (
+            HorizonConfig(rule="released", first=8, rate=numbers.horizon_rate),
+            StiffnessConfig(signal="force", limit=500.0),
+        ),
+    }[preset]
+    return FirstOrderConfig(actor=_actor(numbers), critic=_settled_critic(numbers, preset), horizon=horizon,
+                            stiffness=stiffness)  # fmt: skip
+
+
+def _ahac1(numbers: _Task, preset: str) -> FirstOrderConfig:
+    """Rollouts of 64 steps, each world's trajectory cut where it is stiff."""
+    stiffness = {
+        "default": StiffnessConfig(signal="force", limit=500.0, truncate=True, least_steps=8),
+        "paper": StiffnessConfig(signal="contact_normalised", limit=500.0, truncate=True),
+        "released": StiffnessConfig(signal="force", limit=3000.0, truncate=True, least_steps=8),
+    }[preset]
+    return FirstOrderConfig(
+        actor=_actor(numbers), critic=_settled_critic(numbers, preset), horizon=HorizonConfig(rule="fixed", first=64),
+        stiffness=stiffness,
+    )  # fmt: skip
+
+
+def _bptt(numbers: _Task, preset: str) -> FirstOrderConfig:
+    """No critic: rollouts of 128 steps, as SHAC's authors compare with."""
+    return FirstOrderConfig(
+        actor=_actor(numbers), critic=None, horizon=HorizonConfig(rule="fixed", first=128, most=1000)
+    )
+
+
+def _actor(numbers: _Task) -> ActorConfig:
+    return ActorConfig(hidden=numbers.actor, rate=numbers.actor_rate)
+
+
+def _settled_critic(numbers: _Task, preset: str) -> CriticConfig:
+    released = preset == "released"
+    # "Double" is one network in the released code: two views of the same weights.
+    return CriticConfig(
+        hidden=numbers.critic, rate=numbers.critic_rate, members=1 if released else 2, passes=64, plateau=0.2,
+        target_alpha=None, shuffle=not released, max_norm=None if released else 1.0,
+    )  # fmt: skip
+
+
+_LEARNERS = {"ahac": _ahac, "ahac1": _ahac1, "shac": _shac, "bptt": _bptt}

@@ -1,0 +1,51 @@
+"""Settings as frozen dataclasses: to plain dictionaries and back."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ahac.core.errors import InputError
+
+__all__ = ["from_dict", "to_dict"]
+
+Settings = TypeVar("Settings")
+
+
+def to_dict(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
+    """Plain numbers, texts, lists and dictionaries, ready for JSON."""
+    return asdict(settings)
+
+
+def from_dict(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
+    """The settings that `to_dict` made a dictionary of; unknown and missing names are refused."""
+    hints = get_type_hints(kind)
+    known = {item.name for item in fields(kind)}  # pyright: ignore[reportArgumentType]
+    if odd := data.keys() ^ known:
+        raise InputError(
+            f"{kind.__name__} has the settings {', '.join(sorted(known))}; got a difference in {sorted(odd)}"
+        )
+    return kind(**{name: _restored(hints[name], value, f"{kind.__name__}.{name}") for name, value in data.items()})
+
+
+def _restored(hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any setting
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _restored(next(a for a in arguments if a is not type(None)), value, name)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return from_dict(hint, value)
+    if origin is tuple:
+        return tuple(_restored(arguments[0], item, name) for item in value)
+    if origin is Literal:
+        if value not in arguments:
+            raise InputError(f"{name} must be one of {', '.join(map(str, arguments))}, got {value!r}")
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, type) and not isinstance(value, hint):
+        raise InputError(f"{name} must be a {hint.__name__}, got {value!r}")
+    return value

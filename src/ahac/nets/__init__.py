@@ -1,0 +1,1 @@
+"""Networks: policies, critics, and the normaliser of what they see."""

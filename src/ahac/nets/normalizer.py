@@ -1,0 +1,56 @@
+"""Observations at zero mean and unit variance, by statistics that grow with what is seen."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Normalizer", "View"]
+
+FLOOR = 1e-5
+"""Added to variances."""
+FIRST_COUNT = 1e-4
+"""Weight of the initial guess, mean 0 and variance 1."""
+
+
+class View:
+    """The statistics of one moment: a rollout is seen through one view, while the statistics grow."""
+
+    def __init__(self, mean: Tensor, variance: Tensor) -> None:
+        self.mean, self.scale = mean, torch.rsqrt(variance + FLOOR)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(x − mean) / √(variance + 1e-5); gradients flow through x alone."""
+        return (x - self.mean) * self.scale
+
+
+class Normalizer(nn.Module):
+    """Running mean and variance, merged batch by batch (Chan's parallel formula)."""
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, size: int, enabled: bool = True) -> None:
+        super().__init__()
+        self.enabled = enabled
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("variance", torch.ones(size))
+        self.register_buffer("count", torch.tensor(FIRST_COUNT, dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, batch: Tensor) -> None:
+        """Learn from [B, size] observations."""
+        if not self.enabled:
+            return
+        variance, mean = torch.var_mean(batch, dim=0, correction=0)
+        total = self.count + len(batch)
+        share = (len(batch) / total).to(mean.dtype)
+        delta = mean - self.mean
+        self.mean += delta * share
+        self.variance += (variance - self.variance) * share + delta.square() * share * (1.0 - share)
+        self.count.copy_(total)
+
+    def view(self) -> View:
+        """The statistics as they are now."""
+        return View(self.mean.clone(), self.variance.clone())

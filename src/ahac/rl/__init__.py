@@ -1,0 +1,1 @@
+"""Mathematics and parts that algorithms share: rollouts, returns, losses, critic fits, horizons, schedules."""

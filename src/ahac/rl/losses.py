@@ -1,0 +1,27 @@
+"""What is minimised, as pure functions of a rollout."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ahac.rl.returns import segment_discounts
+from ahac.rl.rollout import Rollout
+
+__all__ = ["constraint", "short_horizon"]
+
+
+def short_horizon(rollout: Rollout, next_value: Tensor, gamma: float) -> Tensor:
+    """−J(θ) of the paper's eq:actor-update, averaged over steps and worlds:
+
+        − 1/(T N) Σ over segments [ Σ_k γᵏ r_k + γᴸ V(s_L) ]
+
+    A segment ends with its episode, where V is zero if the task ended it, or with the rollout.
+    """
+    weight = segment_discounts(rollout.cut, gamma, rollout.reward.dtype)
+    ends = weight * rollout.cut * next_value
+    return -(weight * rollout.reward + gamma * ends).mean()
+
+
+def constraint(stiffness: Tensor, multipliers: Tensor, limit: float) -> Tensor:
+    """−φᵀ (C − ‖∇f‖) of eq:lagrangian, averaged over worlds and divided by the steps, as the objective beside it is."""
+    return (multipliers[:, None] * (stiffness - limit)).mean()

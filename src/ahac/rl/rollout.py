@@ -1,0 +1,88 @@
+"""Rollouts of a policy through a differentiable environment: T steps of N worlds, time first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ahac.core.env import Env, Step
+
+__all__ = ["Gauge", "Rollout", "roll_out"]
+
+Function = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauge:
+    """How stiffness is measured along a rollout, and whether stiff steps end a world's trajectory."""
+
+    signal: str
+    """One of `ahac.envs.SIGNALS`."""
+    probes: int | None = None
+    """Random probes of the signal "dynamics"; exact without."""
+    cut_above: float | None = None
+    """A world's trajectory ends where it is stiffer than this, and no gradient crosses that point."""
+    least_steps: int = 0
+    """Steps that a trajectory has at least before it may end so."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rollout:
+    """One short-horizon trajectory of all worlds."""
+
+    raw_obs: Tensor
+    """[T, N, obs] before the action; without gradients."""
+    obs: Tensor
+    """[T, N, obs] the same, normalised."""
+    final_obs: Tensor
+    """[T, N, obs] normalised, after the action and before any reset; carries gradients."""
+    reward: Tensor
+    """[T, N] carries gradients."""
+    terminated: Tensor
+    """[T, N] bool, no value follows."""
+    cut: Tensor
+    """[T, N] bool, the trajectory ends here: its episode ended, it was too stiff, or the rollout ended."""
+    stiff: Tensor
+    """[T, N] bool, cut because it was too stiff."""
+    stiffness: Tensor | None
+    """[T, N] where it was measured; carries gradients if its signal does."""
+    steps: list[Step]
+    """What the environment answered, step by step."""
+
+
+def roll_out(env: Env, policy: Function, view: Function, length: int, gauge: Gauge | None = None) -> Rollout:
+    """Go on from where the environment is, cut off from what came before."""
+    env.detach()
+    raw, seen, steps, measured, cuts = [], [], [], [], []
+    age = torch.zeros(env.spec.num_envs, device=env.spec.device)
+    for _ in range(length):
+        raw.append(env.obs.detach())
+        seen.append(view(env.obs))
+        step = env.step(policy(seen[-1]))
+        steps.append(step)
+        stiff = torch.zeros_like(step.lost)
+        if gauge is not None:
+            measured.append(env.stiffness(step, gauge.signal, gauge.probes))
+            age = age + 1.0
+            if gauge.cut_above is not None:
+                stiff = (measured[-1].detach() > gauge.cut_above) & (age > gauge.least_steps) & ~step.done
+                env.detach(stiff)
+            age = torch.where(stiff | step.done, 0.0, age)
+        cuts.append(stiff)
+    stiff = torch.stack(cuts)
+    cut = torch.stack([step.done for step in steps]) | stiff
+    cut[-1] = True
+    return Rollout(
+        raw_obs=torch.stack(raw),
+        obs=torch.stack([x.detach() for x in seen]),
+        final_obs=view(torch.stack([step.final_obs for step in steps])),
+        reward=torch.stack([step.reward for step in steps]),
+        terminated=torch.stack([step.terminated for step in steps]),
+        cut=cut,
+        stiff=stiff,
+        stiffness=torch.stack(measured) if measured else None,
+        steps=steps,
+    )

@@ -1,0 +1,63 @@
+"""What episodes came to, and where the time went."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+import torch
+from torch import Tensor
+
+from ahac.core.env import Step
+
+__all__ = ["Episodes", "Stopwatch"]
+
+WINDOW = 100
+"""Finished episodes that means are taken over."""
+
+
+class Episodes:
+    """Returns and lengths of the latest finished episodes."""
+
+    def __init__(self) -> None:
+        self.returns: deque[float] = deque(maxlen=WINDOW)
+        self.lengths: deque[float] = deque(maxlen=WINDOW)
+
+    def note(self, steps: list[Step]) -> None:
+        """Take in what the steps of a rollout finished."""
+        done = torch.stack([step.done for step in steps])
+        if not bool(done.any()):
+            return
+        self.returns.extend(torch.stack([step.episode_return for step in steps])[done].tolist())
+        self.lengths.extend(torch.stack([step.episode_length for step in steps])[done].tolist())
+
+    def values(self) -> dict[str, float]:
+        """Mean return and length; nothing before the first episode has ended."""
+        if not self.returns:
+            return {}
+        return {
+            "episode_return": sum(self.returns) / len(self.returns),
+            "episode_length": sum(self.lengths) / len(self.lengths),
+        }
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The window."""
+        kept = [list(self.returns), list(self.lengths)]
+        return {"episodes": torch.tensor(kept, dtype=torch.float64).reshape(2, -1)}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from a saved window."""
+        returns, lengths = state["episodes"].tolist()
+        self.returns, self.lengths = deque(returns, maxlen=WINDOW), deque(lengths, maxlen=WINDOW)
+
+
+class Stopwatch:
+    """Seconds of training, over interruptions."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self.before, self.start = before, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """So far."""
+        return self.before + time.perf_counter() - self.start

@@ -1,0 +1,123 @@
+"""The only training loop: iterate, log, save, until the run is complete or interrupted."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from ahac.train.metrics import Episodes, Stopwatch
+from ahac.train.run import Run
+from ahac.train.sinks import CsvSink, Display, TensorBoardSink
+
+__all__ = ["train"]
+
+logger = logging.getLogger("ahac")
+
+
+def train(run: Run, iterations: int | None = None, display: bool = True) -> bool:
+    """Train from the last checkpoint on, or from the start; whether the run is complete.
+
+    Args:
+        run: The run.
+        iterations: Stop after this iteration of the run's; by default at its end.
+        display: Whether progress is shown.
+    """
+    config = run.config
+    torch.set_num_threads(config.torch_threads)
+    torch.use_deterministic_algorithms(config.deterministic)
+    loop = _Loop(run)
+    last = min(iterations or config.iterations, config.iterations)
+    with _interruptible() as stop, Display(config.iterations, loop.iteration) as shown:
+        while loop.iteration < last and not stop.is_set():
+            row = loop.advance()
+            if display:
+                shown.write(row)
+    loop.finish()
+    return loop.iteration >= config.iterations
+
+
+class _Loop:
+    """A run in progress."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.episodes = run, Episodes()
+        self.iteration, self.env_steps, self.best, seconds = 0, 0, float("-inf"), 0.0
+        if (run.checkpoints / "last.safetensors").exists():
+            saved = run.restore("last")
+            self.iteration, self.env_steps = int(saved.numbers["iteration"]), int(saved.numbers["env_steps"])
+            self.best, seconds = saved.numbers["best"], saved.numbers["seconds"]
+            self.episodes.load_state_dict(saved.part("trainer"))
+        self.clock = Stopwatch(seconds)
+        self.sinks = [
+            CsvSink(run.folder / "metrics.csv", keep_until=self.iteration),
+            TensorBoardSink(run.folder / "tensorboard", purge_after=self.env_steps or None),
+        ]
+
+    def advance(self) -> dict[str, float]:
+        """One iteration, its numbers written."""
+        config = self.run.config
+        before = self.clock.seconds
+        report = self.run.algo.iterate(self.run.env, self.iteration / config.iterations)
+        self.iteration += 1
+        self.env_steps += report.env_steps
+        self.episodes.note(report.steps)
+        seconds = self.clock.seconds
+        row = {
+            "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": seconds,
+            "steps_per_second": report.env_steps / (seconds - before), **self.episodes.values(), **report.values,
+        }  # fmt: skip
+        for sink in self.sinks:
+            sink.write(row)
+        self._keep(row)
+        return row
+
+    def finish(self) -> None:
+        """Save where it stands."""
+        self._save("last")
+        for sink in self.sinks:
+            sink.close()
+
+    def _keep(self, row: dict[str, float]) -> None:
+        if self.iteration % self.run.config.checkpoint_every:
+            return
+        self._save("last")
+        self._save(f"iteration-{self.iteration:06d}")
+        score = row.get("episode_return", float("-inf"))
+        if score > self.best:
+            self.best = score
+            self._save("best")
+
+    def _save(self, name: str) -> Path:
+        numbers = {
+            "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": self.clock.seconds,
+            "best": self.best,
+        }  # fmt: skip
+        return self.run.save(name, numbers, self.episodes.state_dict())
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or a request to end sets, instead of tearing an iteration apart; a second one does."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def ask(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        logger.warning("ending after this iteration, with a checkpoint; once more to end at once")
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,45 @@
+"""Every example runs: in a process of its own, in a folder of its own, with its smallest size."""
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+NEEDS = {"go1": "mjlab"}
+"""Packages that an example takes its robot from, where they are installed."""
+
+ITERATIONS = 2
+
+
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=folder, check=False)
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_examples_run(script: Path, tmp_path: Path) -> None:
+    needed = NEEDS.get(script.stem)
+    if needed and find_spec(needed) is None:
+        pytest.skip(f"{script.name} takes its robot from {needed}: pip install --no-deps {needed}")
+    done = run([str(script), str(ITERATIONS)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    distances = [float(found) for found in re.findall(r"(-?\d+\.\d+) m in", done.stdout)]
+    assert len(distances) == ITERATIONS, done.stdout
+    assert not list(tmp_path.iterdir()), "an example leaves nothing behind"
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_examples_say_what_they_lack(script: Path, tmp_path: Path) -> None:
+    needed = NEEDS[script.stem]
+    code = f"""
+import importlib.util, runpy
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == {needed!r} else found(name, *more)
+runpy.run_path({str(script)!r}, run_name="__main__")
+"""
+    done = run(["-c", code], tmp_path)
+    assert done.returncode == 1
+    assert f"pip install --no-deps {needed}" in done.stderr
