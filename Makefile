@@ -72,4 +72,6 @@ $(STAMP): pyproject.toml
 	@echo "installing ahac and its development tools into $(VENV) (the first time, torch is a large download)"
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@# For its robots alone: what it would bring along is not needed, and too much.
+	@$(BIN)/python -m pip install --quiet --no-deps 'mjlab>=1.6'
 	@touch $@

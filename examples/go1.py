@@ -7,16 +7,10 @@ from pathlib import Path
 import torch
 
 import ahac
-from ahac.envs import Draw, RobotTask, VecEnv, running_rewards, shaping
-from ahac.sim import ContactMaterial, Model, Motor, Real, load_model
+from ahac.envs import NoisyStart, RobotTask, VecEnv, running_rewards, shaping
+from ahac.sim import ContactMaterial, Motor, load_model
 
-STANCE = (0.1, 0.9, -1.8, -0.1, 0.9, -1.8) * 2  # hip, thigh and calf, right and left, in front and behind [rad]
-
-
-def stand(model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
-    """Episodes begin on four feet, each joint a little off."""
-    joints = [angle + draw(-0.05, 0.05) for angle in STANCE]
-    return [0.0, 0.0, 0.278, 1.0, 0.0, 0.0, 0.0, *joints], [draw(-0.1, 0.1) for _ in range(model.nv)]
+STANCE = {"?R_hip_joint": 0.1, "?L_hip_joint": -0.1, "*_thigh_joint": 0.9, "*_calf_joint": -1.8}  # [rad]
 
 
 def go1(path: Path) -> RobotTask:
@@ -27,12 +21,14 @@ def go1(path: Path) -> RobotTask:
     contact = ContactMaterial(stiffness=5e3, damping=5e3, viscosity=100.0, friction=0.8)
     model = load_model(path, motors=motors, contact=contact, ground=True)
     reward = {**running_rewards(model, "trunk"), "height": shaping.stature("trunk", 0.25)}
-    return RobotTask(model=model, torso="trunk", terminate_below=0.18, start=stand, reward=reward)
+    start = NoisyStart(keyframe=None, pose=STANCE, height=0.278, joints=0.05, velocity=0.1)
+    return RobotTask(model=model, torso="trunk", terminate_below=0.18, start=start, reward=reward)
 
 
 def learn(env: VecEnv, iterations: int, steps: int = 96) -> None:
     """Improve a linear policy, on top of springs of 40 N m/rad towards the stance."""
     spring = 40.0 / torch.tensor([actuator.gear for actuator in env.task.model.actuators])
+    stance = torch.tensor([0.1, 0.9, -1.8, -0.1, 0.9, -1.8] * 2)
     weight, bias = torch.zeros(env.spec.obs_size, 12, requires_grad=True), torch.zeros(12, requires_grad=True)
     optimiser = torch.optim.Adam([weight, bias], lr=0.004)
     slower = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, iterations)
@@ -40,7 +36,7 @@ def learn(env: VecEnv, iterations: int, steps: int = 96) -> None:
         obs, alive, gained, distance = env.reset(), torch.ones(env.spec.num_envs), torch.zeros(()), torch.zeros(())
         for _ in range(steps):
             joints = dict(zip(env.layout, obs.split([*env.layout.values()], dim=-1), strict=True))["joint positions"]
-            step = env.step(torch.tanh(spring * (torch.tensor(STANCE) - joints) + obs @ weight + bias))
+            step = env.step(torch.tanh(spring * (stance - joints) + obs @ weight + bias))
             gained = gained + (alive * step.reward).mean() / steps
             distance = distance + (alive * step.terms[:, 0]).mean() * env.spec.dt  # the first term: speed along x
             obs, alive = step.obs, alive * ~step.done

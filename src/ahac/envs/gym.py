@@ -34,8 +34,6 @@ class GymVectorEnv(VectorEnv):
     """N worlds behind Gymnasium's interface; finished ones are reset in the same step."""
 
     def __init__(self, env: VecEnv, arrays: str = "numpy") -> None:
-        if arrays not in ARRAYS:
-            raise InputError(f"arrays must be one of {', '.join(ARRAYS)}, got {arrays!r}")
         self.env, self.arrays = env, arrays
         self.num_envs = env.spec.num_envs
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": [], "render_fps": 1.0 / env.spec.dt}
@@ -54,10 +52,12 @@ class GymVectorEnv(VectorEnv):
         given = actions if isinstance(actions, Tensor) else torch.as_tensor(np.asarray(actions))
         with torch.no_grad():
             step = self.env.step(given.to(self.env.spec.device, self.env.spec.dtype))
-        flags = {"_final_obs": step.done, "_episode": step.done}
-        found = {"final_obs": step.final_obs, "lost": step.lost, **flags}
-        episode = {"r": self._array(step.episode_return), "l": self._array(step.episode_length)}
-        infos = {**{name: self._array(value) for name, value in found.items()}, "episode": episode}
+        found = {
+            "final_obs": step.final_obs, "_final_obs": step.done, "lost": step.lost,
+            "episode_return": step.episode_return, "episode_length": step.episode_length,
+            **dict(zip(self.env.task.reward, step.terms.unbind(dim=-1), strict=True)),
+        }  # fmt: skip
+        infos = {name: self._array(value) for name, value in found.items()}
         outcome = (step.obs, step.reward, step.terminated, step.truncated)
         obs, reward, terminated, truncated = (self._array(value) for value in outcome)
         return obs, reward, terminated, truncated, infos
@@ -109,6 +109,10 @@ def make_gym(
         arrays: "numpy" or "torch", for several worlds.
         settings: Those of `ahac.make`.
     """
+    if arrays not in ARRAYS:
+        raise InputError(f"arrays must be one of {', '.join(ARRAYS)}, got {arrays!r}")
+    # As Gymnasium has it: without a seed, every environment begins elsewhere.
+    settings.setdefault("seed", int(np.random.SeedSequence().generate_state(1)[0]))
     if num_envs is None:
         return GymEnv(make(task, num_envs=1, **settings))
     return GymVectorEnv(make(task, num_envs=num_envs, **settings), arrays)

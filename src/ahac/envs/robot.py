@@ -7,9 +7,11 @@ env = ahac.make(RobotTask(model=model, torso="trunk", terminate_below=0.3), num_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from ahac.core.errors import InputError
 from ahac.envs import senses, shaping
 from ahac.envs.root import find_root
 from ahac.envs.starts import NoisyStart
@@ -42,20 +44,38 @@ class RobotTask(Task):
     """By default near the file's reference pose."""
 
     def __post_init__(self) -> None:
-        filled = {
-            "name": self.name or self.model.name,
-            "observation": self.observation or running_senses(self.model, self.torso),
-            "reward": self.reward or running_rewards(self.model, self.torso),
-            "alive": self.alive if self.terminate_below is None else above(self.torso, self.terminate_below),
-        }
+        if not isinstance(self.model, Model):
+            raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
+        own_end = self.alive is not None and not isinstance(self.alive, above)
+        if own_end and self.terminate_below is not None:
+            raise InputError("an episode ends by `alive` or by `terminate_below`: set one of them to None")
+        filled: dict[str, object] = {"name": self.name or self.model.name}
+        # What was filled in before is filled in anew when a copy has another torso or model.
+        if not self.observation or isinstance(self.observation, _Filled):
+            filled["observation"] = _Filled(running_senses(self.model, self.torso))
+        if not self.reward or isinstance(self.reward, _Filled):
+            filled["reward"] = _Filled(running_rewards(self.model, self.torso))
+        if not own_end:
+            filled["alive"] = None if self.terminate_below is None else above(self.torso, self.terminate_below)
         for name, value in filled.items():
             object.__setattr__(self, name, value)
         super().__post_init__()
 
 
-def above(body: str, height: float) -> Callable[[World], Real]:
+class _Filled(dict[str, Any]):
+    """Parts that nobody asked for by name."""
+
+
+@dataclass(frozen=True)
+class above:
     """An episode goes on while a body's origin is no lower than this [m]."""
-    return lambda world: world.position(body).z - height
+
+    body: str
+    height: float
+
+    def __call__(self, world: World) -> Real:
+        """How far it is above."""
+        return world.position(self.body).z - self.height
 
 
 def running_senses(model: Model, torso: str) -> dict[str, Sense]:

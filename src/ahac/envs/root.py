@@ -28,6 +28,8 @@ def find_root(model: Model, torso: str) -> Root:
         raise InputError(f"{model.name!r} has no body named {torso!r}; it has: {', '.join(model.bodies)}")
     carried = []
     link = model.bodies[torso].link
+    if link < 0:
+        raise InputError(f"{torso!r} of {model.name!r} is fixed to the world: it can neither run nor fall")
     while link >= 0:
         carried.append(link)
         link = model.links[link].parent

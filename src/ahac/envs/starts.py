@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from ahac.core.errors import InputError
 from ahac.envs.root import is_floating
@@ -28,11 +30,20 @@ class NoisyStart:
     so that the imaginary part of its quaternion has this noise."""
     velocity: float = 0.0
     """Noise of all velocities [m/s] and [rad/s]."""
+    pose: Mapping[str, float] = field(default_factory=dict)
+    """Coordinates of hinges and slides that differ from the pose, by name; * and ? match anything [rad] or [m]."""
+    height: float | None = None
+    """Of a free root, where it differs from the pose [m]."""
+
+    def __post_init__(self) -> None:
+        for name in ("place", "turn", "joints", "velocity"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, float | int) or not 0.0 <= value < math.inf:
+                raise InputError(f"NoisyStart.{name} must be a finite number of at least zero, got {value!r}")
 
     def __call__(self, model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
         """Positions and velocities of one world."""
-        rest_q, rest_v = self._pose(model)
-        q: list[Real] = list(rest_q)
+        q, rest_v = self._pose(model)
         for link in model.links:
             root = link.parent < 0
             for joint in link.joints:
@@ -45,13 +56,27 @@ class NoisyStart:
                     q[i] = q[i] + _noise(draw, scale)
         return q, [v + _noise(draw, self.velocity) for v in rest_v]
 
-    def _pose(self, model: Model) -> tuple[Sequence[float], Sequence[float]]:
-        if self.keyframe is None:
-            return model.rest_q, (0.0,) * model.nv
-        if self.keyframe not in model.keyframes:
+    def _pose(self, model: Model) -> tuple[list[Real], Sequence[float]]:
+        if self.keyframe is not None and self.keyframe not in model.keyframes:
             known = ", ".join(model.keyframes) or "none"
-            raise InputError(f"model {model.name!r} has no keyframe {self.keyframe!r}; it has: {known}")
-        return model.keyframes[self.keyframe]
+            raise InputError(
+                f"model {model.name!r} has no keyframe {self.keyframe!r}; it has: {known}. Without one, keyframe=None "
+                "begins in the file's reference pose"
+            )
+        rest_q, v = (model.rest_q, (0.0,) * model.nv) if self.keyframe is None else model.keyframes[self.keyframe]
+        q: list[Real] = list(rest_q)
+        single = {joint.name: joint for joint in model.joints if len(joint.dofs) == 1}
+        for pattern, coordinate in self.pose.items():
+            matched = [joint for name, joint in single.items() if fnmatchcase(name, pattern)]
+            if not matched:
+                raise InputError(f"no hinge or slide is named {pattern!r}; the model has: {', '.join(single)}")
+            for joint in matched:
+                q[joint.q] = float(coordinate)
+        if self.height is not None:
+            if not is_floating(model.links[0].joints):
+                raise InputError(f"height is for robots on a free joint; of {model.name!r} set a slide in the pose")
+            q[2] = float(self.height)
+        return q, v
 
     def _random_turn(self, draw: Draw) -> Quat:
         """By an angle of ± turn about a random direction."""

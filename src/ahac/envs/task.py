@@ -57,10 +57,13 @@ class Task:
             raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
         for name in ("observation", "reward"):
             parts = getattr(self, name)
-            if not isinstance(parts, Mapping) or not parts or not all(callable(part) for part in parts.values()):
+            if not isinstance(parts, Mapping) or not parts:
                 raise InputError(f"{name} must map names to functions of (world, action), at least one, got {parts!r}")
-        if self.episode_steps < 1:
-            raise InputError(f"episode_steps must be at least 1, got {self.episode_steps!r}")
+            for key, part in parts.items():
+                if not callable(part):
+                    raise InputError(f"{name} {key!r} must be a function of (world, action), got {part!r}")
+        if isinstance(self.episode_steps, bool) or not isinstance(self.episode_steps, int) or self.episode_steps < 1:
+            raise InputError(f"episode_steps must be a whole number of at least 1, got {self.episode_steps!r}")
         if not self.model.actuators:
             raise InputError(f"{self.model.name!r} has no actuators: load it with motors=Motor(strength=...)")
         object.__setattr__(self, "model", _with_unit_controls(self.model))

@@ -36,8 +36,8 @@ def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real
 
     world, action = _finite(world, fresh, unless_lost)
     assert world.before is not None, "an outcome is of a step"
-    margin = task.alive(world) if task.alive is not None and early_termination else 1.0
-    fallen = where(margin < 0.0, 1.0, 0.0) if isinstance(margin, Scalar) else 0.0
+    margin = _scalar("alive", task.alive(world)) if task.alive is not None and early_termination else 1.0
+    fallen = where(margin < 0.0, 1.0, 0.0)
     terminated, steps = unless_lost(fallen, 1.0), steps + 1.0
     timeout = where(steps < task.episode_steps, 0.0, 1.0)
     terms = [unless_lost(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
@@ -106,14 +106,22 @@ def begin(task: Task, noise: Sequence[Real]) -> dict[str, list[Real]]:
     def draw(low: float, high: float) -> Real:
         return low + (high - low) * next(numbers)
 
-    q, v = task.start(task.model, draw)
-    if len(q) != task.model.nq or len(v) != task.model.nv:
-        raise TraceError(
-            f"the start of {task.name!r} must give {task.model.nq} positions and {task.model.nv} velocities, got "
-            f"{len(q)} and {len(v)}"
-        )
+    q, v = _checked_start(task, task.start(task.model, draw))
     idle = [0.0] * task.model.nu
     return {"q": list(q), "v": list(v), "obs": observe(task, World(task.model, q, v, idle), idle)}
+
+
+def _checked_start(task: Task, found: object) -> tuple[list[Real], list[Real]]:
+    wanted = (task.model.nq, task.model.nv)
+    if isinstance(found, tuple) and len(found) == 2 and all(isinstance(part, Sequence) for part in found):
+        q, v = found
+        if (len(q), len(v)) == wanted:
+            return [_scalar("start", x) for x in q], [_scalar("start", x) for x in v]
+        found = f"{len(q)} and {len(v)}"
+    raise TraceError(
+        f"the start of {task.name!r} must give a pair of lists, {wanted[0]} positions and {wanted[1]} velocities, got "
+        f"{found}"
+    )
 
 
 def _part(name: str, sense: Sense, world: World, action: Sequence[Real]) -> list[Real]:
@@ -125,4 +133,7 @@ def _part(name: str, sense: Sense, world: World, action: Sequence[Real]) -> list
 def _scalar(name: str, value: object) -> Real:
     if isinstance(value, Scalar | float | int):
         return value
-    raise TraceError(f"{name!r} must give traced scalars, got {type(value).__name__}")
+    raise TraceError(
+        f"{name!r} must give numbers such as world.position('torso').z - 0.3, no comparisons or tensors; got "
+        f"{type(value).__name__}"
+    )

@@ -6,6 +6,7 @@ On CUDA nothing here waits for the device.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 
 import torch
@@ -47,8 +48,9 @@ class VecEnv:
         """
         if not isinstance(task, Task):
             raise InputError(f"task must be a Task, or a name out of ahac.tasks(), got {type(task).__name__}")
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+        if isinstance(num_envs, bool) or not hasattr(num_envs, "__index__") or num_envs < 1:
             raise InputError(f"num_envs must be a whole number of at least 1, got {num_envs!r}")
+        num_envs = operator.index(num_envs)
         self.task, draws = task, max(tracing.draws(task), 1)
         self.sim = Simulator(
             task.model, num_worlds=num_envs, dt=task.dt, substeps=task.substeps, device=device, dtype=dtype,

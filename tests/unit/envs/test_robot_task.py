@@ -305,11 +305,11 @@ def branching(world: World, action: Action) -> Real:
 @pytest.mark.parametrize(
     ("sense", "message"),
     [
-        (lambda world, action: None, "'mine' must give traced scalars, got NoneType"),
-        (lambda world, action: "high", "'mine' must give traced scalars, got str"),
-        (lambda world, action: torch.zeros(3), "'mine' must give traced scalars, got Tensor"),
-        (lambda world, action: world.rotation("torso"), "'mine' must give traced scalars, got Mat3"),
-        (lambda world, action: world.position("torso").z > 1.0, "'mine' must give traced scalars, got Less"),
+        (lambda world, action: None, r"'mine' must give numbers .* got NoneType"),
+        (lambda world, action: "high", r"'mine' must give numbers .* got str"),
+        (lambda world, action: torch.zeros(3), r"'mine' must give numbers .* got Tensor"),
+        (lambda world, action: world.rotation("torso"), r"'mine' must give numbers .* got Mat3"),
+        (lambda world, action: world.position("torso").z > 1.0, r"'mine' must give numbers .* got Less"),
         (lambda world, action: world.position("tail"), "no body or site named 'tail'; it has: foot"),
         (branching, "a traced comparison has no truth value"),
     ],
@@ -323,22 +323,22 @@ def test_senses_that_return_nonsense_are_named(sense: Any, message: str) -> None
 def test_a_term_must_be_a_scalar() -> None:
     task = planar("walker2d")
     speed: Any = lambda world, action: world.velocity("torso")  # noqa: E731
-    with pytest.raises(TraceError, match="'mine' must give traced scalars, got Vec3"):
+    with pytest.raises(TraceError, match=r"'mine' must give numbers .* got Vec3"):
         ahac.make(replace(task, reward={"mine": speed}), num_envs=2)
 
 
 @pytest.mark.parametrize("parts", [{}, {"mine": 3.0}, [shaping.effort()]])
 def test_parts_must_be_functions_by_name(parts: Any) -> None:  # noqa: ANN401
     task = planar("walker2d")
-    with pytest.raises(InputError, match=r"reward must map names to functions of \(world, action\), at least one"):
+    with pytest.raises(InputError, match=r"reward .*must .*functions? of \(world, action\)"):
         Task(name="mine", model=task.model, observation=task.observation, reward=parts, start=task.start)
 
 
 @pytest.mark.parametrize(
     ("start", "error", "message"),
     [
-        (lambda model, draw: (model.rest_q, [0.0]), TraceError, "must give 9 positions and 9 velocities, got 9 and 1"),
-        (lambda model, draw: (model.rest_q[:3], [0.0] * 9), TraceError, "must give 9 positions .* got 3 and 9"),
+        (lambda model, draw: (model.rest_q, [0.0]), TraceError, "9 positions and 9 velocities, got 9 and 1"),
+        (lambda model, draw: (model.rest_q[:3], [0.0] * 9), TraceError, "9 positions .* got 3 and 9"),
         (NoisyStart(keyframe="home"), InputError, "model 'walker2d' has no keyframe 'home'; it has: none"),
     ],
 )  # fmt: skip
@@ -347,7 +347,6 @@ def test_starts_of_the_wrong_size_are_refused(start: Start, error: type[Exceptio
         ahac.make(replace(planar("walker2d"), start=start), num_envs=2)
 
 
-@pytest.mark.xfail(strict=True, reason="anything but a scalar is taken for: never ends")
 def test_an_end_of_ones_own_must_be_a_scalar() -> None:
     """A comparison reads well, but the episode goes on while the answer is not negative."""
     compared: Any = lambda world: world.position("torso").z > 0.8  # noqa: E731
@@ -355,7 +354,6 @@ def test_an_end_of_ones_own_must_be_a_scalar() -> None:
         ahac.make(replace(planar("walker2d"), alive=compared), num_envs=2)
 
 
-@pytest.mark.xfail(strict=True, reason="terminate_below cannot be taken back, and wins over alive")
 def test_variations_of_a_robot_task_mean_what_they_say() -> None:
     task = replace(planar("walker2d"), terminate_below=0.8)
     assert replace(task, terminate_below=None).alive is None
@@ -368,7 +366,6 @@ def test_variations_of_a_robot_task_mean_what_they_say() -> None:
         replace(task, alive=alive)
 
 
-@pytest.mark.xfail(strict=True, reason="filled defaults stay when torso or model are replaced")
 def test_what_is_left_out_follows_the_torso() -> None:
     other = replace(planar("walker2d"), torso="foot")
     env = ahac.make(replace(other, start=NoisyStart(keyframe=None)), num_envs=2)
@@ -376,14 +373,12 @@ def test_what_is_left_out_follows_the_torso() -> None:
     assert torch.allclose(part(env, env.obs, "height")[:, 0], feet, atol=ROUNDING)
 
 
-@pytest.mark.xfail(strict=True, reason="AttributeError: 'PosixPath' object has no attribute 'bodies'")
 def test_a_model_must_be_loaded_first() -> None:
     path: Any = gymnasium_file("walker2d")
     with pytest.raises(InputError, match="model must be what load_model returned, got"):
         RobotTask(model=path, torso="torso")
 
 
-@pytest.mark.xfail(strict=True, reason="NoisyStart does not look at its numbers")
 @pytest.mark.parametrize("noise", [-0.1, float("nan"), "wide"])
 def test_noise_is_a_number_of_at_least_zero(noise: Any) -> None:  # noqa: ANN401
     with pytest.raises(InputError, match="joints"):

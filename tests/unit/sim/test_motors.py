@@ -99,7 +99,6 @@ def test_default_classes_of_joints_count() -> None:
     assert model.armature == pytest.approx((0.1, 0.51, 0.6))
 
 
-@pytest.mark.xfail(strict=True, reason="motors are added under the file's main default class")
 @pytest.mark.parametrize(
     "default",
     [
@@ -123,7 +122,6 @@ def test_keyframes_with_controls_of_the_files_actuators_are_kept() -> None:
     assert load_model(mjcf(CRANE, rest=SERVO + key), motors=MOTOR).keyframes["home"][0] == (1.0, 2.0, 3.0)
 
 
-@pytest.mark.xfail(strict=True, reason="MuJoCo cannot compile this model: unrecognized name of sensorized object")
 def test_sensors_of_the_files_actuators_go_with_them() -> None:
     sensor = '<sensor><actuatorfrc actuator="servo"/></sensor>'
     assert load_model(mjcf(CRANE, rest=SERVO + sensor), motors=MOTOR).nu == 2
@@ -158,7 +156,6 @@ def test_numbers_of_a_motor_are_finite_and_at_least_zero(field: str, value: Any)
         Motor(**{"strength": 1.0, field: value})
 
 
-@pytest.mark.xfail(strict=True, reason="silently no actuators")
 def test_a_motor_that_drives_nothing_is_refused() -> None:
     alone = mjcf('<body name="bob"><joint name="swing" axis="0 1 0"/><geom size="0.1" pos="0 0 -1"/></body>')
     assert driven(alone, {"swing": MOTOR}) == {"swing": 7.0}

@@ -35,13 +35,18 @@ class Motor:
 
 def drive(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> None:
     """Take the specification's actuators away and drive its joints by motors instead."""
-    for actuator in list(spec.actuators):
-        spec.delete(actuator)
-    for joint, motor in _chosen(spec, motors):
+    chosen = _chosen(spec, motors)
+    # Sensors are not simulated, and one may look at an actuator that goes.
+    for element in [*spec.sensors, *spec.actuators]:
+        spec.delete(element)
+    for joint, motor in chosen:
         joint.armature += motor.armature
         joint.damping = _raised(joint.damping, motor.damping)
         added = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        added.gear[0] = motor.strength
+        # The file's default for actuators may be anything.
+        added.set_to_motor()
+        added.gear = [motor.strength, 0.0, 0.0, 0.0, 0.0, 0.0]
+        added.forcelimited = added.actlimited = False
         added.ctrllimited, added.ctrlrange = True, [-1.0, 1.0]
 
 
@@ -57,11 +62,17 @@ def _chosen(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> list[tu
     joints = [joint for joint in spec.joints if int(joint.type) in SINGLE]
     for i, joint in enumerate(spec.joints):
         joint.name = joint.name or f"joint#{i}"
-    if isinstance(motors, Motor):
-        return [(joint, motors) for joint in joints if joint.parent.parent != spec.worldbody]
-    if not isinstance(motors, Mapping) or not all(isinstance(motor, Motor) for motor in motors.values()):
-        raise ModelError(f"motors must be a Motor, or a mapping from joint names to Motors, got {motors!r}")
     known = [joint.name for joint in joints]
+    if isinstance(motors, Motor):
+        driven = [(joint, motors) for joint in joints if joint.parent.parent != spec.worldbody]
+        if not driven:
+            names = ", ".join(known) or "none"
+            raise ModelError(f"one motor for all drives no joint of a root body; name them: motors={{...}} of {names}")
+        return driven
+    if not isinstance(motors, Mapping) or not all(
+        isinstance(name, str) and isinstance(motor, Motor) for name, motor in motors.items()
+    ):
+        raise ModelError(f"motors must be a Motor, or a mapping from joint names to Motors, got {motors!r}")
     for pattern in motors:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise ModelError(f"no hinge or slide is named {pattern!r}; the model has: {', '.join(known) or 'none'}")
