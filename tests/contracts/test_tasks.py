@@ -34,6 +34,8 @@ SEES_ITS_ACTION = ("ant", "anymal", "humanoid")
 
 TASKS = tuple(tasks())
 """As they are before any test registers more."""
+LARGE = ("humanoid", "snu_humanoid")
+"""Their kernels take a quarter of a minute and a whole one to compile."""
 WORLDS = 64
 """Several blocks of lanes."""
 
@@ -61,7 +63,9 @@ GRADIENT_TOLERANCE = 1e-7
 """Relative to the gradient's norm, at a world's best eps. At worst 4e-9, 1e-11 as a rule; a kink leaves 1e-6 and up."""
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in TASKS]
+)
 def env(request: pytest.FixtureRequest, device: torch.device) -> VecEnv:
     return make(request.param, num_envs=WORLDS, dtype=torch.float64, device=device)
 
@@ -81,7 +85,7 @@ def test_the_table_of_sizes_knows_all_tasks() -> None:
 
 def test_sizes_are_the_declared_ones(env: VecEnv, device: torch.device) -> None:
     spec = env.spec
-    assert (spec.obs_size, spec.action_size, env.task.substeps, spec.episode_steps) == SIZES[spec.name]
+    assert (spec.obs_size, spec.action_size, env.sim.substeps, spec.episode_steps) == SIZES[spec.name]
     assert (spec.dt, spec.num_envs, spec.dtype, spec.device.type) == (1 / 60, WORLDS, torch.float64, device.type)
     step = env.step(random_actions(env, 1, seed=1)[0])
     wide = {"obs": spec.obs_size, "final_obs": spec.obs_size, "terms": len(env.task.reward)}

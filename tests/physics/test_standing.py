@@ -85,7 +85,10 @@ def alone(name: str, device: torch.device) -> VecEnv:
     return make(name, num_envs=WORLDS, early_termination=False, device=device)
 
 
-@pytest.mark.parametrize("name", ["hopper", "half_cheetah", "ant", "anymal", "humanoid", "snu_humanoid"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("humanoid", "snu_humanoid")]
+
+
+@pytest.mark.parametrize("name", ["hopper", "half_cheetah", "ant", "anymal", *SLOW])
 def test_a_robot_left_alone_falls_no_harder_than_its_weight_and_comes_to_rest(name: str, device: torch.device) -> None:
     env = alone(name, device)
     for action in {0.0, RELAXED.get(name, 0.0)}:

@@ -47,7 +47,7 @@ class Step:
     """One step of N worlds. Worlds whose episode ended have been reset: `obs` is then the new episode's first."""
 
     obs: Tensor
-    """[N, obs] what the next action is chosen from."""
+    """[N, obs] what the next action is chosen from; the environment's own, not to be changed in place."""
     final_obs: Tensor
     """[N, obs] before any reset; carries gradients. Equals `obs` where no episode ended; zero in lost worlds."""
     reward: Tensor
@@ -63,7 +63,7 @@ class Step:
     episode_return: Tensor
     """[N] sum of the rewards of the episode so far, this step included; without gradients."""
     episode_length: Tensor
-    """[N] steps of the episode so far, this one included."""
+    """[N] steps of the episode so far, this one included; whole numbers as floats."""
     action: Tensor
     """[N, action] as given."""
     start: Physical

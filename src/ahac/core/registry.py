@@ -25,7 +25,7 @@ class Registry(Generic[Made]):
         """Give a factory a name that is not taken yet."""
         if not callable(factory):
             raise InputError(f"{self.kind} {name!r} must be a function that makes one, got {factory!r}")
-        if name in self.names():
+        if name in self._factories:
             raise InputError(f"there is a {self.kind} named {name!r} already; choose another name")
         self._factories[name] = factory
 

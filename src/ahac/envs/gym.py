@@ -49,21 +49,22 @@ class GymVectorEnv(VectorEnv):
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Advance every world; `infos["final_obs"]` holds what finished ones saw last, at `infos["_final_obs"]`."""
-        given = actions if isinstance(actions, Tensor) else torch.as_tensor(np.asarray(actions))
+        given = actions if isinstance(actions, Tensor) else torch.from_numpy(np.array(actions))
         with torch.no_grad():
             step = self.env.step(given.to(self.env.spec.device, self.env.spec.dtype))
         found = {
             "final_obs": step.final_obs, "_final_obs": step.done, "lost": step.lost,
             "episode_return": step.episode_return, "episode_length": step.episode_length,
-            **dict(zip(self.env.task.reward, step.terms.unbind(dim=-1), strict=True)),
         }  # fmt: skip
-        infos = {name: self._array(value) for name, value in found.items()}
+        terms = dict(zip(self.env.task.reward, step.terms.unbind(dim=-1), strict=True))
+        infos: dict[str, Any] = {name: self._array(value) for name, value in found.items()}
+        infos["reward_terms"] = {name: self._array(value) for name, value in terms.items()}
         outcome = (step.obs, step.reward, step.terminated, step.truncated)
         obs, reward, terminated, truncated = (self._array(value) for value in outcome)
         return obs, reward, terminated, truncated, infos
 
     def _array(self, tensor: Tensor) -> Array:
-        return tensor if self.arrays == "torch" else tensor.cpu().numpy().copy()
+        return tensor.clone() if self.arrays == "torch" else tensor.cpu().numpy().copy()
 
 
 class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -72,7 +73,7 @@ class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def __init__(self, env: VecEnv) -> None:
         if env.spec.num_envs != 1:
             raise InputError(f"a single Gymnasium environment has one world, got {env.spec.num_envs}")
-        self.env = env
+        self.env, self._over = env, False
         self.metadata = {"render_modes": [], "render_fps": 1.0 / env.spec.dt}
         self.observation_space, self.action_space = _spaces(env)
 
@@ -81,16 +82,20 @@ class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new episode."""
         super().reset(seed=seed)
+        self._over = False
         with torch.no_grad():
             return _row(self.env.reset(seed)), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advance the world."""
-        given = torch.as_tensor(np.asarray(action)).to(self.env.spec.device, self.env.spec.dtype)
+        if self._over:
+            raise InputError("this episode is over: call reset() before the next step()")
+        given = torch.from_numpy(np.array(action)).to(self.env.spec.device, self.env.spec.dtype)
         with torch.no_grad():
             step = self.env.step(given[None])
-        infos = dict(zip(self.env.task.reward, step.terms[0].tolist(), strict=True))
+        infos = {"reward_terms": dict(zip(self.env.task.reward, step.terms[0].tolist(), strict=True))}
         ended = (bool(step.terminated.item()), bool(step.truncated.item()))
+        self._over = any(ended)
         return _row(step.final_obs), float(step.reward.item()), *ended, infos
 
 
@@ -112,8 +117,11 @@ def make_gym(
     if arrays not in ARRAYS:
         raise InputError(f"arrays must be one of {', '.join(ARRAYS)}, got {arrays!r}")
     # As Gymnasium has it: without a seed, every environment begins elsewhere.
-    settings.setdefault("seed", int(np.random.SeedSequence().generate_state(1)[0]))
+    if settings.get("seed") is None:
+        settings["seed"] = int(np.random.SeedSequence().generate_state(1)[0])
     if num_envs is None:
+        if arrays != "numpy":
+            raise InputError(f"a single Gymnasium environment speaks numpy, got arrays={arrays!r}; num_envs=1 has both")
         return GymEnv(make(task, num_envs=1, **settings))
     return GymVectorEnv(make(task, num_envs=num_envs, **settings), arrays)
 

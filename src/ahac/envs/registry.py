@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from ahac.core.errors import InputError
 from ahac.core.registry import Registry
 from ahac.envs.ant import ant
 from ahac.envs.anymal import anymal
@@ -41,7 +42,10 @@ def register_task(name: str, factory: Callable[[str], Task]) -> None:
 
 def make_task(name: str, variant: str = "paper") -> Task:
     """The task of that name."""
-    return _tasks.lookup(name)(variant)
+    made = _tasks.lookup(name)(variant)
+    if not isinstance(made, Task):
+        raise InputError(f"task {name!r} must be a function that returns a Task, got {type(made).__name__}")
+    return made
 
 
 def make(  # noqa: PLR0913 - settings of the public door, keyword-only
@@ -69,6 +73,8 @@ def make(  # noqa: PLR0913 - settings of the public door, keyword-only
         dtype: torch.float32 or torch.float64.
         num_threads: CPU threads; all cores by default.
     """
+    if not isinstance(task, str) and variant != "paper":
+        raise InputError(f"a variant is for tasks by name; this Task is as it is, got variant={variant!r}")
     found = make_task(task, variant) if isinstance(task, str) else task
     if episode_steps is not None and isinstance(found, Task):
         found = replace(found, episode_steps=episode_steps)

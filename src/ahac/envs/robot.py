@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ahac.core.checks import finite_number
 from ahac.core.errors import InputError
 from ahac.envs import senses, shaping
 from ahac.envs.root import find_root
 from ahac.envs.starts import NoisyStart
 from ahac.envs.task import Sense, Start, Task, Term
-from ahac.sim import Model, Real, World
+from ahac.sim import JointKind, Model, Real, World
 
 __all__ = ["RobotTask", "above", "running_rewards", "running_senses"]
 
@@ -46,7 +47,7 @@ class RobotTask(Task):
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
             raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
-        own_end = self.alive is not None and not isinstance(self.alive, above)
+        own_end = self.alive is not None and not isinstance(self.alive, _FilledEnd)
         if own_end and self.terminate_below is not None:
             raise InputError("an episode ends by `alive` or by `terminate_below`: set one of them to None")
         filled: dict[str, object] = {"name": self.name or self.model.name}
@@ -56,7 +57,10 @@ class RobotTask(Task):
         if not self.reward or isinstance(self.reward, _Filled):
             filled["reward"] = _Filled(running_rewards(self.model, self.torso))
         if not own_end:
-            filled["alive"] = None if self.terminate_below is None else above(self.torso, self.terminate_below)
+            lowest = self.terminate_below
+            filled["alive"] = (
+                None if lowest is None else _FilledEnd(self.torso, finite_number("terminate_below", lowest))
+            )
         for name, value in filled.items():
             object.__setattr__(self, name, value)
         super().__post_init__()
@@ -78,6 +82,10 @@ class above:
         return world.position(self.body).z - self.height
 
 
+class _FilledEnd(above):
+    """An end that nobody asked for by itself."""
+
+
 def running_senses(model: Model, torso: str) -> dict[str, Sense]:
     """What a runner sees of itself: all but where on the ground it is."""
     root = find_root(model, torso)
@@ -85,12 +93,19 @@ def running_senses(model: Model, torso: str) -> dict[str, Sense]:
         "joint positions": senses.joint_positions(torso),
         "joint velocities": senses.joint_velocities(torso, RATE_SCALE),
     }
-    if root.floating:
+    if root.ball is not None:
+        # A torso may sit on a waist, above the body that floats.
+        waist = any(joint.kind is JointKind.HINGE for joint in root.joints)
+        bend: dict[str, Sense] = {
+            "root angles": senses.root_angles(torso),
+            "root rates": senses.root_rates(torso),
+        }
         return {
             "height": senses.height(torso),
             "orientation": senses.orientation(torso),
             "velocity": senses.velocity(torso),
             "angular velocity": senses.angular_velocity(torso),
+            **(bend if waist else {}),
             **limbs,
             "uprightness": senses.uprightness(torso),
             "heading": senses.heading(torso),
@@ -109,7 +124,7 @@ def running_rewards(model: Model, torso: str, action_cost: float = 0.01) -> dict
     """Speed along x, less a cost of actions; a robot in space is also paid for keeping upright and heading for x."""
     forward: dict[str, Term] = {"forward": shaping.forward_speed(torso)}
     effort: dict[str, Term] = {"effort": shaping.weighted(-action_cost, shaping.effort())}
-    if not find_root(model, torso).floating:
+    if find_root(model, torso).ball is None:
         return {**forward, **effort}
     balance: dict[str, Term] = {
         "upright": shaping.weighted(0.1, shaping.uprightness(torso)),

@@ -18,8 +18,11 @@ class Root:
     """From the world to the torso."""
     limbs: tuple[Joint, ...]
     """The rest, in the order of their coordinates."""
-    floating: bool
-    """Whether the torso hangs on a free joint and nothing else."""
+
+    @property
+    def ball(self) -> Joint | None:
+        """The joint that turns the robot freely; a robot without one moves in a plane or along a line."""
+        return next((joint for joint in self.joints if joint.kind is JointKind.BALL), None)
 
 
 def find_root(model: Model, torso: str) -> Root:
@@ -35,7 +38,7 @@ def find_root(model: Model, torso: str) -> Root:
         link = model.links[link].parent
     joints = tuple(joint for i in reversed(carried) for joint in model.links[i].joints)
     limbs = tuple(joint for i, link in enumerate(model.links) if i not in carried for joint in link.joints)
-    return Root(joints, limbs, is_floating(joints))
+    return Root(joints, limbs)
 
 
 def is_floating(joints: tuple[Joint, ...]) -> bool:

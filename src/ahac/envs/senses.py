@@ -5,13 +5,14 @@ Lengths, speeds and angles are in SI units, in world axes: z is up and x is forw
 
 from __future__ import annotations
 
+from ahac.core.errors import InputError
 from ahac.envs.root import find_root
 from ahac.envs.task import Action, Sense
 from ahac.sim import Joint, JointKind, Real, World, cos, sin
 
 __all__ = [
     "angular_velocity", "circle", "coordinates", "heading", "height", "joint_positions", "joint_velocities",
-    "last_action", "orientation", "rates", "root_angles", "root_velocities", "uprightness", "velocity",
+    "last_action", "orientation", "rates", "root_angles", "root_rates", "root_velocities", "uprightness", "velocity",
 ]  # fmt: skip
 
 
@@ -21,11 +22,13 @@ def height(body: str) -> Sense:
 
 
 def orientation(torso: str) -> Sense:
-    """The quaternion (w, x, y, z) of a torso on a free joint."""
+    """The quaternion (w, x, y, z) of the free or ball joint on which a torso hangs."""
 
     def sense(world: World, action: Action) -> list[Real]:
-        *_, ball = find_root(world.model, torso).joints
-        return world.q[ball.q : ball.q + 4]
+        ball = find_root(world.model, torso).ball
+        if ball is None:
+            raise InputError(f"{torso!r} of {world.model.name!r} hangs on no free or ball joint; use root_angles")
+        return _values(world, ball)
 
     return sense
 
@@ -55,6 +58,15 @@ def root_angles(torso: str) -> Sense:
 
     def sense(world: World, action: Action) -> list[Real]:
         return [world.q[j.q] for j in find_root(world.model, torso).joints if j.kind is JointKind.HINGE]
+
+    return sense
+
+
+def root_rates(torso: str) -> Sense:
+    """Rates of the hinges between world and torso [rad/s]."""
+
+    def sense(world: World, action: Action) -> list[Real]:
+        return [world.v[j.v] for j in find_root(world.model, torso).joints if j.kind is JointKind.HINGE]
 
     return sense
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from ahac.core.checks import finite_number
 from ahac.core.errors import InputError
 from ahac.envs.root import is_floating
 from ahac.envs.task import Draw
@@ -37,9 +37,11 @@ class NoisyStart:
 
     def __post_init__(self) -> None:
         for name in ("place", "turn", "joints", "velocity"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, float | int) or not 0.0 <= value < math.inf:
-                raise InputError(f"NoisyStart.{name} must be a finite number of at least zero, got {value!r}")
+            finite_number(f"NoisyStart.{name}", getattr(self, name), least=0.0)
+        for name, coordinate in self.pose.items():
+            finite_number(f"NoisyStart.pose[{name!r}]", coordinate)
+        if self.height is not None:
+            finite_number("NoisyStart.height", self.height)
 
     def __call__(self, model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
         """Positions and velocities of one world."""

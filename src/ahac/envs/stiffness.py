@@ -4,8 +4,8 @@
                          E ‖∇fᵀ w‖² = ‖∇f‖_F². Without gradients of its own.
     contact              ‖∇f_contact‖ = sqrt( Σ_points ‖∂f/∂depth‖² + ‖∂f/∂u‖² ), at the end of the step
     contact_normalised   the same with each row of the Jacobian times max(a, 1), a the point's acceleration along it
-    force                ‖F / max(A, 1)‖ over the links, F the contact wrench about the root and A the acceleration of
-                         the link with all v̇ = 0: what the released code constrains, about the root
+    force                ‖F / max(A, 1)‖ over the links, F the contact wrench about the root and A the acceleration by
+                         velocity products: what the released code constrains, about and seen from the root
 
 The three contact signals are differentiable in the state, and so in all actions that led to it.
 """
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from ahac.core.checks import whole_number
 from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.sim import JointKind, Simulator, State
@@ -37,8 +38,10 @@ def measure(
     """[N] the signal of a step; zero in worlds that the step lost."""
     if signal not in SIGNALS:
         raise InputError(f"no stiffness signal named {signal!r}; known: {', '.join(SIGNALS)}")
-    if probes is not None and (signal != "dynamics" or isinstance(probes, bool) or probes < 1):
-        raise InputError(f"probes must be at least 1 and are for 'dynamics' alone, got {probes!r} for {signal!r}")
+    if probes is not None:
+        probes = whole_number("probes", probes, 1)
+        if signal != "dynamics":
+            raise InputError(f"probes are for the signal 'dynamics' alone, got {probes} for {signal!r}")
     if signal == "dynamics":
         return torch.where(step.lost, 0.0, _dynamics(sim, step, probes, generator, context))
     if not sim.model.touches:

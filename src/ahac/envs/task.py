@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ahac.core.checks import whole_number
 from ahac.core.errors import InputError
 from ahac.sim import Actuator, Model, Real, Vec3, World
 
@@ -62,8 +63,11 @@ class Task:
             for key, part in parts.items():
                 if not callable(part):
                     raise InputError(f"{name} {key!r} must be a function of (world, action), got {part!r}")
-        if isinstance(self.episode_steps, bool) or not isinstance(self.episode_steps, int) or self.episode_steps < 1:
-            raise InputError(f"episode_steps must be a whole number of at least 1, got {self.episode_steps!r}")
+        object.__setattr__(self, "episode_steps", whole_number("episode_steps", self.episode_steps, 1))
+        if not callable(self.start):
+            raise InputError(f"start must be a function of (model, draw), NoisyStart() say, got {self.start!r}")
+        if self.alive is not None and not callable(self.alive):
+            raise InputError(f"alive must be a function of a world, above('torso', 0.3) say, got {self.alive!r}")
         if not self.model.actuators:
             raise InputError(f"{self.model.name!r} has no actuators: load it with motors=Motor(strength=...)")
         object.__setattr__(self, "model", _with_unit_controls(self.model))

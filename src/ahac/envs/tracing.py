@@ -10,7 +10,7 @@ from itertools import count
 
 from ahac.core.errors import TraceError
 from ahac.envs.task import Sense, Task
-from ahac.sim import Real, Scalar, Vec3, World, clip, maximum, where
+from ahac.sim import Real, Scalar, Vec3, World, clip, maximum, trace, where
 
 __all__ = ["CLOCK", "begin", "draws", "observation_sizes", "outcome"]
 
@@ -20,14 +20,14 @@ CLOCK = 2
 LOST = 1e12
 """A world whose squared coordinates and velocities sum up to more is lost."""
 
-HINT = 1e-30
-"""Of squared actions in that sum: too little to matter, but an action that is not finite shows."""
+HINT = 1e-36
+"""Of actions in that sum: too little to matter, but one that is not finite shows."""
 
 
 def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
     """What comes of a step that led to `world`; a new episode begins where one is over."""
     steps, total = world.context["clock"]
-    size = sum((x * x for x in (*world.q, *world.v)), HINT * sum((u * u for u in world.control), 0.0))
+    size = sum((x * x for x in (*world.q, *world.v, *(HINT * u for u in world.control))), 0.0)
     fresh = begin(task, world.context["noise"])
 
     def unless_lost(value: Real, otherwise: Real) -> Real:
@@ -83,19 +83,26 @@ def observe(task: Task, world: World, action: Sequence[Real]) -> list[Real]:
 def observation_sizes(task: Task) -> dict[str, int]:
     """How many numbers each part of an observation has."""
     m = task.model
-    world = World(m, m.rest_q, [0.0] * m.nv, [0.0] * m.nu)
-    return {name: len(_part(name, sense, world, world.control)) for name, sense in task.observation.items()}
+
+    def parts(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> dict[str, list[Real]]:
+        return {name: _part(name, sense, World(m, q, v, u), u) for name, sense in task.observation.items()}
+
+    return {name: len(part) for name, part in trace(parts, {"q": m.nq, "v": m.nv, "u": m.nu}).outputs.items()}
 
 
 def draws(task: Task) -> int:
     """How many random numbers the start of an episode takes."""
     drawn = count()
 
-    def draw(low: float, high: float) -> Real:
-        next(drawn)
-        return 0.5 * (low + high)
+    def start(noise: list[Scalar]) -> dict[str, list[Real]]:
+        def draw(low: float, high: float) -> Real:
+            next(drawn)
+            return low + (high - low) * noise[0]
 
-    task.start(task.model, draw)
+        task.start(task.model, draw)
+        return {}
+
+    trace(start, {"noise": 1})
     return next(drawn)
 
 

@@ -6,12 +6,12 @@ On CUDA nothing here waits for the device.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
+from ahac.core.checks import whole_number
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.envs import stiffness, tracing
@@ -19,6 +19,9 @@ from ahac.envs.task import Task
 from ahac.sim import Simulator, State
 
 __all__ = ["VecEnv"]
+
+PROBE_SEED = 0x5EED
+"""Sets the seed of probes apart from that of starts: the two must not draw the same numbers."""
 
 
 class VecEnv:
@@ -48,9 +51,7 @@ class VecEnv:
         """
         if not isinstance(task, Task):
             raise InputError(f"task must be a Task, or a name out of ahac.tasks(), got {type(task).__name__}")
-        if isinstance(num_envs, bool) or not hasattr(num_envs, "__index__") or num_envs < 1:
-            raise InputError(f"num_envs must be a whole number of at least 1, got {num_envs!r}")
-        num_envs = operator.index(num_envs)
+        num_envs = whole_number("num_envs", num_envs, 1)
         self.task, draws = task, max(tracing.draws(task), 1)
         self.sim = Simulator(
             task.model, num_worlds=num_envs, dt=task.dt, substeps=task.substeps, device=device, dtype=dtype,
@@ -68,7 +69,7 @@ class VecEnv:
         )
         # Probes have a generator of their own: whether stiffness is measured does not change how episodes begin.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
-        self.reset(seed)
+        self.reset(whole_number("seed", seed, 0))
 
     @property
     def obs(self) -> Tensor:
@@ -83,10 +84,11 @@ class VecEnv:
     def reset(self, seed: int | None = None) -> Tensor:
         """Start a new episode in every world; with a seed, all chance starts anew as well."""
         if seed is not None:
-            if isinstance(seed, bool) or not isinstance(seed, int):
-                raise InputError(f"seed must be a whole number, got {seed!r}")
+            seed = whole_number("seed", seed, 0)
+            if seed >= 2**63:
+                raise InputError(f"seed must be below 2**63, got {seed}")
             self._generator.manual_seed(seed)
-            self._probe_generator.manual_seed(seed)
+            self._probe_generator.manual_seed(seed ^ PROBE_SEED)
         new = self._begin(self._draw())
         self._state, self._obs = State(new["q"], new["v"]), new["obs"]
         self._clock = torch.zeros(self.spec.num_envs, tracing.CLOCK, dtype=self.spec.dtype, device=self.spec.device)
@@ -99,14 +101,20 @@ class VecEnv:
         Args:
             action: [N, action]; entries outside [-1, 1] act as if they were clipped.
         """
+        if torch.is_inference_mode_enabled():
+            # What the environment keeps must serve steps with gradients later on.
+            with torch.inference_mode(False), torch.no_grad():
+                return self.step(action)
         self._check_action(action)
         start = self._state
         end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
         read = end.readouts
         terminated, truncated, lost = (read["step.flags"].detach() > 0.5).unbind(dim=-1)
         # On a CPU looking is cheap, and mostly there is nothing to do; on CUDA it would have to be waited for.
-        if self.spec.device.type != "cpu" or bool((terminated | truncated).any()):
-            self._refuse_non_finite(action, lost)
+        on_cpu = self.spec.device.type == "cpu"
+        if on_cpu and bool(lost.any()):
+            _refuse_non_finite(action)
+        if not on_cpu or bool((terminated | truncated).any()):
             self._noise = self._draw()
         self._state, self._obs = State(read["step.q"], read["step.v"]), read["step.obs"]
         self._clock = read["step.clock"].detach()
@@ -118,7 +126,7 @@ class VecEnv:
         )  # fmt: skip
 
     def detach(self, worlds: Tensor | None = None) -> None:
-        """Cut the graph here: no gradient flows further back.
+        """Cut the graph here: no gradient flows further back by way of `env.obs`, from which the next action is chosen.
 
         Args:
             worlds: [N] bool, to cut in these worlds only; by default in all.
@@ -188,11 +196,12 @@ class VecEnv:
                 f"{list(action.shape)} on {action.device}"
             )
 
-    def _refuse_non_finite(self, action: Tensor, lost: Tensor) -> None:
-        """On the CPU, refuse actions that are not numbers; on CUDA, where looking would wait, such worlds are lost."""
-        if self.spec.device.type != "cpu" or not bool(lost.any()) or bool(torch.isfinite(action).all()):
-            return
-        world, entry = (~torch.isfinite(action)).nonzero()[0].tolist()
+
+def _refuse_non_finite(action: Tensor) -> None:
+    """On the CPU only: on CUDA looking would have to be waited for, and worlds with such actions are lost."""
+    bad = ~torch.isfinite(action)
+    if bool(bad.any()):
+        world, entry = bad.nonzero()[0].tolist()
         raise InputError(
             f"action [{world}, {entry}] is {action[world, entry].item()}; wanted finite numbers. "
             "The environment stays as it was before this step"

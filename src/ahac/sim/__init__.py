@@ -25,6 +25,7 @@ from ahac.sim.compiler.operations import (
     tanh,
     where,
 )  # fmt: skip
+from ahac.sim.compiler.program import trace
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor
 from ahac.sim.model.records import Actuator, ContactMaterial, Joint, JointKind, JointLimit, Model
@@ -40,5 +41,5 @@ __all__ = [
     "Actuator", "AhacError", "ContactLaw", "ContactMaterial", "Contacts", "Effort", "ForceLaw", "InputError", "Joint",
     "JointKind", "JointLimit", "Mat3", "Model", "ModelError", "Motor", "Poses", "Quat", "Readout", "Real", "Scalar",
     "Simulator", "State", "TraceError", "Vec3", "World", "Wrenches", "absolute", "atan2", "clip", "cos", "exp",
-    "load_model", "log", "maximum", "minimum", "norm", "penalty", "sin", "sqrt", "stop", "tanh", "where",
+    "load_model", "log", "maximum", "minimum", "norm", "penalty", "sin", "sqrt", "stop", "tanh", "trace", "where",
 ]  # fmt: skip

@@ -11,10 +11,11 @@ from ahac.sim.compiler.derivative import pullback
 from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.operations import mark
 from ahac.sim.compiler.program import Program, StepPrograms, trace
-from ahac.sim.model.records import Model
+from ahac.sim.model.records import WORLD, Model
 from ahac.sim.physics import contact, dynamics, inertia
-from ahac.sim.physics.algebra import Mat3, Spatial, Vec3
+from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalise
+from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.substep import Laws, acceleration, actuated, substep
 from ahac.sim.physics.world import World
 
@@ -142,13 +143,13 @@ class Programs:
         return trace(rates, {"q": m.nq, "v": m.nv, "u": m.nu})
 
     def contact_wrenches(self) -> Program:
-        """q, v -> for every link that may touch, its contact wrench and its acceleration with all v̇ = 0."""
+        """q, v -> for every link that may touch, its contact wrench and its velocity-product acceleration."""
         m, law = self.model, self.laws.contact
 
         def wrenches(q: list[Scalar], v: list[Scalar]) -> Groups:
             world = World(m, normalise(m, q), v, [])
             total = contact.wrenches(world.contact_points, law)
-            drift = [dynamics.without_gravity(m, world.motion.acceleration[i]) for i in total]
+            drift = [_drift(m, world.motion, i) for i in total]
             return {"wrench": _numbers(total.values()), "drift": _numbers(drift)}
 
         return trace(wrenches, {"q": m.nq, "v": m.nv})
@@ -181,6 +182,18 @@ Groups = dict[str, list[Real]]
 Reals = Sequence[Real]
 CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth": (3,), "force_by_velocity": (3, 3)}
 """What is known of each contact point, and its shape."""
+
+
+def _drift(model: Model, motion: Motion, link: int) -> Spatial:
+    """Velocity-product acceleration of a link, as an observer sees it who moves along with the link's root.
+
+    Without the root's velocity u it is A − (0 ; u × ω): zero for the root itself, and the same at any speed of travel.
+    """
+    root = link
+    while model.links[root].parent != WORLD:
+        root = model.links[root].parent
+    travel = motion.velocity[root].linear.cross(motion.velocity[link].angular)
+    return dynamics.without_gravity(model, motion.acceleration[link]) - Spatial(ZERO, travel)
 
 
 def _numbers(vectors: Iterable[Spatial]) -> list[Real]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from ahac.core.checks import whole_number
 from ahac.core.errors import InputError
 from ahac.core.machine import usable_cores
 from ahac.sim.bridge import Launcher, MapKernels, StepKernels
@@ -203,7 +203,7 @@ class Simulator:
         if given.keys() != self.context.keys():
             wanted, got = (", ".join(names) or "none" for names in (self.context, given))
             raise InputError(f"this simulator was made with the context {wanted}; a step got {got}")
-        return [self._checked(f"context {name!r}", given[name], size) for name, size in self.context.items()]
+        return [self._checked(f"context {name!r}", given[name], size).detach() for name, size in self.context.items()]
 
     def _control(self, control: Tensor | None) -> Tensor:
         if control is None:
@@ -233,10 +233,7 @@ class Simulator:
         if not isinstance(self.model, Model):
             raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
         for name in ("num_worlds", "substeps", "num_threads"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-            setattr(self, name, operator.index(value))
+            setattr(self, name, whole_number(name, getattr(self, name), 1))
         if isinstance(self.dt, bool) or not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
             raise InputError(f"dt must be a positive number of seconds, got {self.dt!r}")
         if self.dtype not in (torch.float32, torch.float64):

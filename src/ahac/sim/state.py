@@ -64,4 +64,5 @@ class Wrenches:
     wrench: Tensor
     """[N, L, 6] about the position of the tree's root [N m] and [N]."""
     drift: Tensor
-    """[N, L, 6] spatial acceleration (angular; linear) the link has with all v̇ = 0, without gravity."""
+    """[N, L, 6] spatial acceleration (angular; linear) by velocity products alone: v̇ = 0, no gravity, and seen by an
+    observer who travels with the root."""

@@ -199,8 +199,19 @@ def test_a_single_world_tells_what_it_was_paid_for() -> None:
     assert obs.shape == (11,)
     assert isinstance(reward, float)
     assert terminated is truncated is False
-    assert list(info) == ["forward", "height", "upright", "effort"]
-    assert sum(info.values()) == pytest.approx(reward, rel=ROUNDING)
+    assert list(info["reward_terms"]) == ["forward", "height", "upright", "effort"]
+    assert sum(info["reward_terms"].values()) == pytest.approx(reward, rel=ROUNDING)
+
+
+def test_a_single_world_waits_for_its_reset() -> None:
+    env = single()
+    env.reset(seed=0)
+    for action in actions(EPISODE)[:, 0]:
+        env.step(action)
+    with pytest.raises(InputError, match=r"over: call reset\(\)"):
+        env.step(np.zeros(3, dtype=np.float32))
+    env.reset()
+    env.step(np.zeros(3, dtype=np.float32))
 
 
 def test_a_single_world_shows_the_last_observation_of_its_episode() -> None:

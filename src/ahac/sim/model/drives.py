@@ -40,7 +40,11 @@ def _actuator(model: mujoco.MjModel, tree: Tree, i: int) -> Actuator:
     gain, bias, muscle = _law(model, i)
     dofs, coordinates, tendon = _transmission(model, tree, i, needs_length=any(bias))
     limited = model.actuator_ctrllimited[i] and not disabled(model, "CLAMPCTRL")
-    control_range = pair(model.actuator_ctrlrange[i]) if limited else (0.0, 1.0) if muscle else None
+    control_range = pair(model.actuator_ctrlrange[i]) if limited else None
+    if muscle:
+        # A muscle pulls, at most with its strength.
+        low, high = control_range or (0.0, 1.0)
+        control_range = (min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0))
     return Actuator(
         name=named(model, "actuator", i),
         gain=gain,

@@ -47,8 +47,8 @@ def actuate(model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], 
     bounded = {joint.v: joint.force_range for joint in model.joints if joint.force_range is not None}
     if bounded and drive.wrenches:
         # Bounds are on what a joint feels, so what pulls along tendons must be known joint by joint.
-        pulls = [drive.wrenches.get(i, STILL) for i in range(len(model.links))]
-        along = along_coordinates(model, motion, pulls)
+        on_links = [drive.wrenches.get(i, STILL) for i in range(len(model.links))]
+        along = along_coordinates(model, motion, on_links)
         drive = Drive([a + b for a, b in zip(drive.force, along, strict=True)], {})
     for k, bounds in bounded.items():
         drive.force[k] = clip(drive.force[k], *bounds)
