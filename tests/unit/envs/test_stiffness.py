@@ -254,6 +254,18 @@ def test_measuring_changes_neither_trajectory_nor_chance(env: VecEnv) -> None:
     assert_same(measured, state)
 
 
+def test_probes_do_not_draw_the_numbers_of_starts(env: VecEnv) -> None:
+    env.reset(seed=9)
+    state = env.state_dict()
+    generator = torch.Generator(env.spec.device)
+    generator.set_state(state["probe_generator"])
+    noise = state["noise"]
+    for _ in range(2):
+        # With the same seed, the second draw would be the noise at hand; the first began the present episodes.
+        drawn = torch.rand(noise.shape, generator=generator, dtype=noise.dtype, device=noise.device)
+        assert not torch.equal(drawn, noise)
+
+
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_a_lost_world_has_no_stiffness_and_leaves_the_others_alone(signal: str, env: VecEnv) -> None:
     saved = env.state_dict()

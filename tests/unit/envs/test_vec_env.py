@@ -141,6 +141,20 @@ def test_without_gradient_nothing_is_recorded(hopper: VecEnv) -> None:
     assert not any(x.requires_grad for x in (again.obs, again.final_obs, again.reward, again.end.q))
 
 
+@pytest.mark.parametrize("use", ["step", "reset", "load_state_dict"])
+def test_an_environment_used_in_inference_mode_has_gradients_afterwards(use: str, hopper: VecEnv) -> None:
+    action, saved = random_actions(hopper, 1, seed=11)[0], hopper.state_dict()
+    with torch.inference_mode():
+        if use == "step":
+            hopper.step(action)
+        elif use == "reset":
+            hopper.reset()
+        else:
+            hopper.load_state_dict(saved)
+    (first, _), (_, step) = record(hopper, 2)
+    assert (gradient(step.reward, first) != 0.0).any()
+
+
 # -------------------------------------------------------------------------------------------------------- rewards
 
 
@@ -269,6 +283,16 @@ def test_actions_out_of_range_act_as_clipped_ones_and_have_no_gradient(hopper: V
     assert torch.equal(clipped.final_obs, step.final_obs)
     assert torch.equal(clipped.reward, step.reward)
     assert torch.equal(step.action, action)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e20, 3e38])
+def test_huge_actions_of_float32_act_as_clipped_ones(size: float, short: VecEnv) -> None:
+    action = torch.linspace(-1.0, 1.0, WORLDS, device=short.spec.device)[:, None]
+    short.reset(seed=20)
+    found = outcomes(short, (size * action)[None])
+    short.reset(seed=20)
+    assert_same(found, outcomes(short, action.sign()[None]))
+    assert not found["lost"].any()
 
 
 # ---------------------------------------------------------------------------------------------------- lost worlds
