@@ -6,7 +6,9 @@ On CUDA nothing here waits for the device.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +24,23 @@ __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
 """Sets the seed of probes apart from that of starts: the two must not draw the same numbers."""
+
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+
+
+def _lasting(method: Callable[Args, Result]) -> Callable[Args, Result]:
+    """What a method keeps must serve steps with gradients later on, also when it is called in inference mode."""
+
+    @wraps(method)
+    def outside(*args: Args.args, **kwargs: Args.kwargs) -> Result:
+        if not torch.is_inference_mode_enabled():
+            return method(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return method(*args, **kwargs)
+
+    return outside
 
 
 class VecEnv:
@@ -81,6 +100,7 @@ class VecEnv:
         """Positions and velocities of all worlds."""
         return self._state
 
+    @_lasting
     def reset(self, seed: int | None = None) -> Tensor:
         """Start a new episode in every world; with a seed, all chance starts anew as well."""
         if seed is not None:
@@ -95,16 +115,13 @@ class VecEnv:
         self._noise = self._draw()
         return self._obs
 
+    @_lasting
     def step(self, action: Tensor) -> Step:
         """Advance every world by one control step; a new episode begins where one is over.
 
         Args:
             action: [N, action]; entries outside [-1, 1] act as if they were clipped.
         """
-        if torch.is_inference_mode_enabled():
-            # What the environment keeps must serve steps with gradients later on.
-            with torch.inference_mode(False), torch.no_grad():
-                return self.step(action)
         self._check_action(action)
         start = self._state
         end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
@@ -164,6 +181,7 @@ class VecEnv:
             "probe_generator": self._probe_generator.get_state(),
         }
 
+    @_lasting
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state; the graph is cut."""
         own = self.state_dict()
