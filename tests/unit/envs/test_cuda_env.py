@@ -18,6 +18,7 @@ def gpu() -> None:
         pytest.skip("needs a CUDA device")
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("name", ["hopper", "ant"])
 def test_a_rollout_with_resets_and_stiffness_never_waits_for_the_device(name: str) -> None:
     env = ahac.make(name, num_envs=WORLDS, device="cuda", episode_steps=3)
