@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reference.recorded import Snapshot
+
 Numbers = Sequence[float] | np.ndarray
 
 DT = 1.0 / 60.0
@@ -45,17 +47,6 @@ class Substep:
     q: tuple[float, ...]
     """After it."""
     v: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A state of the trajectory."""
-
-    q: tuple[float, ...]
-    v: tuple[float, ...]
-    q_spread: float
-    """Largest change of q here in dflex when every start coordinate is moved by a random number in ±1e-6."""
-    v_spread: float
 
 
 def body_axes(vector: Numbers) -> np.ndarray:
