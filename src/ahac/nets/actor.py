@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-
-from ahac.nets.layers import Ensemble
 
 __all__ = ["Actor"]
 
 
 class Actor(nn.Module):
-    """A policy of normalised observations."""
+    """A policy of normalised observations: linear, ELU and layer norm for every hidden layer, then linear."""
 
     def __init__(self, obs: int, actions: int, hidden: Sequence[int], *, log_std: float, rng: torch.Generator) -> None:
         super().__init__()
-        self.net = Ensemble(1, obs, hidden, actions)
-        for layer in self.net.layers():
-            layer.fill_uniform(rng)
+        layers: list[nn.Module] = []
+        for inputs, outputs in pairwise([obs, *hidden]):
+            layers += [nn.Linear(inputs, outputs), nn.ELU(), nn.LayerNorm(outputs)]
+        self.net = nn.Sequential(*layers, nn.Linear([obs, *hidden][-1], actions))
+        for layer in self.net:
+            if isinstance(layer, nn.Linear):
+                _fill(layer, rng)
         self.log_std = nn.Parameter(torch.full((actions,), log_std))
 
     def forward(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
         """[B, actions] in (-1, 1), sampled with standard normal `noise`, or the mode without it."""
-        mean = self.net(obs[None])[0]
+        mean = self.net(obs)
         return torch.tanh(mean if noise is None else torch.addcmul(mean, self.log_std.exp(), noise))
+
+
+@torch.no_grad()
+def _fill(layer: nn.Linear, rng: torch.Generator) -> None:
+    """Uniform in ± 1/√inputs, weights and biases: torch's own rule, from a generator of ours."""
+    bound = 1.0 / math.sqrt(layer.in_features)
+    for parameter in layer.parameters():
+        parameter.uniform_(-bound, bound, generator=rng)

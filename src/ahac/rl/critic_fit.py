@@ -77,11 +77,8 @@ class CriticFit:
         total = torch.zeros((), device=obs.device, dtype=obs.dtype)
         parts = min(self.minibatches, len(obs))
         for states, values in zip(obs.chunk(parts), target.chunk(parts), strict=True):
-            loss = (self.critic.each(states) - values).square().mean(dim=1)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.sum().backward()
+            total += self.critic.regress(states, values).mean()
             if self.max_norm is not None:
                 nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_norm)
             self.optimizer.step()
-            total += loss.detach().mean()
         return (total / parts).item()
