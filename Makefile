@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format bench clean distclean
+.PHONY: help install test lint format train bench clean distclean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ lint: $(STAMP) ## check style, formatting, types and import directions
 format: $(STAMP) ## mend what can be mended automatically
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
+
+# Ctrl-C ends training with a checkpoint; `ahac resume` goes on.
+train: $(STAMP) ## train Hopper with AHAC on this machine, a few minutes on two cores
+	@$(BIN)/ahac train hopper $(ARGS)
 
 bench: $(STAMP) ## measure the simulator's speed on this machine
 	@$(BIN)/python -m ahac.bench $(ARGS)

@@ -4,7 +4,8 @@
     step = env.step(action)                   # differentiable: observation, reward, termination, reset
 
 The package is a house of rooms, each imported by its own name: `ahac.sim` is the simulator, `ahac.envs` the tasks. What
-stands here is fetched from its room when it is first used, so that `import ahac` costs nothing.
+stands here is fetched from its room when it is first used, so that `import ahac` costs nothing. A room that is imported
+by its name, `import ahac.train`, hides the function of the same name here.
 """
 
 from importlib import import_module
@@ -15,20 +16,23 @@ if TYPE_CHECKING:
     from ahac.envs.gym import make_gym
     from ahac.envs.registry import make, register_task, tasks
     from ahac.envs.robot import RobotTask
+    from ahac.train.api import resume, train
 
 try:
     __version__ = version("ahac")
 except PackageNotFoundError:  # run from a source tree that was never installed
     __version__ = "0+source"
 
-__all__ = ["RobotTask", "__version__", "make", "make_gym", "register_task", "tasks"]
+__all__ = ["RobotTask", "__version__", "make", "make_gym", "register_task", "resume", "tasks", "train"]
 
 _ROOMS = {
     "RobotTask": "ahac.envs.robot",
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",
     "register_task": "ahac.envs.registry",
+    "resume": "ahac.train.api",
     "tasks": "ahac.envs.registry",
+    "train": "ahac.train.api",
 }
 
 

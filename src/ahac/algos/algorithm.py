@@ -9,6 +9,7 @@ from typing import Protocol
 from torch import Tensor
 
 from ahac.core.env import Env, Step
+from ahac.rl.trouble import Trouble
 
 __all__ = ["Algorithm", "Report"]
 
@@ -23,6 +24,8 @@ class Report:
     """Numbers to log, by name."""
     steps: list[Step] = field(default_factory=list)
     """What the environment answered."""
+    trouble: Trouble | None = None
+    """Why the policy was not updated, where it was not."""
 
 
 class Algorithm(Protocol):

@@ -36,6 +36,7 @@ from ahac.rl.losses import constraint, short_horizon
 from ahac.rl.returns import td_lambda
 from ahac.rl.rollout import Gauge, Rollout, roll_out
 from ahac.rl.schedule import linear, set_rate
+from ahac.rl.trouble import find_trouble
 
 __all__ = ["FirstOrder", "horizon_rule"]
 
@@ -80,6 +81,11 @@ class FirstOrder:
         next_value = self._next_values(rollout)
         loss = short_horizon(rollout, next_value, self.config.gamma)
         values = self._step_actor(loss + self._constraint(rollout)) | {"actor_loss": loss.item()}
+        if not math.isfinite(values["actor_grad_norm"]):
+            # Nothing is learnt from this rollout; the worlds that spoilt it begin anew.
+            trouble = find_trouble(rollout)
+            env.restart(trouble.worlds)
+            return Report(rollout.reward.numel(), {"horizon": float(len(rollout.steps))}, rollout.steps, trouble)
         values |= self._fit_critic(rollout, next_value.detach())
         self.normalizer.update(rollout.raw_obs.flatten(0, 1))
         values |= self._learn_horizon(rollout, progress)
@@ -113,8 +119,9 @@ class FirstOrder:
         self.actor_optimizer.zero_grad(set_to_none=True)
         objective.backward()
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
-        self.actor_optimizer.step()
         before = norm.item()
+        if math.isfinite(before):
+            self.actor_optimizer.step()
         return {"actor_grad_norm": before, "actor_grad_norm_clipped": min(before, self.config.actor.max_norm)}
 
     def _fit_critic(self, rollout: Rollout, next_value: Tensor) -> dict[str, float]:

@@ -94,6 +94,10 @@ class Env(Protocol):
         """Start a new episode in every world; its first observation."""
         ...
 
+    def restart(self, worlds: Tensor) -> None:
+        """Start a new episode in some worlds, [N] bool."""
+        ...
+
     def step(self, action: Tensor) -> Step:
         """Advance every world by one control step."""
         ...

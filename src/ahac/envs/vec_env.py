@@ -116,6 +116,19 @@ class VecEnv:
         return self._obs
 
     @_lasting
+    def restart(self, worlds: Tensor) -> None:
+        """Start a new episode in some worlds.
+
+        Args:
+            worlds: [N] bool, which.
+        """
+        self._check_worlds(worlds)
+        new, over = self._begin(self._draw()), worlds[:, None]
+        self._state = State(torch.where(over, new["q"], self._state.q), torch.where(over, new["v"], self._state.v))
+        self._obs = torch.where(over, new["obs"], self._obs)
+        self._clock = torch.where(over, 0.0, self._clock)
+
+    @_lasting
     def step(self, action: Tensor) -> Step:
         """Advance every world by one control step; a new episode begins where one is over.
 
@@ -151,9 +164,7 @@ class VecEnv:
         if worlds is None:
             self._state, self._obs = self._state.detach(), self._obs.detach()
             return
-        if not isinstance(worlds, Tensor) or worlds.dtype != torch.bool or worlds.shape != (self.spec.num_envs,):
-            got = f"{worlds.dtype} {list(worlds.shape)}" if isinstance(worlds, Tensor) else type(worlds).__name__
-            raise InputError(f"worlds must be a bool tensor of shape [{self.spec.num_envs}], got {got}")
+        self._check_worlds(worlds)
         cut = worlds[:, None]
         q, v, obs = (torch.where(cut, x.detach(), x) for x in (self._state.q, self._state.v, self._obs))
         self._state, self._obs = State(q, v), obs
@@ -202,6 +213,11 @@ class VecEnv:
         """Uniform noise with which episodes begin."""
         size = (self.spec.num_envs, self.sim.context["noise"])
         return torch.rand(size, generator=self._generator, device=self.spec.device, dtype=self.spec.dtype)
+
+    def _check_worlds(self, worlds: Tensor) -> None:
+        if not isinstance(worlds, Tensor) or worlds.dtype != torch.bool or worlds.shape != (self.spec.num_envs,):
+            got = f"{worlds.dtype} {list(worlds.shape)}" if isinstance(worlds, Tensor) else type(worlds).__name__
+            raise InputError(f"worlds must be a bool tensor of shape [{self.spec.num_envs}], got {got}")
 
     def _check_action(self, action: Tensor) -> None:
         spec = self.spec

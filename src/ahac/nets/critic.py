@@ -1,8 +1,8 @@
 """Critics: the value of a state, by one network or by the more cautious of two.
 
-Fitting a critic is most of the work of an iteration. So all weights of a network are one vector, and the gradient of the
-regression is written out, by the operations that torch's own derivatives consist of: no graph is built, and an optimizer
-has one tensor to look after. A test holds it against autograd.
+Fitting a critic is most of the work of an iteration. So all weights of a network are one vector, and the gradient of
+the regression is written out, by the operations that torch's own derivatives consist of: no graph is built, and an
+optimizer has one tensor to look after. A test holds it against autograd.
 """
 
 from __future__ import annotations

@@ -11,13 +11,23 @@ from pathlib import Path
 
 import torch
 
+from ahac.algos.algorithm import Report
+from ahac.core.errors import AhacError
+from ahac.train.checkpoint import Checkpoint, save_checkpoint
 from ahac.train.metrics import Episodes, Stopwatch
 from ahac.train.run import Run
 from ahac.train.sinks import CsvSink, Display, TensorBoardSink
 
-__all__ = ["train"]
+__all__ = ["TrainingError", "train"]
 
 logger = logging.getLogger("ahac")
+
+MOST_FAILURES = 10
+"""Iterations in a row that may learn nothing before training stops."""
+
+
+class TrainingError(AhacError, RuntimeError):
+    """A training run that cannot go on."""
 
 
 def train(run: Run, iterations: int | None = None, display: bool = True) -> bool:
@@ -46,7 +56,7 @@ class _Loop:
     """A run in progress."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.episodes = run, Episodes()
+        self.run, self.episodes, self.failures = run, Episodes(), 0
         self.iteration, self.env_steps, self.best, seconds = 0, 0, float("-inf"), 0.0
         if (run.checkpoints / "last.safetensors").exists():
             saved = run.restore("last")
@@ -66,6 +76,7 @@ class _Loop:
         report = self.run.algo.iterate(self.run.env, self.iteration / config.iterations)
         self.iteration += 1
         self.env_steps += report.env_steps
+        self._heed(report)
         self.episodes.note(report.steps)
         seconds = self.clock.seconds
         row = {
@@ -76,6 +87,21 @@ class _Loop:
             sink.write(row)
         self._keep(row)
         return row
+
+    def _heed(self, report: Report) -> None:
+        """Say what went wrong, keep enough to see it again, and give up when it does not end."""
+        if report.trouble is None:
+            self.failures = 0
+            return
+        self.failures += 1
+        path = self.run.folder / "failures" / f"iteration-{self.iteration:06d}.safetensors"
+        save_checkpoint(path, Checkpoint(report.trouble.reproducer, {"iteration": float(self.iteration)}))
+        logger.warning("iteration %d learnt nothing: %s (%s)", self.iteration, report.trouble.what, path)
+        if self.failures >= MOST_FAILURES:
+            raise TrainingError(
+                f"{self.failures} iterations in a row learnt nothing: {report.trouble.what}. A shorter horizon, lower "
+                f"learner.actor.rate, softer contact or more substeps may help; the last ones are in {path.parent}"
+            )
 
     def finish(self) -> None:
         """Save where it stands."""

@@ -1,0 +1,50 @@
+"""Runs that take seconds: few worlds, small networks, short rollouts; and what two of them have in common."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ahac.algos.config import FirstOrderConfig
+from ahac.algos.recipes import recipe
+from ahac.train.checkpoint import load_checkpoint
+from ahac.train.config import RunConfig
+
+TIMES = ("seconds", "steps_per_second")
+"""Columns that differ from run to run."""
+
+
+def small_learner(task: str, algo: str, preset: str = "default") -> FirstOrderConfig:
+    made = recipe(task, algo, preset).learner
+    critic = None if made.critic is None else replace(made.critic, hidden=(16,), passes=6)
+    horizon = replace(made.horizon, first=8, least=4, most=16)
+    return replace(made, actor=replace(made.actor, hidden=(16,)), critic=critic, horizon=horizon)
+
+
+def small_config(out: Path, algo: str = "shac", preset: str = "default", **changes: Any) -> RunConfig:  # noqa: ANN401
+    """Of hopper, whose first episodes end within a few rollouts."""
+    task = str(changes.pop("task", "hopper"))
+    first = RunConfig(
+        task=task, algo=algo, preset=preset, num_envs=8, iterations=12, device="cpu", checkpoint_every=4,
+        eval_episodes=4, out=str(out), learner=small_learner(task, algo, preset),
+    )  # fmt: skip
+    return replace(first, **changes)
+
+
+def bits(tensors: dict[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """Equal for the same bits, not-a-numbers among them."""
+    return {name: (str(x.dtype), tuple(x.shape), x.contiguous().numpy().tobytes()) for name, x in tensors.items()}
+
+
+def state(folder: Path, name: str = "last") -> dict[str, Any]:
+    """Everything that a checkpoint holds, times apart."""
+    saved = load_checkpoint(folder / "checkpoints" / f"{name}.safetensors")
+    return {**bits(dict(saved.tensors)), **{key: x for key, x in saved.numbers.items() if key not in TIMES}}
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    """metrics.csv as it is written, times apart."""
+    with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
+        return [{name: x for name, x in row.items() if name not in TIMES} for row in csv.DictReader(file)]

@@ -1,0 +1,120 @@
+"""Recipes: the appendix's numbers, and that all of them can be built."""
+
+import pytest
+import torch
+
+import ahac
+from ahac.algos.config import CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
+from ahac.algos.first_order import FirstOrder, horizon_rule
+from ahac.algos.recipes import ALGOS, PAPER, PRESETS, recipe
+from ahac.core.env import EnvSpec
+from ahac.core.errors import InputError
+
+# Actor, critic rate, share of the target kept, α_φ.
+APPENDIX = {
+    "hopper": ((128, 64, 32), 4e-3, 0.2, 2e-4),
+    "ant": ((128, 64, 32), 2e-3, 0.2, 1e-5),
+    "anymal": ((256, 128), 2e-3, 0.2, 1e-5),
+    "humanoid": ((256, 128), 5e-4, 0.995, 1e-5),
+    "snu_humanoid": ((512, 256), 5e-4, 0.995, 1e-5),
+}
+
+
+def spec(task: str) -> EnvSpec:
+    return EnvSpec(
+        name=task, num_envs=2, obs_size=11, action_size=3, episode_steps=1000, dt=1 / 60, device=torch.device("cpu"),
+        dtype=torch.float32,
+    )  # fmt: skip
+
+
+def test_every_task_has_a_recipe_of_its_own() -> None:
+    assert set(PAPER) == set(ahac.tasks())
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("task", [*PAPER, "one of a user's own"])
+def test_every_recipe_builds(task: str, algo: str, preset: str) -> None:
+    made = recipe(task, algo, preset)
+    assert made.num_envs >= 1
+    assert made.iterations >= 1
+    learner = FirstOrder(made.learner, spec(task), seed=0)
+    assert learner.horizon.steps == round(made.learner.horizon.first)
+    assert learner.act(torch.zeros(2, 11)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("task", APPENDIX)
+def test_the_paper_preset_of_ahac_has_the_appendix_numbers(task: str) -> None:
+    hidden, critic_rate, _, horizon_rate = APPENDIX[task]
+    learner = recipe(task, "ahac", "paper").learner
+    assert learner.actor.hidden == hidden
+    assert learner.actor.rate == 2e-3
+    assert learner.horizon.rule == "paper"
+    assert learner.horizon.rate == horizon_rate
+    assert learner.stiffness.threshold == 500.0
+    assert learner.stiffness.lagrangian
+    assert (learner.gamma, learner.lam) == (0.99, 0.95)
+    assert learner.critic is not None
+    assert learner.critic.rate == critic_rate
+    assert learner.critic.members == 2
+    assert learner.critic.target_alpha is None
+
+
+@pytest.mark.parametrize("task", APPENDIX)
+def test_the_paper_preset_of_shac_has_the_appendix_numbers(task: str) -> None:
+    hidden, critic_rate, kept, _ = APPENDIX[task]
+    learner = recipe(task, "shac", "paper").learner
+    assert learner.actor.hidden == hidden
+    assert (learner.horizon.rule, learner.horizon.first) == ("fixed", 32)
+    assert learner.critic is not None
+    assert (learner.critic.rate, learner.critic.target_alpha) == (critic_rate, kept)
+    assert (learner.critic.members, learner.critic.passes, learner.critic.plateau) == (1, 16, None)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_makes_each_algorithm(preset: str) -> None:
+    shac, ahac_, ahac1, bptt = (recipe("hopper", algo, preset).learner for algo in ("shac", "ahac", "ahac1", "bptt"))
+    assert bptt.critic is None
+    assert {x.horizon.rule for x in (shac, ahac1, bptt)} == {"fixed"}
+    assert ahac_.horizon.rule != "fixed"
+    assert [x.stiffness.truncate for x in (shac, ahac_, ahac1, bptt)] == [False, False, True, False]
+    assert ahac1.critic == ahac_.critic
+    assert ahac_.critic is not None
+    assert ahac_.critic.plateau == 0.2
+
+
+def test_unknown_names_are_answered_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"'ppo'.*ahac, ahac1, shac, bptt"):
+        recipe("hopper", "ppo")
+    with pytest.raises(InputError, match=r"'fast'.*default, paper, released"):
+        recipe("hopper", "shac", "fast")
+    odd = FirstOrderConfig(horizon=HorizonConfig(rule="endless"))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match=r"'endless'.*fixed, paper, released, shrink, growth, esnr"):
+        horizon_rule(odd)
+
+
+@pytest.mark.parametrize(("field", "value"), [("gamma", 1.5), ("gamma", -0.1), ("lam", 2.0)])
+def test_discounts_outside_zero_and_one_are_refused(field: str, value: float) -> None:
+    with pytest.raises(InputError, match=field):
+        FirstOrderConfig(**{field: value})  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("field", ["members", "passes", "minibatches"])
+def test_critics_of_nothing_are_refused(field: str) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        CriticConfig(**{field: 0})  # pyright: ignore[reportArgumentType]
+
+
+def test_bounds_without_a_horizon_between_them_are_refused() -> None:
+    with pytest.raises(InputError, match="least <= most"):
+        horizon_rule(FirstOrderConfig(horizon=HorizonConfig(rule="growth", least=9, most=8)))
+
+
+def test_a_fixed_horizon_of_no_steps_is_refused() -> None:
+    with pytest.raises(InputError):
+        horizon_rule(FirstOrderConfig(horizon=HorizonConfig(rule="fixed", first=0)))
+
+
+def test_a_limit_that_is_given_counts() -> None:
+    assert StiffnessConfig(signal="contact", limit=7.0).threshold == 7.0
+    assert StiffnessConfig(signal="dynamics").threshold == 500.0

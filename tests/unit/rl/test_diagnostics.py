@@ -1,0 +1,90 @@
+"""What backward passes tell, on steps made by hand, and schedules."""
+
+import math
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.core.env import Step
+from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
+from ahac.rl.schedule import linear, set_rate
+
+
+class Place(NamedTuple):
+    q: Tensor
+    v: Tensor
+
+
+def steps(action: Tensor, gains: list[float]) -> list[Step]:
+    """Two worlds with q <- gain q + a and v <- gain v, from rest; each step is rewarded by what it reaches."""
+    flag, nothing, made = torch.zeros(2, dtype=torch.bool), torch.zeros(2), []
+    place = Place(torch.zeros(2, 1), torch.zeros(2, 1))
+    for a, gain in zip(action, gains, strict=True):
+        reached = Place(gain * place.q + a, gain * place.v)
+        made.append(Step(
+            obs=reached.q, final_obs=reached.q, reward=reached.q[:, 0], terminated=flag, truncated=flag, lost=flag,
+            terms=nothing, episode_return=nothing, episode_length=nothing, action=a, start=place, end=reached,
+        ))  # fmt: skip
+        place = reached
+    return made
+
+
+def test_gradients_at_actions_and_states_by_hand() -> None:
+    action = torch.ones(3, 2, 1, requires_grad=True)
+    made = steps(action, [5.0, 2.0, 3.0])
+    for step in made:
+        keep_gradients(step, states=True)
+    # World 1 counts twice. r = a0, then 2 a0 + a1, then 3 (2 a0 + a1) + a2.
+    (torch.stack([step.reward for step in made]) * torch.tensor([1.0, 2.0])).sum().backward()
+    assert action_gradients(made)[..., 0].tolist() == [[9.0, 18.0], [4.0, 8.0], [1.0, 2.0]]
+    # By the state reached first 1 + 2 + 6 = 9, by the second 1 + 3 = 4; root mean square over worlds of 1 and 2.
+    assert adjoint_norms(made).tolist() == pytest.approx([9.0 * math.sqrt(2.5), 4.0 * math.sqrt(2.5)])
+
+
+def test_actions_that_nothing_depends_on_have_gradient_zero() -> None:
+    action = torch.ones(2, 2, 1, requires_grad=True)
+    made = steps(action, [2.0, 2.0])
+    for step in made:
+        keep_gradients(step, states=True)
+    made[0].reward.sum().backward()
+    assert action_gradients(made)[..., 0].tolist() == [[1.0, 1.0], [0.0, 0.0]]
+
+
+def test_states_that_nothing_depends_on_have_norm_zero() -> None:
+    made = steps(torch.ones(3, 2, 1), [2.0, 2.0, 2.0])
+    assert adjoint_norms(made).tolist() == [0.0, 0.0]
+
+
+def test_esnr_by_hand() -> None:
+    # Worlds say 1 and 3 of one action, 0 and −2 of another: means 2 and −1, variances 1 and 1.
+    assert esnr(torch.tensor([[1.0, 0.0], [3.0, -2.0]])) == pytest.approx(2.5)
+
+
+def test_esnr_of_a_known_distribution() -> None:
+    drawn = torch.randn(5, 100_000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert esnr(3.0 + 2.0 * drawn) == pytest.approx(9.0 / 4.0, rel=0.02)
+
+
+def test_esnr_of_gradients_all_alike_is_zero() -> None:
+    assert esnr(torch.ones(3, 4, 2)) == 0.0
+
+
+def test_esnr_does_not_depend_on_the_scale() -> None:
+    gradients = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(1))
+    assert esnr(1e3 * gradients) == pytest.approx(esnr(gradients), rel=1e-5)
+
+
+def test_linear_schedules_end_at_the_floor() -> None:
+    assert linear(2e-3, 0.0) == 2e-3
+    assert linear(2e-3, 1.0) == pytest.approx(1e-5)
+    assert linear(1.0, 0.25, 0.0) == 0.75
+
+
+def test_a_rate_is_given_to_every_group_of_every_optimizer() -> None:
+    tensors = [torch.zeros(1, requires_grad=True) for _ in range(3)]
+    optimizers = [torch.optim.SGD([{"params": tensors[:1]}, {"params": tensors[1:2]}], lr=1.0),
+                  torch.optim.SGD(tensors[2:], lr=2.0)]  # fmt: skip
+    set_rate(optimizers, 0.5)
+    assert [group["lr"] for optimizer in optimizers for group in optimizer.param_groups] == [0.5] * 3

@@ -1,0 +1,101 @@
+"""A request to end ends a run cleanly, with a checkpoint that it goes on from."""
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ahac.algos.algorithm import Report
+from ahac.algos.first_order import FirstOrder
+from ahac.core.env import Env
+from ahac.train.run import open_run, start
+from ahac.train.trainer import train
+from small_runs import small_config, state, table
+
+MAIN = "import sys; from ahac.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+
+def signal_in(iteration: int, number: signal.Signals, patch: pytest.MonkeyPatch, times: int = 1) -> None:
+    """Let the signal arrive in the middle of that iteration."""
+    honest, done = FirstOrder.iterate, [0]
+
+    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+        done[0] += 1
+        if done[0] == iteration:
+            for _ in range(times):
+                signal.raise_signal(number)
+        return honest(self, env, progress)
+
+    patch.setattr(FirstOrder, "iterate", iterate)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_training_after_its_iteration(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = start(small_config(tmp_path))
+    before = signal.getsignal(number)
+    signal_in(3, number, monkeypatch)
+    assert not train(run, display=False)
+    assert "ending after this iteration" in caplog.text
+    assert state(run.folder)["iteration"] == 3.0
+    assert len(table(run.folder)) == 3
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_signal_ends_at_once_and_gives_the_handlers_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(small_config(tmp_path, checkpoint_every=2))
+    before = signal.getsignal(signal.SIGINT)
+    signal_in(4, signal.SIGINT, monkeypatch, times=2)
+    with pytest.raises(KeyboardInterrupt):
+        train(run, display=False)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert state(run.folder)["iteration"] == 2.0, "of the last whole checkpoint"
+
+
+def interrupted(command: list[str], folder: Path) -> tuple[int, str]:
+    """Status and stderr of a training process that gets Ctrl-C after its first iterations."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        metrics, deadline = folder / "metrics.csv", time.monotonic() + 120.0
+        while process.poll() is None and time.monotonic() < deadline:
+            if metrics.exists() and len(table(folder)) >= 2:
+                process.send_signal(signal.SIGINT)
+                break
+            time.sleep(0.01)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, errors
+
+
+def test_ctrl_c_ends_the_command_with_a_checkpoint_and_resume_completes_it(tmp_path: Path) -> None:
+    config = small_config(tmp_path, iterations=40, checkpoint_every=15)
+    whole = start(replace(config, name="straight"))
+    train(whole, display=False)
+    folder = start(replace(config, name="stopped")).folder
+    status, errors = interrupted(["resume", str(folder)], folder)
+    assert status == 130, errors
+    assert "Traceback" not in errors
+    assert f"`ahac resume {folder}` goes on" in errors
+    reached = len(table(folder))
+    assert 2 <= reached < config.iterations
+    assert state(folder)["iteration"] == reached
+    assert not list((folder / "checkpoints").glob("*.tmp"))
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "resume", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4 episodes: mean" in done.stdout
+    assert str(folder) in done.stdout
+    assert state(folder) == state(whole.folder)
+    assert table(folder) == table(whole.folder)
+    assert open_run(folder).config == replace(config, name="stopped")
