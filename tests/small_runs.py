@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.recipes import recipe
-from ahac.train.checkpoint import load_checkpoint
-from ahac.train.config import RunConfig
+from ahac.training.checkpoint import load_checkpoint
+from ahac.training.config import RunConfig
 
 TIMES = ("seconds", "steps_per_second")
 """Columns that differ from run to run."""

@@ -4,8 +4,7 @@
     step = env.step(action)                   # differentiable: observation, reward, termination, reset
 
 The package is a house of rooms, each imported by its own name: `ahac.sim` is the simulator, `ahac.envs` the tasks. What
-stands here is fetched from its room when it is first used, so that `import ahac` costs nothing. A room that is imported
-by its name, `import ahac.train`, hides the function of the same name here.
+stands here is fetched from its room when it is first used, so that `import ahac` costs nothing.
 """
 
 from importlib import import_module
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from ahac.envs.gym import make_gym
     from ahac.envs.registry import make, register_task, tasks
     from ahac.envs.robot import RobotTask
-    from ahac.train.api import resume, train
+    from ahac.training.api import resume, train
 
 try:
     __version__ = version("ahac")
@@ -30,9 +29,9 @@ _ROOMS = {
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",
     "register_task": "ahac.envs.registry",
-    "resume": "ahac.train.api",
+    "resume": "ahac.training.api",
     "tasks": "ahac.envs.registry",
-    "train": "ahac.train.api",
+    "train": "ahac.training.api",
 }
 
 

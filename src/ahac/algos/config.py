@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ahac.core.checks import finite_number, whole_number
 from ahac.core.errors import InputError
 
 __all__ = ["ActorConfig", "CriticConfig", "FirstOrderConfig", "HorizonConfig", "StiffnessConfig"]
@@ -14,6 +15,12 @@ Signal = Literal["dynamics", "contact", "contact_normalised", "force"]
 
 LIMITS: dict[str, float] = {"dynamics": 500.0, "contact": 5e4, "contact_normalised": 5e5, "force": 500.0}
 """C by signal: what separates light contact from hard (docs/algorithms/ahac.md)."""
+
+
+def _check_network(hidden: tuple[int, ...], rate: float) -> None:
+    for width in hidden:
+        whole_number("the width of a hidden layer", width, 1)
+    finite_number("a learning rate", rate, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +37,9 @@ class ActorConfig:
     """Logarithm of the first standard deviation."""
     normalize: bool = True
     """Whether observations are normalised by what has been seen so far."""
+
+    def __post_init__(self) -> None:
+        _check_network(self.hidden, self.rate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +66,9 @@ class CriticConfig:
     """Share of the target network that is kept after each iteration; none: no target network."""
 
     def __post_init__(self) -> None:
-        if self.members < 1 or self.passes < 1 or self.minibatches < 1:
-            raise InputError(f"members, passes and minibatches of a critic must be at least 1, got {self}")
+        _check_network(self.hidden, self.rate)
+        for name in ("members", "passes", "minibatches"):
+            whole_number(f"critic.{name}", getattr(self, name), 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ahac.algos.algorithm import Report
 from ahac.algos.config import FirstOrderConfig
+from ahac.core.checks import whole_number
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.actor import Actor
@@ -52,7 +53,7 @@ class FirstOrder:
         self.config, self.horizon = config, horizon_rule(config)
         self.gauge = _gauge(config, self.horizon)
         self.generator = torch.Generator(spec.device).manual_seed(seed)
-        self.normalizer = Normalizer(spec.obs_size, config.actor.normalize).to(spec.device)
+        self.normalizer = Normalizer(spec.obs_size, config.actor.normalize).to(spec.device, spec.dtype)
         actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.log_std, rng=cpu)
         self.actor = actor.to(spec.device, spec.dtype)
         self.actor_optimizer = _adam(self.actor, config.actor.rate)
@@ -194,7 +195,7 @@ def horizon_rule(config: FirstOrderConfig) -> HorizonRule:
     bounds = Bounds(h.least, h.most)
     match h.rule:
         case "fixed":
-            return FixedHorizon(round(h.first))
+            return FixedHorizon(whole_number("horizon.first", round(h.first), 1))
         case "paper" | "released":
             signed = h.rule == "released"
             return DualHorizon(bounds, h.first, limit=limit, learning_rate=h.rate, signed=signed)

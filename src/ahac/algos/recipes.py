@@ -121,7 +121,7 @@ def _shac(numbers: _Task, preset: str) -> FirstOrderConfig:
 def _ahac(numbers: _Task, preset: str) -> FirstOrderConfig:
     """Double critic without a target network, fitted until its loss settles; a horizon that adapts."""
     horizon, stiffness = {
-        "default": (HorizonConfig(rule="growth", first=16), StiffnessConfig()),
+        "default": (HorizonConfig(rule="growth", first=16, growth=3.0), StiffnessConfig()),
         "paper": (
             HorizonConfig(rule="paper", first=8, rate=numbers.horizon_rate),
             StiffnessConfig(signal="contact_normalised", limit=500.0, lagrangian=True),

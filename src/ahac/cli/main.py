@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ahac import __version__
-from ahac.core.errors import AhacError
+from ahac.core.errors import AhacError, InputError
 
 __all__ = ["main"]
 
@@ -31,9 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given[:1] or ["--help"])
     try:
         return COMMANDS[options.command](given[1:])
-    except AhacError as error:
+    except (AhacError, OSError) as error:
         sys.stderr.write(f"ahac: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("ahac: interrupted\n")
+        return 130
 
 
 def train(arguments: list[str]) -> int:
@@ -41,26 +44,34 @@ def train(arguments: list[str]) -> int:
     import tyro
 
     from ahac.algos.recipes import ALGOS, PRESETS, recipe
-    from ahac.envs import tasks
-    from ahac.train.config import RunConfig
+    from ahac.envs import make_task, tasks
+    from ahac.training.config import RunConfig
 
-    first = argparse.ArgumentParser(prog="ahac train", add_help=False)
-    first.add_argument("task", nargs="?", default="hopper", help=", ".join(tasks()))
-    first.add_argument("--algo", default="ahac", help=", ".join(ALGOS))
-    first.add_argument("--preset", default="default", help=", ".join(PRESETS))
+    if arguments and not arguments[0].startswith("-"):
+        task, *arguments = arguments
+    elif set(arguments) <= {"-h", "--help"}:
+        task = "hopper"
+    else:
+        raise InputError(f"say what to train first: ahac train TASK [options]; TASK is one of {', '.join(tasks())}")
+    first = argparse.ArgumentParser(prog="ahac train", add_help=False, allow_abbrev=False)
+    first.add_argument("--algo", default="ahac")
+    first.add_argument("--preset", default="default")
     chosen, rest = first.parse_known_args(arguments)
-    made = recipe(chosen.task, chosen.algo, chosen.preset)
+    make_task(task)
+    made = recipe(task, chosen.algo, chosen.preset)
     default = RunConfig(
-        task=chosen.task, algo=chosen.algo, preset=chosen.preset, num_envs=made.num_envs, iterations=made.iterations,
+        task=task, algo=chosen.algo, preset=chosen.preset, num_envs=made.num_envs, iterations=made.iterations,
         learner=made.learner,
     )  # fmt: skip
-    config = tyro.cli(RunConfig, default=default, args=rest, prog="ahac train TASK", description=TRAIN)
+    text = f"{TRAIN} Tasks: {', '.join(tasks())}. Algorithms: {', '.join(ALGOS)}. Presets: {', '.join(PRESETS)}."
+    plain = tyro.conf.configure(tyro.conf.AvoidSubcommands, tyro.conf.SuppressFixed)(RunConfig)
+    config = tyro.cli(plain, default=default, args=rest, prog="ahac train TASK", description=text)
     return _train(config)
 
 
 def resume(arguments: list[str]) -> int:
     """go on with a run"""
-    from ahac.train.run import open_run
+    from ahac.training.run import open_run
 
     parser = argparse.ArgumentParser(prog="ahac resume", description="Go on exactly where a run's last checkpoint is.")
     parser.add_argument("run", help="folder of the run")
@@ -69,7 +80,7 @@ def resume(arguments: list[str]) -> int:
 
 def evaluate(arguments: list[str]) -> int:
     """evaluate a run's policy"""
-    from ahac.train.run import open_run
+    from ahac.training.run import open_run
 
     parser = argparse.ArgumentParser(prog="ahac eval", description="Whole episodes under the policy's best actions.")
     parser.add_argument("run", help="folder of the run")
@@ -108,14 +119,12 @@ def doctor(arguments: list[str]) -> int:
 COMMANDS: dict[str, Command] = {
     "train": train, "resume": resume, "eval": evaluate, "list": listing, "doctor": doctor,
 }  # fmt: skip
-TRAIN = (
-    "Train a policy. TASK, --algo and --preset (default, paper, released) choose the recipe whose numbers stand below."
-)
+TRAIN = "Train a policy. TASK, --algo and --preset choose the recipe whose numbers stand below."
 
 
 def _train(config: object) -> int:
-    from ahac.train.config import RunConfig
-    from ahac.train.run import chosen_device, start
+    from ahac.training.config import RunConfig
+    from ahac.training.run import chosen_device, start
 
     assert isinstance(config, RunConfig)
     run = start(config)
@@ -125,8 +134,8 @@ def _train(config: object) -> int:
 
 
 def _carry_on(run: object) -> int:
-    from ahac.train.run import Run
-    from ahac.train.trainer import train as carry_on
+    from ahac.training.run import Run
+    from ahac.training.trainer import train as carry_on
 
     assert isinstance(run, Run)
     if not carry_on(run):
@@ -155,7 +164,7 @@ def _algo_rows() -> list[str]:
 
 
 def _run_rows(folder: Path) -> list[str]:
-    from ahac.train.sinks import read_csv
+    from ahac.training.sinks import read_csv
 
     rows = [f"{'run':40} {'iterations':>10} {'env steps':>12} {'return':>10}"]
     for path in sorted(folder.glob("*/config.json")):

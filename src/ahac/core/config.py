@@ -21,6 +21,8 @@ def to_dict(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
 
 def from_dict(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
     """The settings that `to_dict` made a dictionary of; unknown and missing names are refused."""
+    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - it comes out of a file
+        raise InputError(f"{kind.__name__} must be a dictionary of settings, got {data!r}")
     hints = get_type_hints(kind)
     known = {item.name for item in fields(kind)}  # pyright: ignore[reportArgumentType]
     if odd := data.keys() ^ known:
@@ -37,15 +39,20 @@ def _restored(hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any se
             return None
         return _restored(next(a for a in arguments if a is not type(None)), value, name)
     if is_dataclass(hint) and isinstance(hint, type):
-        return from_dict(hint, value)
+        if not isinstance(value, Mapping):
+            raise InputError(f"{name} must be a dictionary of settings, got {value!r}")
+        return from_dict(hint, value)  # pyright: ignore[reportUnknownArgumentType]
     if origin is tuple:
-        return tuple(_restored(arguments[0], item, name) for item in value)
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{name} must be a list, got {value!r}")
+        items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        return tuple(_restored(arguments[0], item, name) for item in items)
     if origin is Literal:
         if value not in arguments:
             raise InputError(f"{name} must be one of {', '.join(map(str, arguments))}, got {value!r}")
         return value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if isinstance(hint, type) and not isinstance(value, hint):
+    if isinstance(hint, type) and (not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)):
         raise InputError(f"{name} must be a {hint.__name__}, got {value!r}")
     return value

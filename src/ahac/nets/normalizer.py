@@ -16,12 +16,12 @@ FIRST_COUNT = 1e-4
 class View:
     """The statistics of one moment: a rollout is seen through one view, while the statistics grow."""
 
-    def __init__(self, mean: Tensor, variance: Tensor) -> None:
-        self.mean, self.scale = mean, torch.rsqrt(variance + FLOOR)
+    def __init__(self, mean: Tensor, variance: Tensor, enabled: bool = True) -> None:
+        self.mean, self.scale, self.enabled = mean, torch.rsqrt(variance + FLOOR), enabled
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(x − mean) / √(variance + 1e-5); gradients flow through x alone."""
-        return (x - self.mean) * self.scale
+        """(x − mean) / √(variance + 1e-5), or x itself where nothing is normalised; gradients flow through x alone."""
+        return (x - self.mean) * self.scale if self.enabled else x
 
 
 class Normalizer(nn.Module):
@@ -53,4 +53,4 @@ class Normalizer(nn.Module):
 
     def view(self) -> View:
         """The statistics as they are now."""
-        return View(self.mean.clone(), self.variance.clone())
+        return View(self.mean.clone(), self.variance.clone(), self.enabled)

@@ -76,7 +76,7 @@ class CriticFit:
             obs, target = obs[order], target[order]
         total = torch.zeros((), device=obs.device, dtype=obs.dtype)
         parts = min(self.minibatches, len(obs))
-        for states, values in zip(obs.chunk(parts), target.chunk(parts), strict=True):
+        for states, values in zip(obs.tensor_split(parts), target.tensor_split(parts), strict=True):
             total += self.critic.regress(states, values).mean()
             if self.max_norm is not None:
                 nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_norm)

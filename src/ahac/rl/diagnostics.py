@@ -29,7 +29,7 @@ def adjoint_norms(steps: list[Step]) -> Tensor:
     for step in steps[1:]:
         parts = [x.grad.square().sum(dim=-1) for x in (step.start.q, step.start.v) if x.grad is not None]
         norms.append(sum(parts[1:], parts[0]).mean().sqrt() if parts else step.reward.new_zeros(()))
-    return torch.stack(norms)
+    return torch.stack(norms) if norms else steps[0].reward.new_ones(1)
 
 
 def esnr(gradients: Tensor) -> float:

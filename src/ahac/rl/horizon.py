@@ -29,7 +29,7 @@ class Signals:
     stiffness: Tensor | None = None
     """[T] per step, mean over worlds."""
     growth: Tensor | None = None
-    """[T] norm of the adjoint of the state at the start of each step, over all worlds."""
+    """[T − 1] norm of the adjoint of the state at the start of each step but the first, over all worlds."""
     esnr: float | None = None
     """Signal-to-noise ratio of the actor's gradient over worlds."""
 
@@ -231,7 +231,7 @@ class EsnrHorizon(_Learnt):
     """Climbs towards the horizon at which the actor's gradient has the best signal-to-noise ratio over worlds.
 
     Lengths on a geometric ladder are tried in turn around the best known one; each keeps a running mean of what was
-    measured there, times its length: two rollouts of half the length average over twice as many gradients.
+    measured there.
     """
 
     memory: float = 0.9

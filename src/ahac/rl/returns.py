@@ -18,7 +18,7 @@ def td_lambda(reward: Tensor, next_value: Tensor, cut: Tensor, gamma: float, lam
     """
     targets = torch.empty_like(reward)
     tail = next_value[-1]
-    weight = torch.where(cut, 0.0, lam).to(reward.dtype)
+    weight = torch.full_like(reward, lam).masked_fill(cut, 0.0)
     for t in reversed(range(len(reward))):
         tail = torch.addcmul(reward[t], torch.lerp(next_value[t], tail, weight[t]), torch.full_like(tail, gamma))
         targets[t] = tail

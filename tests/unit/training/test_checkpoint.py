@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ahac.core.errors import AhacError
-from ahac.train import checkpoint as module
-from ahac.train.checkpoint import VERSION, Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from ahac.train.run import Run, start
-from ahac.train.trainer import train
+from ahac.training import checkpoint as module
+from ahac.training.checkpoint import VERSION, Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from ahac.training.run import Run, start
+from ahac.training.trainer import train
 from small_runs import bits, small_config
 
 TENSORS = {

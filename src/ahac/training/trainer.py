@@ -13,10 +13,11 @@ import torch
 
 from ahac.algos.algorithm import Report
 from ahac.core.errors import AhacError
-from ahac.train.checkpoint import Checkpoint, save_checkpoint
-from ahac.train.metrics import Episodes, Stopwatch
-from ahac.train.run import Run
-from ahac.train.sinks import CsvSink, Display, TensorBoardSink
+from ahac.training.checkpoint import Checkpoint, save_checkpoint
+from ahac.training.config import RunConfig
+from ahac.training.metrics import Episodes, Stopwatch
+from ahac.training.run import Run
+from ahac.training.sinks import CsvSink, Display, TensorBoardSink
 
 __all__ = ["TrainingError", "train"]
 
@@ -39,17 +40,29 @@ def train(run: Run, iterations: int | None = None, display: bool = True) -> bool
         display: Whether progress is shown.
     """
     config = run.config
+    last = config.iterations if iterations is None else min(iterations, config.iterations)
+    with _torch_settings(config), _interruptible() as stop:
+        loop = _Loop(run)
+        with Display(config.iterations, loop.iteration) as shown:
+            while loop.iteration < last and not stop.is_set():
+                row = loop.advance()
+                if display:
+                    shown.write(row)
+        loop.finish()
+    return loop.iteration >= config.iterations
+
+
+@contextmanager
+def _torch_settings(config: RunConfig) -> Iterator[None]:
+    """A run's threads and determinism, and those of the program afterwards."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(config.torch_threads)
     torch.use_deterministic_algorithms(config.deterministic)
-    loop = _Loop(run)
-    last = min(iterations or config.iterations, config.iterations)
-    with _interruptible() as stop, Display(config.iterations, loop.iteration) as shown:
-        while loop.iteration < last and not stop.is_set():
-            row = loop.advance()
-            if display:
-                shown.write(row)
-    loop.finish()
-    return loop.iteration >= config.iterations
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
 
 
 class _Loop:
@@ -66,7 +79,7 @@ class _Loop:
         self.clock = Stopwatch(seconds)
         self.sinks = [
             CsvSink(run.folder / "metrics.csv", keep_until=self.iteration),
-            TensorBoardSink(run.folder / "tensorboard", purge_after=self.env_steps or None),
+            TensorBoardSink(run.folder / "tensorboard", purge_after=self.env_steps + 1 if self.env_steps else None),
         ]
 
     def advance(self) -> dict[str, float]:
@@ -112,12 +125,12 @@ class _Loop:
     def _keep(self, row: dict[str, float]) -> None:
         if self.iteration % self.run.config.checkpoint_every:
             return
-        self._save("last")
-        self._save(f"iteration-{self.iteration:06d}")
         score = row.get("episode_return", float("-inf"))
         if score > self.best:
             self.best = score
             self._save("best")
+        self._save("last")
+        self._save(f"iteration-{self.iteration:06d}")
 
     def _save(self, name: str) -> Path:
         numbers = {

@@ -12,8 +12,8 @@ import pytest
 from ahac.algos.algorithm import Report
 from ahac.algos.first_order import FirstOrder
 from ahac.core.env import Env
-from ahac.train.run import open_run, start
-from ahac.train.trainer import train
+from ahac.training.run import open_run, start
+from ahac.training.trainer import train
 from small_runs import small_config, state, table
 
 MAIN = "import sys; from ahac.cli.main import main; sys.exit(main(sys.argv[1:]))"

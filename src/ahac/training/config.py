@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tyro.conf import Fixed
+
 from ahac.algos.config import FirstOrderConfig
 from ahac.core.errors import InputError
 
@@ -14,11 +16,11 @@ __all__ = ["RunConfig"]
 class RunConfig:
     """Everything that a run is made from; a run's folder holds it as config.json."""
 
-    task: str = "hopper"
+    task: Fixed[str] = "hopper"
     """Name of the task: `ahac list tasks`."""
-    algo: str = "ahac"
+    algo: Fixed[str] = "ahac"
     """Name of the algorithm: `ahac list algos`."""
-    preset: str = "default"
+    preset: Fixed[str] = "default"
     """Where the hyper-parameters come from: default, paper or released."""
     variant: str = "paper"
     """Of the task's reward, where paper and released code differ."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ahac.algos.recipes import recipe
-from ahac.train.config import RunConfig
-from ahac.train.run import Run, open_run, start
-from ahac.train.trainer import train as carry_on
+from ahac.training.config import RunConfig
+from ahac.training.run import Run, open_run, start
+from ahac.training.trainer import train as carry_on
 
 __all__ = ["configure", "resume", "train"]
 

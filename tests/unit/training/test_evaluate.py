@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ahac.core.errors import InputError
-from ahac.train.evaluate import Evaluation, evaluate
-from ahac.train.run import Run, start
+from ahac.training.evaluate import Evaluation, evaluate
+from ahac.training.run import Run, start
 from scripted import Scripted
 from small_runs import small_config
 

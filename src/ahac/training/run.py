@@ -22,14 +22,14 @@ from pathlib import Path
 
 import torch
 
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.first_order import FirstOrder, horizon_rule
 from ahac.core.config import from_dict, to_dict
-from ahac.core.errors import AhacError, InputError
+from ahac.core.errors import InputError
 from ahac.core.machine import usable_cores
-from ahac.envs import VecEnv, make
-from ahac.train.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from ahac.train.config import RunConfig
-from ahac.train.evaluate import Evaluation, evaluate
+from ahac.envs import VecEnv, make, make_task
+from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from ahac.training.config import RunConfig
+from ahac.training.evaluate import Evaluation, evaluate
 
 __all__ = ["Run", "open_run", "start"]
 
@@ -99,6 +99,10 @@ class Run:
 
 def start(config: RunConfig) -> Run:
     """A new run: makes its folder and writes down what it is made from."""
+    # What cannot be made leaves no folder behind.
+    make_task(config.task, config.variant)
+    chosen_device(config.device)
+    horizon_rule(config.learner)
     named = config.name or f"{config.task}-{config.algo}-s{config.seed}"
     folder = _free(Path(config.out) / named)
     folder.mkdir(parents=True)
@@ -115,16 +119,20 @@ def open_run(folder: str | os.PathLike[str]) -> Run:
         raise InputError(f"{folder} is no run: it has no config.json")
     try:
         config = from_dict(RunConfig, json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, TypeError, AhacError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read by this version: {error}") from error
     return Run(Path(folder), config)
 
 
 def chosen_device(device: str) -> str:
-    """CUDA for "auto", where there is one."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    """CUDA for "auto", where there is one; a device that is not here is refused."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device != "cpu" and device.partition(":")[0] != "cuda":
+        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use cpu or auto")
+    return device
 
 
 def _free(folder: Path) -> Path:

@@ -10,9 +10,9 @@ import pytest
 from ahac.algos.algorithm import Report
 from ahac.algos.first_order import FirstOrder
 from ahac.core.env import Env
-from ahac.train.config import RunConfig
-from ahac.train.run import Run, open_run, start
-from ahac.train.trainer import train
+from ahac.training.config import RunConfig
+from ahac.training.run import Run, open_run, start
+from ahac.training.trainer import train
 from small_runs import small_config, state, table
 
 RUNS = [("ahac", "default"), ("ahac", "paper"), ("ahac", "released"), ("shac", "default"), ("ahac1", "default"),
@@ -113,7 +113,6 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back
     assert state(run.folder) == state(whole.folder)
 
 
-@pytest.mark.xfail(strict=True, reason="`last` is saved before `best` is updated: its own best score is the old one")
 def test_a_killed_run_remembers_its_best_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = start(small_config(tmp_path, checkpoint_every=10, iterations=20))
     kill_at(11, monkeypatch)
@@ -129,7 +128,7 @@ def test_a_fresh_process_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     first = start(replace(config, name="stopped"))
     train(first, 5, display=False)
     code = (
-        "import sys; from ahac.train.run import open_run; from ahac.train.trainer import train; "
+        "import sys; from ahac.training.run import open_run; from ahac.training.trainer import train; "
         "sys.exit(not train(open_run(sys.argv[1]), display=False))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(first.folder)], capture_output=True, text=True, check=False)
