@@ -81,9 +81,14 @@ class Run:
             known = sorted(p.stem for p in self.checkpoints.glob("*.safetensors"))
             raise CheckpointError(f"{self.folder} has no checkpoint {name!r}; it has: {', '.join(known) or 'none'}")
         saved = load_checkpoint(path)
-        self.algo.load_state_dict(saved.part("algo"))
-        if with_env:
-            self.env.load_state_dict(saved.part("env"))
+        try:
+            self.algo.load_state_dict(saved.part("algo"))
+            if with_env:
+                self.env.load_state_dict(saved.part("env"))
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"{path} was made by a run with other settings than {self.folder / 'config.json'}: {error}"
+            ) from error
         return saved
 
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
