@@ -1,1 +1,1 @@
-"""Algorithms: one file is one configuration and what it builds; siblings never import each other."""
+"""Algorithms: `FirstOrder` is SHAC, AHAC, AHAC-1 and BPTT by its settings; `recipes` has their hyper-parameters."""

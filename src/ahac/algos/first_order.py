@@ -53,7 +53,7 @@ class FirstOrder:
         self.config, self.horizon = config, horizon_rule(config)
         self.gauge = _gauge(config, self.horizon)
         self.generator = torch.Generator(spec.device).manual_seed(seed)
-        self.normalizer = Normalizer(spec.obs_size, config.actor.normalize).to(spec.device, spec.dtype)
+        self.normalizer = Normalizer(spec.obs_size, config.actor.normalize, spec.dtype).to(spec.device)
         actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.log_std, rng=cpu)
         self.actor = actor.to(spec.device, spec.dtype)
         self.actor_optimizer = _adam(self.actor, config.actor.rate)

@@ -7,9 +7,14 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ahac import __version__
 from ahac.core.errors import AhacError, InputError
+
+if TYPE_CHECKING:
+    from ahac.training.config import RunConfig
+    from ahac.training.run import Run
 
 __all__ = ["main"]
 
@@ -43,8 +48,9 @@ def train(arguments: list[str]) -> int:
     """train a policy"""
     import tyro
 
-    from ahac.algos.recipes import ALGOS, PRESETS, recipe
+    from ahac.algos.recipes import ALGOS, PRESETS
     from ahac.envs import make_task, tasks
+    from ahac.training.api import configure
     from ahac.training.config import RunConfig
 
     if arguments and not arguments[0].startswith("-"):
@@ -58,11 +64,7 @@ def train(arguments: list[str]) -> int:
     first.add_argument("--preset", default="default")
     chosen, rest = first.parse_known_args(arguments)
     make_task(task)
-    made = recipe(task, chosen.algo, chosen.preset)
-    default = RunConfig(
-        task=task, algo=chosen.algo, preset=chosen.preset, num_envs=made.num_envs, iterations=made.iterations,
-        learner=made.learner,
-    )  # fmt: skip
+    default = configure(task, chosen.algo, chosen.preset)
     text = f"{TRAIN} Tasks: {', '.join(tasks())}. Algorithms: {', '.join(ALGOS)}. Presets: {', '.join(PRESETS)}."
     plain = tyro.conf.configure(tyro.conf.AvoidSubcommands, tyro.conf.SuppressFixed)(RunConfig)
     config = tyro.cli(plain, default=default, args=rest, prog="ahac train TASK", description=text)
@@ -122,22 +124,18 @@ COMMANDS: dict[str, Command] = {
 TRAIN = "Train a policy. TASK, --algo and --preset choose the recipe whose numbers stand below."
 
 
-def _train(config: object) -> int:
-    from ahac.training.config import RunConfig
+def _train(config: RunConfig) -> int:
     from ahac.training.run import chosen_device, start
 
-    assert isinstance(config, RunConfig)
     run = start(config)
     c = run.config
     sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {chosen_device(c.device)}, in {run.folder}\n")
     return _carry_on(run)
 
 
-def _carry_on(run: object) -> int:
-    from ahac.training.run import Run
+def _carry_on(run: Run) -> int:
     from ahac.training.trainer import train as carry_on
 
-    assert isinstance(run, Run)
     if not carry_on(run):
         sys.stderr.write(f"stopped; `ahac resume {run.folder}` goes on\n")
         return 130

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from ahac.envs import shaping
 from ahac.envs.robot import RobotTask
-from ahac.envs.starts import NoisyStart
+from ahac.envs.starts import FREE_START
 from ahac.envs.task import Task
 from ahac.envs.variants import bundled_model, chosen
 
@@ -29,6 +27,6 @@ def humanoid(variant: str = "paper") -> Task:
         torso=TORSO,
         terminate_below=LOWEST,
         reward=shaping.locomotion(TORSO, height, shaping.weighted(-0.002, shaping.effort())),
-        start=NoisyStart(place=0.1, turn=math.pi / 24, joints=0.2, velocity=0.25),
+        start=FREE_START,
         substeps=48,
     )

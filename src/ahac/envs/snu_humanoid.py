@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from ahac.envs import shaping
 from ahac.envs.robot import RobotTask, running_senses
-from ahac.envs.starts import NoisyStart
+from ahac.envs.starts import FREE_START
 from ahac.envs.task import Task
 from ahac.envs.variants import bundled_model, chosen
 
@@ -32,6 +30,6 @@ def snu_humanoid(variant: str = "paper") -> Task:
         terminate_below=LOWEST,
         observation=observation,
         reward=chosen(variant, {"paper": reward, "released": released}),
-        start=NoisyStart(place=0.1, turn=math.pi / 24, joints=0.2, velocity=0.25),
+        start=FREE_START,
         substeps=48,
     )

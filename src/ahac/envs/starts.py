@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -12,7 +13,7 @@ from ahac.envs.root import is_floating
 from ahac.envs.task import Draw
 from ahac.sim import JointKind, Model, Quat, Real, Vec3, cos, norm, sin
 
-__all__ = ["NoisyStart"]
+__all__ = ["FREE_START", "NoisyStart"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,10 @@ class NoisyStart:
         """By ± 2 joints about each axis, as one unit quaternion."""
         imaginary = Vec3(*(_noise(draw, self.joints) for _ in range(3)))
         return Quat(1.0, imaginary).normalised()
+
+
+FREE_START = NoisyStart(place=0.1, turn=math.pi / 24, joints=0.2, velocity=0.25)
+"""Of the paper's robots on a free joint: the released code's noise."""
 
 
 def _noise(draw: Draw, scale: float) -> Real:

@@ -31,11 +31,12 @@ class Normalizer(nn.Module):
     variance: Tensor
     count: Tensor
 
-    def __init__(self, size: int, enabled: bool = True) -> None:
+    def __init__(self, size: int, enabled: bool = True, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.enabled = enabled
-        self.register_buffer("mean", torch.zeros(size))
-        self.register_buffer("variance", torch.ones(size))
+        self.register_buffer("mean", torch.zeros(size, dtype=dtype))
+        self.register_buffer("variance", torch.ones(size, dtype=dtype))
+        # In float32 a count would stop growing in a long training.
         self.register_buffer("count", torch.tensor(FIRST_COUNT, dtype=torch.float64))
 
     @torch.no_grad()

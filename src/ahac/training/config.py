@@ -35,7 +35,7 @@ class RunConfig:
     deterministic: bool = False
     """Refuse operations whose result may differ from run to run."""
     torch_threads: int = 1
-    """Threads of torch on the CPU: one is fastest beside the simulator's own (docs/performance.md)."""
+    """Threads of torch on the CPU; more of them fight with the simulator's own."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
     eval_episodes: int = 128

@@ -1,10 +1,7 @@
-"""A run: its folder, what it was made from, and the training loop over it.
+"""A run: its folder, what it was made from, its checkpoints and evaluations.
 
-run = start(config)          # makes the folder
-run.train()                  # to the end, or until it is interrupted
-run = open_run(folder)       # later, elsewhere
-run.train()                  # goes on exactly where the last checkpoint left it
-run.evaluate(128)
+`start` makes the folder of a new one, `open_run` finds that of an old one; `trainer.train` goes on with either, from
+the last checkpoint where there is one.
 """
 
 from __future__ import annotations

@@ -247,3 +247,9 @@ def test_stiffness_is_measured_only_where_something_looks_at_it(made: dict[str, 
     assert cutting is not None
     assert paper.cut_above is None
     assert cutting.cut_above == 500.0
+
+
+def test_observations_are_counted_in_double_precision_also_by_a_single_one(made: dict[str, VecEnv]) -> None:
+    """In float32 a count stops growing at 2²⁴ batches of one, and the statistics would never settle."""
+    normalizer = learner(made["cartpole"], "shac").normalizer
+    assert (normalizer.mean.dtype, normalizer.count.dtype) == (torch.float32, torch.float64)
