@@ -69,6 +69,8 @@ class CriticConfig:
         _check_network(self.hidden, self.rate)
         for name in ("members", "passes", "minibatches"):
             whole_number(f"critic.{name}", getattr(self, name), 1)
+        if self.target_alpha is not None and not 0.0 <= self.target_alpha < 1.0:
+            raise InputError(f"critic.target_alpha must be in [0, 1), or none for no target, got {self.target_alpha}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,13 @@ class StiffnessConfig:
     truncate: bool = False
     """Whether a world's trajectory is cut where it is stiffer than the limit (AHAC-1)."""
     least_steps: int = 0
-    """Steps of a trajectory before which it is not cut."""
+    """Steps that a trajectory has at least, before it may be cut."""
+
+    def __post_init__(self) -> None:
+        if self.signal not in LIMITS:
+            raise InputError(f"no stiffness signal named {self.signal!r}; known: {', '.join(LIMITS)}")
+        whole_number("stiffness.probes", self.probes, 1)
+        whole_number("stiffness.least_steps", self.least_steps, 0)
 
     @property
     def threshold(self) -> float:
@@ -135,3 +143,10 @@ class FirstOrderConfig:
         for name in ("gamma", "lam"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}")
+        if self.stiffness.lagrangian and self.horizon.rule not in ("paper", "released"):
+            raise InputError(
+                f"stiffness.lagrangian needs multipliers, which horizon.rule {self.horizon.rule!r} does not have; use "
+                '"paper" or "released", with horizon.least = horizon.most to keep the horizon as it is'
+            )
+        if self.stiffness.lagrangian and self.stiffness.signal == "dynamics":
+            raise InputError('stiffness.lagrangian needs a signal with a gradient, which "dynamics" does not have')

@@ -15,34 +15,23 @@ from torch import Tensor, nn
 
 from ahac.algos.algorithm import Report
 from ahac.algos.config import FirstOrderConfig
-from ahac.core.checks import whole_number
+from ahac.algos.parts import gauge, horizon_rule
 from ahac.core.env import Env, EnvSpec
-from ahac.core.errors import InputError
 from ahac.nets.actor import Actor
+from ahac.nets.adam import adam, moments, set_moments
 from ahac.nets.critic import Critic
+from ahac.nets.descent import descent
 from ahac.nets.normalizer import Normalizer
 from ahac.rl.critic_fit import CriticFit, Plateau, never
 from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
-from ahac.rl.horizon import (
-    Bounds,
-    DualHorizon,
-    EsnrHorizon,
-    FixedHorizon,
-    GrowthHorizon,
-    HorizonRule,
-    ShrinkHorizon,
-    Signals,
-)
+from ahac.rl.horizon import Signals
 from ahac.rl.losses import constraint, short_horizon
 from ahac.rl.returns import td_lambda
-from ahac.rl.rollout import Gauge, Rollout, roll_out
+from ahac.rl.rollout import Rollout, roll_out
 from ahac.rl.schedule import linear, set_rate
 from ahac.rl.trouble import find_trouble
 
-__all__ = ["FirstOrder", "horizon_rule"]
-
-BETAS = (0.7, 0.95)
-"""Of Adam, as in SHAC and its successors."""
+__all__ = ["FirstOrder"]
 
 
 class FirstOrder:
@@ -51,21 +40,21 @@ class FirstOrder:
     def __init__(self, config: FirstOrderConfig, spec: EnvSpec, seed: int) -> None:
         cpu = torch.Generator().manual_seed(seed)
         self.config, self.horizon = config, horizon_rule(config)
-        self.gauge = _gauge(config, self.horizon)
+        self._probes = config.stiffness.probes if config.stiffness.signal == "dynamics" else None
+        self.gauge = gauge(config, self.horizon, self._probes)
         self.generator = torch.Generator(spec.device).manual_seed(seed)
         self.normalizer = Normalizer(spec.obs_size, config.actor.normalize, spec.dtype).to(spec.device)
         actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.log_std, rng=cpu)
         self.actor = actor.to(spec.device, spec.dtype)
-        self.actor_optimizer = _adam(self.actor, config.actor.rate)
+        self.actor_optimizer = adam(self.actor, config.actor.rate)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:
             self.critic = Critic(spec.obs_size, c.hidden, members=c.members, rng=cpu).to(spec.device, spec.dtype)
             self.target = None if c.target_alpha is None else deepcopy(self.critic).requires_grad_(False)
-            self.critic_optimizer = _adam(self.critic, c.rate)
+            self.critic_optimizer = adam(self.critic, c.rate)
             self.fit = CriticFit(
-                self.critic, self.critic_optimizer, passes=c.passes, minibatches=c.minibatches,
-                stop=never if c.plateau is None else Plateau(c.plateau), max_norm=c.max_norm, rng=self.generator,
-                shuffle=c.shuffle,
+                descent(self.critic, self.critic_optimizer, c.max_norm), passes=c.passes, minibatches=c.minibatches,
+                stop=never if c.plateau is None else Plateau(c.plateau), rng=self.generator, shuffle=c.shuffle,
             )  # fmt: skip
 
     def act(self, obs: Tensor) -> Tensor:
@@ -89,7 +78,8 @@ class FirstOrder:
             return Report(rollout.reward.numel(), {"horizon": float(len(rollout.steps))}, rollout.steps, trouble)
         values |= self._fit_critic(rollout, next_value.detach())
         self.normalizer.update(rollout.raw_obs.flatten(0, 1))
-        values |= self._learn_horizon(rollout, progress)
+        values |= self._measured(env, rollout)
+        self._learn_horizon(rollout, values, progress)
         return Report(rollout.reward.numel(), values, rollout.steps)
 
     def _policy(self, env: Env) -> Callable[[Tensor], Tensor]:
@@ -120,7 +110,8 @@ class FirstOrder:
         self.actor_optimizer.zero_grad(set_to_none=True)
         objective.backward()
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
-        before = norm.item()
+        # An infinite reward may have a finite gradient, and would spoil the critic.
+        before = norm.item() if math.isfinite(objective.item()) else math.nan
         if math.isfinite(before):
             self.actor_optimizer.step()
         return {"actor_grad_norm": before, "actor_grad_norm_clipped": min(before, self.config.actor.max_norm)}
@@ -136,19 +127,30 @@ class FirstOrder:
                 old.lerp_(new.detach(), 1.0 - kept)
         return {"critic_loss": report.loss, "critic_passes": float(report.passes), "value": next_value.mean().item()}
 
-    def _learn_horizon(self, rollout: Rollout, progress: float) -> dict[str, float]:
-        ratio = esnr(action_gradients(rollout.steps))
-        growth = adjoint_norms(rollout.steps) if "growth" in self.horizon.needs else None
-        values = {"horizon": float(len(rollout.steps)), "esnr": ratio, "share_cut": rollout.stiff.float().mean().item()}
-        stiffness = None
-        if rollout.stiffness is not None:
-            measured = rollout.stiffness.detach()
-            stiffness = measured.mean(dim=1)
-            values |= {"stiffness": measured.mean().item(), "stiffness_max": measured.max().item()}
-        if growth is not None:
+    def _measured(self, env: Env, rollout: Rollout) -> dict[str, float]:
+        """What a rollout and its backward pass tell; stiffness of the last step, where nothing looks at the others."""
+        stiffness = rollout.stiffness
+        if stiffness is None:
+            with torch.no_grad():
+                stiffness = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
+        return {
+            "horizon": float(len(rollout.steps)),
+            "esnr": esnr(action_gradients(rollout.steps)),
+            "share_cut": rollout.stiff.float().mean().item(),
+            "stiffness": stiffness.detach().mean().item(),
+            "stiffness_max": stiffness.detach().max().item(),
+        }
+
+    def _learn_horizon(self, rollout: Rollout, values: dict[str, float], progress: float) -> None:
+        """Let the rule see what it needs."""
+        growth = stiffness = None
+        if "growth" in self.horizon.needs:
+            growth = adjoint_norms(rollout.steps)
             values["growth"] = float(growth[0] / growth[-1])
-        self.horizon.update(Signals(stiffness=stiffness, growth=growth, esnr=ratio), linear(1.0, progress, 0.0))
-        return values
+        if rollout.stiffness is not None:
+            stiffness = rollout.stiffness.detach().mean(dim=1)
+        signals = Signals(stiffness=stiffness, growth=growth, esnr=values["esnr"])
+        self.horizon.update(signals, linear(1.0, progress, 0.0))
 
     def _set_rates(self, progress: float) -> None:
         set_rate([self.actor_optimizer], linear(self.config.actor.rate, progress))
@@ -161,10 +163,10 @@ class FirstOrder:
             "actor": self.actor.state_dict(),
             "normalizer": self.normalizer.state_dict(),
             "horizon": self.horizon.state_dict(),
-            "actor_optimizer": _moments(self.actor_optimizer),
+            "actor_optimizer": moments(self.actor_optimizer),
         }
         if self.critic is not None:
-            parts |= {"critic": self.critic.state_dict(), "critic_optimizer": _moments(self.critic_optimizer)}
+            parts |= {"critic": self.critic.state_dict(), "critic_optimizer": moments(self.critic_optimizer)}
         if self.target is not None:
             parts |= {"target": self.target.state_dict()}
         flat = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
@@ -180,57 +182,10 @@ class FirstOrder:
         self.actor.load_state_dict(part("actor"))
         self.normalizer.load_state_dict(part("normalizer"))
         self.horizon.load_state_dict(part("horizon"))
-        _set_moments(self.actor_optimizer, part("actor_optimizer"))
+        set_moments(self.actor_optimizer, part("actor_optimizer"))
         if self.critic is not None:
             self.critic.load_state_dict(part("critic"))
-            _set_moments(self.critic_optimizer, part("critic_optimizer"))
+            set_moments(self.critic_optimizer, part("critic_optimizer"))
         if self.target is not None:
             self.target.load_state_dict(part("target"))
         self.generator.set_state(state["generator"].cpu())
-
-
-def horizon_rule(config: FirstOrderConfig) -> HorizonRule:
-    """The rule that a configuration names."""
-    h, limit = config.horizon, config.stiffness.threshold
-    bounds = Bounds(h.least, h.most)
-    match h.rule:
-        case "fixed":
-            return FixedHorizon(whole_number("horizon.first", round(h.first), 1))
-        case "paper" | "released":
-            signed = h.rule == "released"
-            return DualHorizon(bounds, h.first, limit=limit, learning_rate=h.rate, signed=signed)
-        case "shrink":
-            return ShrinkHorizon(bounds, h.first, limit=limit, speed=h.speed)
-        case "growth":
-            return GrowthHorizon(bounds, h.first, limit=math.log(h.growth), speed=h.speed)
-        case "esnr":
-            return EsnrHorizon(bounds, h.first)
-    raise InputError(f"no horizon rule named {h.rule!r}; known: fixed, paper, released, shrink, growth, esnr")
-
-
-def _gauge(config: FirstOrderConfig, horizon: HorizonRule) -> Gauge | None:
-    """Stiffness is measured only where something looks at it."""
-    s = config.stiffness
-    if not (s.truncate or s.lagrangian or "stiffness" in horizon.needs):
-        return None
-    probes = s.probes if s.signal == "dynamics" else None
-    cut_above = s.threshold if s.truncate else None
-    return Gauge(signal=s.signal, probes=probes, cut_above=cut_above, least_steps=s.least_steps)
-
-
-def _adam(network: nn.Module, rate: float) -> torch.optim.Adam:
-    return torch.optim.Adam(network.parameters(), lr=rate, betas=BETAS, fused=True)
-
-
-def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimizer's memory, by parameter number and name."""
-    state = optimizer.state_dict()["state"]
-    return {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
-
-
-def _set_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in moments.items():
-        number, name = key.split(".")
-        state.setdefault(int(number), {})[name] = value.clone()
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

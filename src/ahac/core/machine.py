@@ -2,7 +2,12 @@
 
 import os
 
-__all__ = ["usable_cores"]
+import torch
+
+__all__ = ["lane_bytes", "usable_cores"]
+
+LANE_BYTES = {"AVX512": 64, "AVX2": 32}
+"""SIMD register widths by how torch's name of the CPU's capability begins; 16 (SSE, NEON) otherwise."""
 
 
 def usable_cores() -> int:
@@ -10,3 +15,9 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def lane_bytes() -> int:
+    """Width of the CPU's SIMD registers."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return next((width for name, width in LANE_BYTES.items() if capability.startswith(name)), 16)

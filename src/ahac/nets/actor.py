@@ -24,7 +24,7 @@ class Actor(nn.Module):
         for layer in self.net:
             if isinstance(layer, nn.Linear):
                 _fill(layer, rng)
-        self.log_std = nn.Parameter(torch.full((actions,), log_std))
+        self.log_std = nn.Parameter(torch.full((actions,), float(log_std)))
 
     def forward(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
         """[B, actions] in (-1, 1), sampled with standard normal `noise`, or the mode without it."""

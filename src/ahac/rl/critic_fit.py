@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ahac.nets.critic import Critic
+from ahac.nets.descent import Descent
 
 __all__ = ["CriticFit", "FitReport", "Plateau", "StopRule", "never"]
 
@@ -54,31 +54,24 @@ class CriticFit:
     """Regression of a critic on targets."""
 
     def __init__(
-        self, critic: Critic, optimizer: torch.optim.Optimizer, *, passes: int, minibatches: int, stop: StopRule,
-        max_norm: float | None, rng: torch.Generator, shuffle: bool = True,
+        self, descend: Descent, *, passes: int, minibatches: int, stop: StopRule, rng: torch.Generator,
+        shuffle: bool = True,
     ) -> None:  # fmt: skip
-        self.critic, self.optimizer = critic, optimizer
-        self.passes, self.minibatches, self.stop = passes, minibatches, stop
-        self.max_norm, self.rng, self.shuffle = max_norm, rng, shuffle
+        self.descend, self.passes, self.minibatches, self.stop = descend, passes, minibatches, stop
+        self.rng, self.shuffle = rng, shuffle
 
     def __call__(self, obs: Tensor, target: Tensor) -> FitReport:
         """Fit to [B, obs] states and [B] targets."""
         losses: list[float] = []
+        parts = min(self.minibatches, len(obs))
         while len(losses) < self.passes:
-            losses.append(self._one_pass(obs, target))
+            losses.append(self.descend(obs, target, self._order(obs), parts).mean().item())
             if self.stop(losses):
                 break
         return FitReport(losses[-1], len(losses))
 
-    def _one_pass(self, obs: Tensor, target: Tensor) -> float:
+    def _order(self, obs: Tensor) -> Tensor:
+        """In which a pass takes the states."""
         if self.shuffle:
-            order = torch.randperm(len(obs), generator=self.rng, device=obs.device)
-            obs, target = obs[order], target[order]
-        total = torch.zeros((), device=obs.device, dtype=obs.dtype)
-        parts = min(self.minibatches, len(obs))
-        for states, values in zip(obs.tensor_split(parts), target.tensor_split(parts), strict=True):
-            total += self.critic.regress(states, values).mean()
-            if self.max_norm is not None:
-                nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_norm)
-            self.optimizer.step()
-        return (total / parts).item()
+            return torch.randperm(len(obs), generator=self.rng, device=obs.device)
+        return torch.arange(len(obs), device=obs.device)

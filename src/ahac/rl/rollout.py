@@ -68,7 +68,7 @@ def roll_out(env: Env, policy: Function, view: Function, length: int, gauge: Gau
             measured.append(env.stiffness(step, gauge.signal, gauge.probes))
             age = age + 1.0
             if gauge.cut_above is not None:
-                stiff = (measured[-1].detach() > gauge.cut_above) & (age > gauge.least_steps) & ~step.done
+                stiff = (measured[-1].detach() > gauge.cut_above) & (age >= gauge.least_steps) & ~step.done
                 env.detach(stiff)
             age = torch.where(stiff | step.done, 0.0, age)
         cuts.append(stiff)

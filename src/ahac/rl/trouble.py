@@ -27,24 +27,33 @@ class Trouble:
 
 def find_trouble(rollout: Rollout) -> Trouble:
     """Look through what a rollout and its backward pass left behind, in the order in which it came to be."""
-    gradients = action_gradients(rollout.steps)
-    tensors = {
-        "observation": rollout.obs, "action": torch.stack([step.action.detach() for step in rollout.steps]),
-        "reward": rollout.reward.detach(), "final observation": rollout.final_obs.detach(),
-        "gradient of the action": gradients,
-    }  # fmt: skip
+    actions = torch.stack([step.action.detach() for step in rollout.steps])
+    forward = {"observation": rollout.obs, "action": actions, "reward": rollout.reward}
     if rollout.stiffness is not None:
-        tensors["stiffness"] = rollout.stiffness.detach()
-    bad = {name: ~torch.isfinite(x).reshape(*x.shape[:2], -1).all(dim=-1) for name, x in tensors.items()}
-    worlds = torch.stack([flags.any(dim=0) for flags in bad.values()]).any(dim=0)
-    found = next((name for name, flags in bad.items() if bool(flags.any())), None)
+        forward["stiffness"] = rollout.stiffness
+    forward["final observation"] = rollout.final_obs
+    bad = {name: _bad(x.detach()) for name, x in forward.items()}
+    gradient = _bad(action_gradients(rollout.steps))
+    worlds = torch.stack([*bad.values(), gradient]).flatten(0, 1).any(dim=0)
+    first = {name: flags.any(dim=1).int().argmax().item() for name, flags in bad.items() if bool(flags.any())}
     what = "the gradient of the policy is not finite, though every world's is"
-    if found is not None:
+    if first:
+        # Of the same step, what is listed first came first.
+        name = min(first, key=first.__getitem__)
+        what = _sentence(name, rollout, bad[name].nonzero()[0])
+    elif bool(gradient.any()):
         # A gradient is computed from the last step to the first.
-        places = bad[found].nonzero()
-        step, world = places[-1 if found.startswith("gradient") else 0].tolist()
-        action = [round(x, 4) for x in rollout.steps[step].action[world].tolist()]
-        what = f"the {found} of step {step} in world {world} is not finite; the action there is {action}"
-    first = rollout.steps[0].start
-    reproducer = {"q": first.q.detach(), "v": first.v.detach(), "actions": tensors["action"]}
-    return Trouble(what, worlds, reproducer)
+        what = _sentence("gradient of the action", rollout, gradient.nonzero()[-1])
+    start = rollout.steps[0].start
+    return Trouble(what, worlds, {"q": start.q.detach(), "v": start.v.detach(), "actions": actions})
+
+
+def _bad(values: Tensor) -> Tensor:
+    """[T, N] bool, where a tensor of [T, N, ...] is not finite."""
+    return ~torch.isfinite(values).reshape(*values.shape[:2], -1).all(dim=-1)
+
+
+def _sentence(name: str, rollout: Rollout, place: Tensor) -> str:
+    step, world = place.tolist()
+    action = [round(x, 4) for x in rollout.steps[step].action[world].tolist()]
+    return f"the {name} of step {step} in world {world} is not finite; the action there is {action}"

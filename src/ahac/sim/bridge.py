@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from ahac.core.errors import AhacError
-from ahac.sim.compiler.build import Kernel
+from ahac.native.build import Kernel
+from ahac.native.frame import Target
 from ahac.sim.compiler.emit import context_groups, map_source, step_adjoint_source, step_source
-from ahac.sim.compiler.frame import Target
 from ahac.sim.compiler.program import Program, StepPrograms, adjoint
 
 __all__ = ["Launcher", "MapKernels", "StepKernels"]

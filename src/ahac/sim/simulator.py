@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ahac.core.checks import whole_number
 from ahac.core.errors import InputError
-from ahac.core.machine import usable_cores
+from ahac.core.machine import lane_bytes, usable_cores
+from ahac.native.frame import Target
 from ahac.sim.bridge import Launcher, MapKernels, StepKernels
-from ahac.sim.compiler.frame import Target
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import trace
 from ahac.sim.model.records import Model
@@ -24,9 +24,6 @@ __all__ = ["Simulator"]
 
 Groups = dict[str, Tensor]
 TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
-
-LANE_BYTES = {"AVX512": 64, "AVX2": 32}
-"""SIMD register widths by how torch's name of the CPU's capability begins; 16 (SSE, NEON) otherwise."""
 
 
 class Simulator:
@@ -69,9 +66,7 @@ class Simulator:
         self._check_settings()
         self.context = dict(context or {})
         self._programs = Programs(model, _laws(contact_law, forces), _named_functions(readouts or {}), self.context)
-        capability = torch.backends.cpu.get_cpu_capability()
-        width = next((width for name, width in LANE_BYTES.items() if capability.startswith(name)), 16)
-        target = Target(str(self.device), dtype == torch.float64, width)
+        target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step())
         traced = self._programs

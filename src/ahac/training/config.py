@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tyro.conf import Fixed
 
 from ahac.algos.config import FirstOrderConfig
-from ahac.core.errors import InputError
+from ahac.core.checks import whole_number
 
 __all__ = ["RunConfig"]
 
@@ -18,36 +18,45 @@ class RunConfig:
 
     task: Fixed[str] = "hopper"
     """Name of the task: `ahac list tasks`."""
-    algo: Fixed[str] = "ahac"
+    algo: str = "ahac"
     """Name of the algorithm: `ahac list algos`."""
-    preset: Fixed[str] = "default"
+    preset: str = "default"
     """Where the hyper-parameters come from: default, paper or released."""
     variant: str = "paper"
-    """Of the task's reward, where paper and released code differ."""
+    """Which reward the task has, where the two differ: paper or released."""
     num_envs: int = 256
     """Worlds side by side."""
     iterations: int = 500
-    """Rollouts, and updates of the policy."""
+    """Rollouts, and updates of the policy; learning rates fall over all of them."""
+    env_steps: int | None = None
+    """World-steps after which the run is complete, and over which learning rates fall; then iterations do not count."""
     seed: int = 0
     """Of all chance: networks, actions, starts of episodes."""
     device: str = "auto"
     """auto takes CUDA where there is one; else cpu, cuda, cuda:1, ..."""
     deterministic: bool = False
-    """Refuse operations whose result may differ from run to run."""
+    """Refuse what may give other bits when run again; on the CPU a run repeats without, on CUDA it may be slower."""
     torch_threads: int = 1
     """Threads of torch on the CPU; more of them fight with the simulator's own."""
     checkpoint_every: int = 50
-    """Iterations between checkpoints."""
+    """Iterations between checkpoints; one more is written at the end, and after a crash."""
     eval_episodes: int = 128
     """Episodes of the final evaluation."""
     out: str = "runs"
     """Folder of run folders."""
     name: str = ""
-    """Of the run's folder; by default task, algorithm and seed."""
+    """Name of the run's folder; if empty, made of task, algorithm and seed. A number follows where it is taken."""
     learner: FirstOrderConfig = field(default_factory=FirstOrderConfig)
     """The algorithm's own settings."""
 
     def __post_init__(self) -> None:
         for name in ("num_envs", "iterations", "torch_threads", "checkpoint_every", "eval_episodes"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+            whole_number(name, getattr(self, name), 1)
+        whole_number("seed", self.seed, 0)
+        if self.env_steps is not None:
+            whole_number("env_steps", self.env_steps, 1)
+
+    @property
+    def length(self) -> tuple[str, int]:
+        """What the run's length is counted in, "iteration" or "env_steps", and how many there are."""
+        return ("iteration", self.iterations) if self.env_steps is None else ("env_steps", self.env_steps)

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ahac.core.checks import whole_number
 from ahac.core.env import Env
-from ahac.core.errors import InputError
 from ahac.stats.aggregate import bootstrap_interval, iqm
 
 __all__ = ["Evaluation", "evaluate"]
@@ -39,6 +39,14 @@ class Evaluation:
         """95 % bootstrap interval of the interquartile mean."""
         return bootstrap_interval(self.returns, np.random.default_rng(seed))
 
+    def summary(self) -> dict[str, object]:
+        """Its numbers by name, ready for JSON."""
+        low, high = self.interval()
+        return {
+            "episodes": len(self.returns), "mean": self.mean, "iqm": self.iqm, "interval": [low, high],
+            "length": float(self.lengths.mean()),
+        }  # fmt: skip
+
     def __str__(self) -> str:
         low, high = self.interval()
         return (
@@ -52,8 +60,7 @@ def evaluate(env: Env, act: Callable[[Tensor], Tensor], episodes: int) -> Evalua
 
     Every world contributes the same number of episodes: taking the first that finish would favour short ones.
     """
-    if episodes < 1:
-        raise InputError(f"episodes must be at least 1, got {episodes}")
+    whole_number("episodes", episodes, 1)
     each = -(-episodes // env.spec.num_envs)
     obs = env.reset()
     returns = torch.zeros(each, env.spec.num_envs)

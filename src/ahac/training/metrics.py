@@ -25,10 +25,12 @@ class Episodes:
 
     def note(self, steps: list[Step]) -> None:
         """Take in what the steps of a rollout finished."""
-        done = torch.stack([step.done for step in steps])
+        returns = torch.stack([step.episode_return for step in steps])
+        # A return that is not finite would spoil the mean for a hundred episodes; the trouble is reported elsewhere.
+        done = torch.stack([step.done for step in steps]) & returns.isfinite()
         if not bool(done.any()):
             return
-        self.returns.extend(torch.stack([step.episode_return for step in steps])[done].tolist())
+        self.returns.extend(returns[done].tolist())
         self.lengths.extend(torch.stack([step.episode_length for step in steps])[done].tolist())
 
     def values(self) -> dict[str, float]:

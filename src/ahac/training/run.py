@@ -2,6 +2,11 @@
 
 `start` makes the folder of a new one, `open_run` finds that of an old one; `trainer.train` goes on with either, from
 the last checkpoint where there is one.
+
+    config.json       what it is made from             metrics.csv       one row of numbers per iteration
+    manifest.json     versions, hardware, git          tensorboard/      the same numbers
+    checkpoints/      last, best, iteration-NNNNNN     evaluation.json   what the last policy is worth
+    failures/         iterations that learnt nothing   .lock             held by the process that trains it
 """
 
 from __future__ import annotations
@@ -9,26 +14,28 @@ from __future__ import annotations
 import json
 import logging
 import os
-import platform
-import subprocess
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
-from ahac.algos.first_order import FirstOrder, horizon_rule
+from ahac.algos.first_order import FirstOrder
+from ahac.algos.parts import horizon_rule
+from ahac.core.checks import whole_number
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
-from ahac.core.machine import usable_cores
 from ahac.envs import VecEnv, make, make_task
-from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_numbers, save_checkpoint
 from ahac.training.config import RunConfig
 from ahac.training.evaluate import Evaluation, evaluate
+from ahac.training.files import write_json
+from ahac.training.manifest import manifest
+from ahac.training.process import alone
 
-__all__ = ["Run", "open_run", "start"]
+__all__ = ["Run", "chosen_device", "open_run", "set_length", "start"]
 
 logger = logging.getLogger("ahac")
 
@@ -63,12 +70,21 @@ class Run:
         """What learns."""
         return FirstOrder(self.config.learner, self.env.spec, self.config.seed)
 
-    def save(self, name: str, numbers: dict[str, float], extra: dict[str, torch.Tensor]) -> Path:
-        """Write a checkpoint of that name."""
+    @property
+    def eval_seed(self) -> int:
+        """Of its final evaluation."""
+        return self.config.seed + EVAL_SEED
+
+    def snapshot(self, numbers: Mapping[str, float], extra: Mapping[str, torch.Tensor]) -> Checkpoint:
+        """Where it stands, as a copy."""
         owners = {"algo": self.algo.state_dict(), "env": self.env.state_dict(), "trainer": extra}
         tensors = {f"{owner}/{key}": value for owner, state in owners.items() for key, value in state.items()}
+        return Checkpoint(tensors, numbers)
+
+    def save(self, name: str, checkpoint: Checkpoint) -> Path:
+        """Write a checkpoint under that name."""
         path = self.checkpoints / f"{name}.safetensors"
-        save_checkpoint(path, Checkpoint(tensors, numbers))
+        save_checkpoint(path, checkpoint)
         return path
 
     def restore(self, name: str = "last", with_env: bool = True) -> Checkpoint:
@@ -90,40 +106,77 @@ class Run:
 
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
         """Whole episodes under the policy's best actions, in an environment of their own."""
-        count = self.config.eval_episodes if episodes is None else episodes
         c = self.config
+        count = whole_number("episodes", c.eval_episodes if episodes is None else episodes, 1)
         env = make(
             c.task, num_envs=min(count, 128), device=self.device, variant=c.variant,
-            seed=c.seed + EVAL_SEED if seed is None else seed,
+            seed=self.eval_seed if seed is None else seed,
         )  # fmt: skip
         return evaluate(env, self.algo.act, count)
+
+    def keep(self, evaluation: Evaluation) -> Path:
+        """Write down what the policy of the last checkpoint is worth, from the run's own evaluation seed."""
+        numbers = read_numbers(self.checkpoints / "last.safetensors")
+        about = {"checkpoint": "last", "iteration": int(numbers["iteration"]), "env_steps": int(numbers["env_steps"]),
+                 "seed": self.eval_seed}  # fmt: skip
+        path = self.folder / "evaluation.json"
+        write_json(path, evaluation.summary() | about)
+        return path
 
 
 def start(config: RunConfig) -> Run:
     """A new run: makes its folder and writes down what it is made from."""
     # What cannot be made leaves no folder behind.
     make_task(config.task, config.variant)
-    chosen_device(config.device)
     horizon_rule(config.learner)
-    named = config.name or f"{config.task}-{config.algo}-s{config.seed}"
-    folder = _free(Path(config.out) / named)
-    folder.mkdir(parents=True)
+    about = manifest(config.seed, chosen_device(config.device))
+    folder = _new_folder(Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}"))
     config = replace(config, name=folder.name)
-    _write_json(folder / "config.json", to_dict(config))
-    _write_json(folder / "manifest.json", _manifest(config))
+    try:
+        write_json(folder / "manifest.json", about)
+        write_json(folder / "config.json", to_dict(config))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # made a moment ago, and of no use
+        raise
     return Run(folder, config)
 
 
 def open_run(folder: str | os.PathLike[str]) -> Run:
     """The run of a folder."""
-    path = Path(folder) / "config.json"
+    place = Path(folder)
+    path = place / "config.json"
     if not path.is_file():
-        raise InputError(f"{folder} is no run: it has no config.json")
+        raise InputError(f"{folder} is no run: {_what_is_wrong(place)}")
     try:
         config = from_dict(RunConfig, json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read by this version: {error}") from error
-    return Run(Path(folder), config)
+    return Run(place, config)
+
+
+def set_length(run: Run, iterations: int | None = None, env_steps: int | None = None) -> Run:
+    """The same run with another length, in iterations or in environment steps, written down in its config.json.
+
+    Learning rates fall over the run: in one that is made longer they are higher from here on than they would have been,
+    and one that was complete rises from the lowest rate again. Its past is as it was; it is not what a run of that
+    length would have been from the start.
+    """
+    if (iterations is None) == (env_steps is None):
+        raise InputError("a run's length is a number of iterations or of env_steps; give one of them")
+    with alone(run.folder):
+        config = replace(
+            run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
+        )
+        unit, length = config.length
+        last = run.checkpoints / "last.safetensors"
+        done = int(read_numbers(last)[unit]) if last.exists() else 0
+        if length < done:
+            raise InputError(
+                f"{run.folder} has done {done} {unit.removesuffix('s')}s; its length must be at least that, got "
+                f"{length}: what was learnt is not taken back"
+            )
+        write_json(run.folder / "config.json", to_dict(config))
+    return Run(run.folder, config)
 
 
 def chosen_device(device: str) -> str:
@@ -137,48 +190,27 @@ def chosen_device(device: str) -> str:
     return device
 
 
-def _free(folder: Path) -> Path:
-    """This folder, or the first like it that is not there yet."""
-    candidates = (folder if k == 1 else folder.with_name(f"{folder.name}-{k}") for k in range(1, 10_000))
-    return next(path for path in candidates if not path.exists())
+def _new_folder(wanted: Path) -> Path:
+    """Make this folder, or the first like it that is not there yet."""
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for k in range(1, 10_000):
+        folder = wanted if k == 1 else wanted.with_name(f"{wanted.name}-{k}")
+        try:
+            folder.mkdir()  # fails if another process was faster
+        except FileExistsError:
+            continue
+        if k > 1:
+            logger.warning("%s is there already: this run is %s (`ahac resume` goes on with one)", wanted, folder)
+        return folder
+    raise InputError(f"{wanted} and ten thousand folders like it are there already; choose another name")
 
 
-def _write_json(path: Path, content: dict[str, object]) -> None:
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _manifest(config: RunConfig) -> dict[str, object]:
-    """Versions, hardware, time and git state."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seed": config.seed,
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "cores": usable_cores(),
-        "gpu": gpu,
-        "device": chosen_device(config.device),
-        "python": platform.python_version(),
-        "versions": {name: _version(name) for name in ("ahac", "torch", "warp-lang", "mujoco", "numpy")},
-        "git": _git_state(),
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git_state() -> dict[str, object] | None:
-    """Commit of the source tree that runs, and whether it was changed; None outside of one."""
-    here = Path(__file__).parent
-    try:
-        commit, changes = (
-            subprocess.run(["git", *command], cwd=here, capture_output=True, text=True, check=True, timeout=10).stdout
-            for command in (["rev-parse", "HEAD"], ["status", "--porcelain"])
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return {"commit": commit.strip(), "changed": bool(changes.strip())}
+def _what_is_wrong(folder: Path) -> str:
+    """Why a folder without config.json is no run, and what to do."""
+    if not folder.is_dir():
+        return "there is no such folder; `ahac list runs` lists those in runs, --out those of another folder"
+    if runs := sorted(path.parent.name for path in folder.glob("*/config.json")):
+        return f"it has no config.json, but holds runs: {', '.join(runs[:5])}{', ...' * (len(runs) > 5)}"
+    if (folder / "checkpoints").is_dir():
+        return "its config.json is missing; copy that of a run with the same settings there, but for seed and name"
+    return "it has no config.json; `ahac train` makes runs"

@@ -1,9 +1,7 @@
-"""Where numbers go: a CSV table, TensorBoard, the terminal; all on one axis, environment steps."""
+"""Where numbers go: a CSV table (`table.py`), TensorBoard, the terminal; all on one axis, environment steps."""
 
 from __future__ import annotations
 
-import csv
-import logging
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -17,9 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from torch.utils.tensorboard.writer import SummaryWriter
 
-__all__ = ["CsvSink", "Display", "Sink", "TensorBoardSink"]
+from ahac.training.table import CsvSink, read_csv
 
-logger = logging.getLogger("ahac")
+__all__ = ["CsvSink", "Display", "Sink", "TensorBoardSink", "read_csv"]
 
 SHOWN = {
     "episode_return": "return", "episode_length": "length", "horizon": "horizon", "stiffness": "stiffness",
@@ -41,42 +39,6 @@ class Sink(Protocol):
         ...
 
 
-class CsvSink:
-    """metrics.csv: one row per iteration. New columns may come later, and rows after a point may be dropped."""
-
-    def __init__(self, path: Path, keep_until: int = 0) -> None:
-        """Append to the table of `path`, of which rows beyond iteration `keep_until` are taken back."""
-        self.path = path
-        self.rows = [row for row in read_csv(path) if row["iteration"] <= keep_until] if path.exists() else []
-        self.columns = list(dict.fromkeys(name for row in self.rows for name in row))
-        self._rewrite()
-
-    def write(self, row: Mapping[str, float]) -> None:
-        """Append, and start the table anew where a column is new."""
-        self.rows.append(dict(row))
-        if new := [name for name in row if name not in self.columns]:
-            self.columns += new
-            self._rewrite()
-            return
-        with self.path.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, self.columns).writerow(row)
-
-    def close(self) -> None:
-        """Every row is written already."""
-
-    def _rewrite(self) -> None:
-        with self.path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, self.columns)
-            writer.writeheader()
-            writer.writerows(self.rows)
-
-
-def read_csv(path: Path) -> list[dict[str, float]]:
-    """Rows of a table of numbers; empty cells are left out."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{name: float(x) for name, x in row.items() if x} for row in csv.DictReader(file)]
-
-
 class TensorBoardSink:
     """TensorBoard events; `tensorboard --logdir runs` shows them."""
 
@@ -96,12 +58,14 @@ class TensorBoardSink:
 class Display(AbstractContextManager["Display"]):
     """Progress on a terminal; plain lines where there is none."""
 
-    def __init__(self, total: int, first: int = 0, every: int = 20) -> None:
+    def __init__(self, length: tuple[str, int], first: int = 0, every: int = 20) -> None:
+        """Of a run of so many iterations or environment steps, of which the first ones are done."""
         self.console = Console(file=sys.stderr)
-        self.every, self.total = every, total
-        columns = (BarColumn(None), MofNCompleteColumn(), TextColumn("iterations"), TimeRemainingColumn())
+        self.every, (self.unit, self.total) = every, length
+        unit = {"iteration": "iterations", "env_steps": "environment steps"}[self.unit]
+        columns = (BarColumn(None), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
         self.progress = Progress(*columns, console=self.console)
-        self.bar = self.progress.add_task("training", total=total, completed=first)
+        self.bar = self.progress.add_task("training", total=self.total, completed=first)
         self.live = (
             Live(self.progress, console=self.console, refresh_per_second=4) if self.console.is_terminal else None
         )
@@ -119,10 +83,10 @@ class Display(AbstractContextManager["Display"]):
 
     def write(self, row: Mapping[str, float]) -> None:
         """Show an iteration."""
-        done = int(row["iteration"])
+        done, iteration = int(row[self.unit]), int(row["iteration"])
         if self.live is None:
-            if done % self.every == 0 or done in (1, self.total):
-                self.console.print(_line(row, self.total), highlight=False, soft_wrap=True)
+            if iteration % self.every == 0 or iteration == 1 or done >= self.total:
+                self.console.print(_line(row, self.unit, self.total), highlight=False, soft_wrap=True)
             return
         self.progress.update(self.bar, completed=done)
         table = Table.grid(padding=(0, 2))
@@ -137,8 +101,8 @@ class Display(AbstractContextManager["Display"]):
         """Nothing to do."""
 
 
-def _line(row: Mapping[str, float], total: int) -> str:
+def _line(row: Mapping[str, float], unit: str, total: int) -> str:
+    iteration, steps = int(row["iteration"]), int(row["env_steps"])
+    count = f"{iteration}/{total}  {steps} steps" if unit == "iteration" else f"{iteration}  {steps}/{total} steps"
     shown = [f"{title} {row[name]:.4g}" for name, title in SHOWN.items() if name in row]
-    return f"{int(row['iteration'])}/{total}  {int(row['env_steps'])} steps  {row['seconds']:.0f} s  " + "  ".join(
-        shown
-    )
+    return "  ".join([count, f"{row['seconds']:.0f} s", *shown])

@@ -1,23 +1,22 @@
-"""The only training loop: iterate, log, save, until the run is complete or interrupted."""
+"""The only training loop: iterate, log, save, until the run is complete or interrupted.
+
+Nothing is lost on a crash: the state after every completed iteration is kept in memory, and written when something
+goes wrong in the next one.
+"""
 
 from __future__ import annotations
 
 import logging
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-import torch
+from contextlib import AbstractContextManager
+from types import TracebackType
 
 from ahac.algos.algorithm import Report
 from ahac.core.errors import AhacError
 from ahac.training.checkpoint import Checkpoint, save_checkpoint
-from ahac.training.config import RunConfig
 from ahac.training.metrics import Episodes, Stopwatch
+from ahac.training.process import alone, interruptible, torch_settings
 from ahac.training.run import Run
-from ahac.training.sinks import CsvSink, Display, TensorBoardSink
+from ahac.training.sinks import CsvSink, Display, Sink, TensorBoardSink
 
 __all__ = ["TrainingError", "train"]
 
@@ -25,6 +24,10 @@ logger = logging.getLogger("ahac")
 
 MOST_FAILURES = 10
 """Iterations in a row that may learn nothing before training stops."""
+KEPT_FAILURES = 20
+"""Reproducers that a run keeps, the latest ones."""
+LIGHT = 2**27
+"""Bytes of state of which a copy is taken after every iteration. A heavier run goes back to a checkpoint on a crash."""
 
 
 class TrainingError(AhacError, RuntimeError):
@@ -40,123 +43,132 @@ def train(run: Run, iterations: int | None = None, display: bool = True) -> bool
         display: Whether progress is shown.
     """
     config = run.config
-    last = config.iterations if iterations is None else min(iterations, config.iterations)
-    with _torch_settings(config), _interruptible() as stop:
-        loop = _Loop(run)
-        with Display(config.iterations, loop.iteration) as shown:
-            while loop.iteration < last and not stop.is_set():
+    with alone(run.folder), torch_settings(config, run.device), interruptible() as stop:
+        with _Loop(run) as loop, Display(config.length, loop.done) as shown:
+            while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations) and not stop.asked:
                 row = loop.advance()
+                stop.patient = True
                 if display:
                     shown.write(row)
-        loop.finish()
-    return loop.iteration >= config.iterations
+        return loop.progress >= 1.0
 
 
-@contextmanager
-def _torch_settings(config: RunConfig) -> Iterator[None]:
-    """A run's threads and determinism, and those of the program afterwards."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    torch.set_num_threads(config.torch_threads)
-    torch.use_deterministic_algorithms(config.deterministic)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
-
-
-class _Loop:
-    """A run in progress."""
+class _Loop(AbstractContextManager["_Loop"]):
+    """A run in progress; however it ends, its last completed iteration is saved and its sinks are closed."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.episodes, self.failures = run, Episodes(), 0
-        self.iteration, self.env_steps, self.best, seconds = 0, 0, float("-inf"), 0.0
+        self.run, self.episodes, self.best, seconds = run, Episodes(), float("-inf"), 0.0
+        self.iteration = self.env_steps = self.failures = 0
+        self.started_at = 0.0
         if (run.checkpoints / "last.safetensors").exists():
             saved = run.restore("last")
             self.iteration, self.env_steps = int(saved.numbers["iteration"]), int(saved.numbers["env_steps"])
             self.best, seconds = saved.numbers["best"], saved.numbers["seconds"]
+            self.failures = int(saved.numbers.get("failures", 0))  # checkpoints before this number have none
             self.episodes.load_state_dict(saved.part("trainer"))
-        self.clock = Stopwatch(seconds)
-        self.sinks = [
+        self.clock, self.first = Stopwatch(seconds), self.iteration
+        self.completed: Checkpoint | None = self._state()
+        self.sinks: list[Sink] = [
             CsvSink(run.folder / "metrics.csv", keep_until=self.iteration),
             TensorBoardSink(run.folder / "tensorboard", purge_after=self.env_steps + 1 if self.env_steps else None),
         ]
 
+    @property
+    def done(self) -> int:
+        """How far it is, in what the run's length is counted in."""
+        return self.iteration if self.run.config.env_steps is None else self.env_steps
+
+    @property
+    def progress(self) -> float:
+        """From 0 to 1 over the run; the last iteration may go past its end."""
+        return self.done / self.run.config.length[1]
+
     def advance(self) -> dict[str, float]:
         """One iteration, its numbers written."""
-        config = self.run.config
         before = self.clock.seconds
-        report = self.run.algo.iterate(self.run.env, self.iteration / config.iterations)
+        self.started_at = self.progress
+        report = self.run.algo.iterate(self.run.env, self.started_at)
         self.iteration += 1
         self.env_steps += report.env_steps
-        self._heed(report)
+        trouble = self._heed(report)
         self.episodes.note(report.steps)
         seconds = self.clock.seconds
         row = {
             "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": seconds,
             "steps_per_second": report.env_steps / (seconds - before), **self.episodes.values(), **report.values,
+            **trouble,
         }  # fmt: skip
         for sink in self.sinks:
             sink.write(row)
         self._keep(row)
         return row
 
-    def _heed(self, report: Report) -> None:
+    def _heed(self, report: Report) -> dict[str, float]:
         """Say what went wrong, keep enough to see it again, and give up when it does not end."""
         if report.trouble is None:
             self.failures = 0
-            return
+            return {}
         self.failures += 1
         path = self.run.folder / "failures" / f"iteration-{self.iteration:06d}.safetensors"
-        save_checkpoint(path, Checkpoint(report.trouble.reproducer, {"iteration": float(self.iteration)}))
+        start = {} if self.completed is None else self.completed.tensors
+        numbers = {"iteration": float(self.iteration), "progress": self.started_at}
+        save_checkpoint(path, Checkpoint({**start, **report.trouble.reproducer}, numbers))
+        for old in sorted(path.parent.glob("iteration-*.safetensors"))[:-KEPT_FAILURES]:
+            old.unlink()
         logger.warning("iteration %d learnt nothing: %s (%s)", self.iteration, report.trouble.what, path)
         if self.failures >= MOST_FAILURES:
             raise TrainingError(
                 f"{self.failures} iterations in a row learnt nothing: {report.trouble.what}. A shorter horizon, lower "
                 f"learner.actor.rate, softer contact or more substeps may help; the last ones are in {path.parent}"
             )
+        return {"failures": float(self.failures)}
 
-    def finish(self) -> None:
-        """Save where it stands."""
-        self._save("last")
+    def _keep(self, row: dict[str, float]) -> None:
+        """Remember where it stands, and save it when it is time to."""
+        due = self.iteration % self.run.config.checkpoint_every == 0
+        score = row.get("episode_return", float("-inf"))
+        better = due and score > self.best
+        self.best = score if better else self.best
+        light = self.completed is not None and _size(self.completed) <= LIGHT
+        self.completed = self._state() if light or due else None
+        if due and self.completed is not None:
+            for name in (["best"] if better else []) + ["last", f"iteration-{self.iteration:06d}"]:
+                self.run.save(name, self.completed)
+
+    def _state(self) -> Checkpoint:
+        numbers = {
+            "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": self.clock.seconds,
+            "best": self.best, "failures": float(self.failures),
+        }  # fmt: skip
+        return self.run.snapshot(numbers, self.episodes.state_dict())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self.run.save("last", self.completed or self._state())
+            finally:
+                self._close()
+            return
+        for what, act in (("saving the last completed iteration", self._rescue), ("closing the tables", self._close)):
+            try:
+                act()
+            except Exception as second:  # whatever it is, the first error is the one to be seen
+                error.add_note(f"{what} failed, too: {second!r}")
+                logger.error("%s failed, too: %s", what, second)
+
+    def _rescue(self) -> None:
+        """Save the last completed iteration; the one in progress may have changed anything."""
+        if self.completed is not None and self.completed.numbers["iteration"] > self.first:
+            path = self.run.save("last", self.completed)
+            logger.warning("iteration %d is saved in %s", int(self.completed.numbers["iteration"]), path)
+
+    def _close(self) -> None:
         for sink in self.sinks:
             sink.close()
 
-    def _keep(self, row: dict[str, float]) -> None:
-        if self.iteration % self.run.config.checkpoint_every:
-            return
-        score = row.get("episode_return", float("-inf"))
-        if score > self.best:
-            self.best = score
-            self._save("best")
-        self._save("last")
-        self._save(f"iteration-{self.iteration:06d}")
 
-    def _save(self, name: str) -> Path:
-        numbers = {
-            "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": self.clock.seconds,
-            "best": self.best,
-        }  # fmt: skip
-        return self.run.save(name, numbers, self.episodes.state_dict())
-
-
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or a request to end sets, instead of tearing an iteration apart; a second one does."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def ask(number: int, frame: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        logger.warning("ending after this iteration, with a checkpoint; once more to end at once")
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _size(state: Checkpoint) -> int:
+    """Bytes of its tensors."""
+    return sum(x.numel() * x.element_size() for x in state.tensors.values())

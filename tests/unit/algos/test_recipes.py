@@ -5,7 +5,8 @@ import torch
 
 import ahac
 from ahac.algos.config import CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
-from ahac.algos.first_order import FirstOrder, horizon_rule
+from ahac.algos.first_order import FirstOrder
+from ahac.algos.parts import horizon_rule
 from ahac.algos.recipes import ALGOS, PAPER, PRESETS, recipe
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError

@@ -152,9 +152,9 @@ def test_an_unknown_name_is_refused_with_the_known_ones(arguments: list[str], kn
 @pytest.mark.parametrize(
     ("option", "value", "named"),
     [
-        ("--num-envs", "0", "num_envs must be at least 1, got 0"),
+        ("--num-envs", "0", "num_envs must be a whole number of at least 1, got 0"),
         ("--num-envs", "many", "--num-envs"),
-        ("--iterations", "-3", "iterations must be at least 1"),
+        ("--iterations", "-3", "iterations must be a whole number of at least 1, got -3"),
         ("--learner.gamma", "2", "gamma must lie between 0 and 1"),
         ("--no-such-option", "1", "--no-such-option"),
     ],
@@ -205,8 +205,8 @@ def test_the_list_of_runs_says_how_far_each_came(trained: Run, ahac: Shell) -> N
     done = ahac("list", "runs", "--out", str(trained.folder.parent))
     head, row = done.out.splitlines()
     assert head.split()[0] == "run"
-    assert row.split()[:3] == ["trained", "12", "768"]
-    assert float(row.split()[3]) == pytest.approx(float(table(trained.folder)[-1]["episode_return"]), abs=0.051)
+    assert row.split()[:5] == ["trained", "shac", "12/12", "yes", "768"]
+    assert float(row.split()[5]) == pytest.approx(float(table(trained.folder)[-1]["episode_return"]), abs=0.051)
 
 
 def test_the_list_of_no_runs_is_a_header(ahac: Shell) -> None:
@@ -217,7 +217,7 @@ def test_the_list_of_no_runs_is_a_header(ahac: Shell) -> None:
 
 def test_a_run_that_has_not_begun_is_listed(ahac: Shell) -> None:
     start(small_config(Path("runs"), name="fresh"))
-    assert ahac("list", "runs").out.splitlines()[1].split()[:2] == ["fresh", "0"]
+    assert ahac("list", "runs").out.splitlines()[1].split() == ["fresh", "shac", "0/12", "no", "0", "nan", "-"]
 
 
 def test_doctor_names_versions_and_devices(ahac: Shell) -> None:
@@ -264,7 +264,8 @@ def test_eval_refuses_wrong_values_by_name(options: list[str], named: str, train
 @pytest.mark.parametrize("command", ["resume", "eval"])
 def test_a_folder_that_is_no_run_is_refused(command: str, ahac: Shell) -> None:
     done = ahac(command, "nowhere")
-    assert (done.status, done.err) == (2, "ahac: nowhere is no run: it has no config.json\n")
+    assert done.status == 2
+    assert done.err.startswith("ahac: nowhere is no run: there is no such folder; `ahac list runs`")
 
 
 def test_resuming_a_complete_run_evaluates_it(trained: Run, ahac: Shell) -> None:

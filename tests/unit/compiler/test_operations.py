@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from ahac.native.build import Target
 from ahac.sim import Real, absolute, atan2, clip, cos, exp, log, maximum, minimum, sin, sqrt, stop, tanh, where
 from ahac.sim.bridge import Launcher, MapKernels
-from ahac.sim.compiler.build import Target
 from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.operations import OPERATIONS, mark
 from ahac.sim.compiler.program import Program, adjoint, evaluate, trace

@@ -106,7 +106,7 @@ def test_a_missing_setting_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["num_envs", "iterations", "torch_threads", "checkpoint_every", "eval_episodes"])
 def test_counts_below_one_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} must be at least 1, got 0"):
+    with pytest.raises(InputError, match=f"{name} must be a whole number of at least 1, got 0"):
         replace(RunConfig(), **{name: 0})
 
 

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from ahac.nets.critic import Critic
+from ahac.nets.descent import TorchDescent, descent
 from ahac.rl.critic_fit import CriticFit, Plateau, StopRule, never
 
 
@@ -22,10 +23,9 @@ class Spy(Critic):
 
 def fitted(critic: Critic, *, rate: float = 0.0, passes: int = 1, minibatches: int = 4, stop: StopRule = never,
            max_norm: float | None = None, shuffle: bool = True) -> CriticFit:  # fmt: skip
-    return CriticFit(
-        critic, torch.optim.SGD(critic.parameters(), lr=rate), passes=passes, minibatches=minibatches, stop=stop,
-        max_norm=max_norm, rng=torch.Generator().manual_seed(1), shuffle=shuffle,
-    )  # fmt: skip
+    descend = TorchDescent(critic, torch.optim.SGD(critic.parameters(), lr=rate), max_norm)
+    rng = torch.Generator().manual_seed(1)
+    return CriticFit(descend, passes=passes, minibatches=minibatches, stop=stop, rng=rng, shuffle=shuffle)
 
 
 def samples(count: int) -> tuple[Tensor, Tensor]:
@@ -132,8 +132,8 @@ def test_a_critic_learns_a_smooth_function(members: int) -> None:
     critic = Critic(3, (32, 32), members=members, rng=generator)
     obs = torch.randn(256, 3, generator=generator)
     target = obs[:, 0].sin() + obs[:, 1] * obs[:, 2]
-    optimizer = torch.optim.Adam(critic.parameters(), lr=3e-3)
-    fit = CriticFit(critic, optimizer, passes=200, minibatches=4, stop=never, max_norm=1.0, rng=generator)
+    descend = descent(critic, torch.optim.Adam(critic.parameters(), lr=3e-3), 1.0)
+    fit = CriticFit(descend, passes=200, minibatches=4, stop=never, rng=generator)
     loss = fit(obs, target).loss
     assert loss < 0.05 * target.var().item()
     assert (critic.each(obs) - target).square().mean().item() == pytest.approx(loss, rel=0.5)
@@ -142,9 +142,9 @@ def test_a_critic_learns_a_smooth_function(members: int) -> None:
 def test_the_generator_alone_decides() -> None:
     def fit(seed: int) -> Tensor:
         critic = Critic(1, (8,), members=1, rng=torch.Generator().manual_seed(0))
-        optimizer = torch.optim.Adam(critic.parameters(), lr=1e-2)
+        descend = descent(critic, torch.optim.Adam(critic.parameters(), lr=1e-2), 1.0)
         rng = torch.Generator().manual_seed(seed)
-        CriticFit(critic, optimizer, passes=3, minibatches=4, stop=never, max_norm=1.0, rng=rng)(*samples(16))
+        CriticFit(descend, passes=3, minibatches=4, stop=never, rng=rng)(*samples(16))
         return critic.theta.detach()
 
     assert torch.equal(fit(1), fit(1))

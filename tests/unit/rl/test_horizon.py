@@ -8,16 +8,9 @@ import torch
 from torch import Tensor
 
 from ahac.core.errors import InputError
-from ahac.rl.horizon import (
-    Bounds,
-    DualHorizon,
-    EsnrHorizon,
-    FixedHorizon,
-    GrowthHorizon,
-    HorizonRule,
-    ShrinkHorizon,
-    Signals,
-)
+from ahac.rl.gradient_horizon import EsnrHorizon, GrowthHorizon
+from ahac.rl.horizon import Bounds, FixedHorizon, HorizonRule, Signals
+from ahac.rl.stiffness_horizon import DualHorizon, ShrinkHorizon
 
 BOUNDS = Bounds(2, 16)
 

@@ -169,17 +169,17 @@ def test_no_gradient_crosses_a_stiff_step_and_other_worlds_do_not_notice(hopper:
 def test_stiffness_of_later_steps_does_not_see_actions_before_the_cut(hopper: VecEnv) -> None:
     rollout, commands = rolled(hopper, Gauge(signal="force", cut_above=-1.0, least_steps=3))
     assert rollout.stiffness is not None
-    assert (gradient(rollout.stiffness[4:], commands)[:4] == 0.0).all()
-    assert (gradient(rollout.stiffness[4:], commands)[4:] != 0.0).any()
+    assert (gradient(rollout.stiffness[3:], commands)[:3] == 0.0).all()
+    assert (gradient(rollout.stiffness[3:], commands)[3:] != 0.0).any()
 
 
 def test_trajectories_have_their_least_steps_before_they_may_end(hopper: VecEnv) -> None:
     set_time_left(hopper, [0], 2)
     rollout, _ = rolled(hopper, Gauge(signal="force", cut_above=-1.0, least_steps=3))
-    # Three steps, then every one would be stiff enough; in world 0 an episode ends at its second and the count anew.
-    assert rollout.stiff[:, 1].nonzero().flatten().tolist() == [3, 7, 11]
-    assert rollout.stiff[:, 0].nonzero().flatten().tolist() == [5, 9]
-    assert rollout.cut[:, 0].nonzero().flatten().tolist() == [1, 5, 9, 11]
+    # Every step would be stiff enough: each third ends a trajectory; in world 0 an episode ends at its second step.
+    assert rollout.stiff[:, 1].nonzero().flatten().tolist() == [2, 5, 8, 11]
+    assert rollout.stiff[:, 0].nonzero().flatten().tolist() == [4, 7, 10]
+    assert rollout.cut[:, 0].nonzero().flatten().tolist() == [1, 4, 7, 10, 11]
 
 
 def test_without_least_steps_any_step_may_end_a_trajectory(hopper: VecEnv) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ahac.sim import Simulator, State, load_model, simulator
+from ahac.sim import Simulator, State, load_model
 
 HOPPING = """<mujoco model="hopping"><worldbody><geom type="plane" size="1 1 1"/>
   <body pos="0 0 .3"><freejoint/><geom type="capsule" fromto="0 0 -.1 0 .1 .1" size=".1"/>
@@ -49,14 +49,14 @@ def _rollout(threads: int = 1, worlds: int = 40, steps: int = 8) -> list[torch.T
 def test_lane_width_does_not_change_the_physics(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _rollout()
     capability = torch.backends.cpu.get_cpu_capability()
-    monkeypatch.setattr(simulator, "LANE_BYTES", {capability: width})
+    monkeypatch.setattr("ahac.core.machine.LANE_BYTES", {capability: width})
     for got, want in zip(_rollout(), expected, strict=True):
         torch.testing.assert_close(got, want, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small as they are, these launches are shared out, to three helpers that come early, late or not at all.
-    monkeypatch.setattr("ahac.sim.compiler.build.WORTH_SHARING", 1)
+    monkeypatch.setattr("ahac.native.build.WORTH_SHARING", 1)
     alone = _rollout(threads=1, worlds=200)
     for _ in range(20):
         together = _rollout(threads=4, worlds=200)

@@ -60,7 +60,7 @@ def test_an_episode_under_way_is_not_counted() -> None:
 
 @pytest.mark.parametrize("episodes", [0, -1])
 def test_no_episodes_are_refused(episodes: int) -> None:
-    with pytest.raises(InputError, match="episodes must be at least 1"):
+    with pytest.raises(InputError, match=f"episodes must be a whole number of at least 1, got {episodes}"):
         evaluate(Scripted([[1]]), idle, episodes)
 
 

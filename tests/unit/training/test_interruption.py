@@ -1,5 +1,6 @@
 """A request to end ends a run cleanly, with a checkpoint that it goes on from."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from ahac.algos.algorithm import Report
 from ahac.algos.first_order import FirstOrder
 from ahac.core.env import Env
+from ahac.training import run as run_module
 from ahac.training.run import open_run, start
 from ahac.training.trainer import train
 from small_runs import small_config, state, table
@@ -56,7 +58,67 @@ def test_a_second_signal_ends_at_once_and_gives_the_handlers_back(
     with pytest.raises(KeyboardInterrupt):
         train(run, display=False)
     assert signal.getsignal(signal.SIGINT) is before
-    assert state(run.folder)["iteration"] == 2.0, "of the last whole checkpoint"
+    assert state(run.folder)["iteration"] == 3.0, "the last completed one"
+    assert len(table(run.folder)) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_first_iteration_is_through_ends_at_once(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(small_config(tmp_path))
+    with monkeypatch.context() as patch:
+        signal_in(1, number, patch)
+        with pytest.raises(KeyboardInterrupt):
+            train(run, display=False)
+    assert not run.checkpoints.exists()
+    assert table(run.folder) == []
+    assert train(open_run(run.folder), display=False), "and the run can begin"
+
+
+def test_a_signal_right_after_resuming_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = start(small_config(tmp_path))
+    train(run, 3, display=False)
+    before = state(run.folder), table(run.folder)
+    signal_in(1, signal.SIGINT, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        train(open_run(run.folder), display=False)
+    assert (state(run.folder), table(run.folder)) == before
+
+
+def test_a_run_whose_start_is_interrupted_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(path: Path, content: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(run_module, "write_json", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        start(small_config(tmp_path / "runs"))
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path: Path) -> None:
+    """Nothing was compiled before in this cache, and the robot is a large one."""
+    command = ["train", "humanoid", "--device", "cpu", "--num-envs", "4", "--out", str(tmp_path / "runs")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "WARP_CACHE_PATH": str(tmp_path / "cache")},
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        folder = tmp_path / "runs" / "humanoid-ahac-s0"
+        while "compiling the" not in (line := process.stderr.readline()):
+            assert line, "it has ended"
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=200)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert [line for line in errors.splitlines() if line.startswith("ahac:")] == [
+        f"ahac: interrupted; `ahac resume {folder}` goes on"
+    ]
+    assert out == ""
+    assert open_run(folder).config.task == "humanoid"
 
 
 def interrupted(command: list[str], folder: Path) -> tuple[int, str]:

@@ -126,7 +126,7 @@ def test_tensorboard_shows_every_iteration_of_a_resumed_run_once(tmp_path: Path)
 
 
 def test_without_a_terminal_progress_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with Display(total=50) as shown:
+    with Display(("iteration", 50)) as shown:
         for k in range(1, 51):
             shown.write(row(k, episode_return=12.5, actor_grad_norm=0.25, unknown=1.0))
     out, err = capsys.readouterr()
@@ -139,7 +139,7 @@ def test_without_a_terminal_progress_is_plain_lines(capsys: pytest.CaptureFixtur
 
 def test_lines_are_not_wrapped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    with Display(total=1) as shown:
+    with Display(("iteration", 1)) as shown:
         shown.write(row(1, episode_return=1.0, episode_length=2.0, horizon=3.0, stiffness=4.0, critic_loss=5.0))
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -149,7 +149,7 @@ def test_on_a_terminal_progress_is_drawn_and_leaves_it_usable(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with Display(total=2) as shown:
+    with Display(("iteration", 2)) as shown:
         shown.write(row(1, episode_return=12345.0))
         shown.write(row(2, episode_return=float("nan")))
     err = capsys.readouterr().err

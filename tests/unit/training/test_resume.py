@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ahac.algos.algorithm import Report
-from ahac.algos.first_order import FirstOrder
-from ahac.core.env import Env
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, open_run, start
 from ahac.training.trainer import train
@@ -20,22 +17,31 @@ RUNS = [("ahac", "default"), ("ahac", "paper"), ("ahac", "released"), ("shac", "
 OWNERS = ("algo/actor.", "algo/actor_optimizer.", "algo/normalizer.", "algo/generator", "env/", "trainer/")
 
 
-class KilledError(Exception):
-    """Stands for a process that ended without a word."""
+KILLED = """
+import os, sys
+from ahac.algos.first_order import FirstOrder
+from ahac.training.run import open_run
+from ahac.training.trainer import train
+
+honest, left = FirstOrder.iterate, [int(sys.argv[2])]
+
+def iterate(self, env, progress):
+    report = honest(self, env, progress)
+    left[0] -= 1
+    if left[0] == 0:
+        os._exit(7)
+    return report
+
+FirstOrder.iterate = iterate
+train(open_run(sys.argv[1]), display=False)
+"""
 
 
-def kill_at(iteration: int, patch: pytest.MonkeyPatch) -> None:
-    """Let the run in progress die in the middle of that iteration."""
-    honest, done = FirstOrder.iterate, [0]
-
-    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
-        report = honest(self, env, progress)
-        done[0] += 1
-        if done[0] == iteration:
-            raise KilledError
-        return report
-
-    patch.setattr(FirstOrder, "iterate", iterate)
+def train_and_kill(folder: Path, iteration: int) -> None:
+    """Train in a process that ends without a word at the end of that iteration."""
+    command = [sys.executable, "-c", KILLED, str(folder), str(iteration)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 7, done.stderr
 
 
 def straight(config: RunConfig) -> Run:
@@ -96,16 +102,11 @@ def test_stopping_after_every_iteration_changes_nothing(tmp_path: Path) -> None:
     assert table(folder) == table(whole.folder)
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back(tmp_path: Path) -> None:
     config = small_config(tmp_path)
     whole = straight(config)
     run = start(replace(config, name="killed"))
-    with monkeypatch.context() as patch:
-        kill_at(7, patch)
-        with pytest.raises(KilledError):
-            train(run, display=False)
+    train_and_kill(run.folder, 7)
     assert len(table(run.folder)) == 6, "two rows beyond the checkpoint"
     assert state(run.folder)["iteration"] == 4.0
     assert train(open_run(run.folder), display=False)
@@ -113,11 +114,9 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back
     assert state(run.folder) == state(whole.folder)
 
 
-def test_a_killed_run_remembers_its_best_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_remembers_its_best_score(tmp_path: Path) -> None:
     run = start(small_config(tmp_path, checkpoint_every=10, iterations=20))
-    kill_at(11, monkeypatch)
-    with pytest.raises(KilledError):
-        train(run, display=False)
+    train_and_kill(run.folder, 11)
     assert state(run.folder, "best")["best"] > float("-inf")
     assert state(run.folder, "last")["best"] == state(run.folder, "best")["best"]
 

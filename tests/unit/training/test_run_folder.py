@@ -12,7 +12,7 @@ from ahac.core.errors import InputError
 from ahac.training.config import RunConfig
 from ahac.training.run import open_run, start
 from ahac.training.trainer import train
-from small_runs import small_config
+from small_runs import small_config, table
 
 
 @pytest.mark.parametrize("algo", ["ahac", "bptt"])
@@ -61,10 +61,53 @@ def test_auto_is_written_down_as_the_device_that_it_meant(tmp_path: Path) -> Non
 
 
 def test_a_folder_without_settings_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no run: it has no config\.json"):
+    with pytest.raises(InputError, match=r"is no run: it has no config\.json; `ahac train` makes runs"):
         open_run(tmp_path)
-    with pytest.raises(InputError, match="is no run"):
+    with pytest.raises(InputError, match="is no run: there is no such folder; `ahac list runs`"):
         open_run(tmp_path / "missing")
+
+
+def test_a_folder_of_runs_is_no_run_and_says_which_it_holds(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        start(small_config(tmp_path, name=name))
+    with pytest.raises(InputError, match=r"it has no config\.json, but holds runs: one, two$"):
+        open_run(tmp_path)
+
+
+def test_a_run_whose_settings_are_missing_says_what_to_do(tmp_path: Path) -> None:
+    run = start(small_config(tmp_path, iterations=1))
+    train(run, display=False)
+    settings = (run.folder / "config.json").read_bytes()
+    (run.folder / "config.json").unlink()
+    with pytest.raises(InputError, match=r"its config\.json is missing; copy that of a run with the same settings"):
+        open_run(run.folder)
+    (run.folder / "config.json").write_bytes(settings)
+    assert train(open_run(run.folder), display=False)
+
+
+def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = start(small_config(tmp_path, name="twin")).folder
+    assert not caplog.messages
+    second = start(small_config(tmp_path, name="twin")).folder
+    assert caplog.messages == [f"{first} is there already: this run is {second} (`ahac resume` goes on with one)"]
+
+
+def test_a_name_that_another_process_takes_meanwhile_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "twin").mkdir()
+    monkeypatch.setattr(Path, "exists", lambda self: False)  # as it was a moment ago
+    assert start(small_config(tmp_path, name="twin")).folder.name == "twin-2"
+
+
+def test_a_table_with_half_a_line_is_mended_by_going_on(tmp_path: Path) -> None:
+    whole, run = (start(small_config(tmp_path, name=name)) for name in ("straight", "cut"))
+    train(whole, display=False)
+    train(run, 6, display=False)
+    with (run.folder / "metrics.csv").open("a", encoding="utf-8") as file:
+        file.write("7.0,448.0,1.2")
+    train(open_run(run.folder), display=False)
+    assert table(run.folder) == table(whole.folder)
 
 
 def test_damaged_settings_are_refused(tmp_path: Path) -> None:
@@ -104,7 +147,7 @@ def test_a_setting_out_of_range_is_refused_by_name(tmp_path: Path) -> None:
     path = run.folder / "config.json"
     content = json.loads(path.read_text(encoding="utf-8")) | {"num_envs": 0}
     path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(InputError, match="num_envs must be at least 1"):
+    with pytest.raises(InputError, match="num_envs must be a whole number of at least 1, got 0"):
         open_run(run.folder)
 
 

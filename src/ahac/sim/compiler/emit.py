@@ -10,23 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ahac.native.source import Source
 from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program, StepPrograms
 
-__all__ = ["Source", "context_groups", "map_source", "step_adjoint_source", "step_source"]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A kernel before compilation."""
-
-    name: str
-    arrays: tuple[str, ...]
-    """The arrays it takes, in the order of its addresses."""
-    body: str
-    operations: int
-    """Number of graph nodes in it: a measure of how long compiling takes."""
+__all__ = ["context_groups", "map_source", "step_adjoint_source", "step_source"]
 
 
 @dataclass

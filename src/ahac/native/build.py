@@ -10,9 +10,9 @@ from typing import Any
 
 import warp as wp
 
-from ahac.sim.compiler.emit import Source
-from ahac.sim.compiler.frame import MAX_ARRAYS, Target, Task, framed
-from ahac.sim.compiler.threads import share
+from ahac.native.frame import MAX_ARRAYS, Target, Task, framed
+from ahac.native.source import Source
+from ahac.native.threads import share
 
 __all__ = ["Kernel"]
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("ahac")
 wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
 
 CPU_FLAGS = (
-    "-march=native -mprefer-vector-width=512 -fno-signed-zeros -fno-vectorize -fno-slp-vectorize "
+    "-march=native -mprefer-vector-width=512 -ffp-contract=fast -fno-signed-zeros -fno-vectorize -fno-slp-vectorize "
     "-mllvm=-enable-misched=0"
 )
 """The graph's own order keeps fewer values alive than the machine scheduler's (docs/performance.md)."""
@@ -60,17 +60,22 @@ class Kernel:
                 self._builder.start()
 
     def launch(
-        self, addresses: Mapping[str, int], worlds: int, steps: int, h: float, threads: int = 1, stream: int = 0
-    ) -> None:
-        """Run for `worlds` worlds on arrays at the given addresses; arrays left out count as not given."""
+        self, addresses: Mapping[str, int], worlds: int, steps: int, h: float, threads: int = 1, stream: int = 0,
+        blocks: int | None = None,
+    ) -> None:  # fmt: skip
+        """Run for `worlds` worlds on arrays at the given addresses; arrays left out count as not given.
+
+        On the CPU the work is in blocks of as many worlds as there are lanes, or in so many as the kernel is made for.
+        """
         self._wait()
         slots = [addresses.get(name, 0) for name in self.source.arrays]
         if self.target.cuda:
             self._launch_cuda(slots + [0] * (MAX_ARRAYS - len(slots)), worlds, steps, h, stream)
             return
-        blocks = -(-worlds // self.target.lanes)
-        portions = int(blocks * max(steps, 1) * self.source.operations / WORTH_SHARING)
-        share(self._work, Task.of(slots, h, worlds, steps, blocks), min(threads, blocks, portions) - 1)
+        if blocks is None:
+            blocks = -(-worlds // self.target.lanes)
+            threads = min(threads, int(blocks * max(steps, 1) * self.source.operations / WORTH_SHARING))
+        share(self._work, Task.of(slots, h, worlds, steps, blocks), min(threads, blocks) - 1)
 
     def _work(self, task: Task) -> None:
         """One thread's share of a CPU launch."""

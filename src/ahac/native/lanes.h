@@ -41,7 +41,6 @@ struct lane {
     static CUDA_CALLABLE T max(T a, T b) { return a < b ? b : a; }
 
     // Rare functions go to the mathematics library, lane by lane.
-    static CUDA_CALLABLE T exp(T a) { T y{}; EACH_LANE(LANE(y) = (real)::exp((double)LANE(a))); return y; }
     static CUDA_CALLABLE T log(T a) { T y{}; EACH_LANE(LANE(y) = (real)::log((double)LANE(a))); return y; }
     static CUDA_CALLABLE T tanh(T a) { T y{}; EACH_LANE(LANE(y) = (real)::tanh((double)LANE(a))); return y; }
     static CUDA_CALLABLE T atan2(T a, T b) {
@@ -49,6 +48,27 @@ struct lane {
         EACH_LANE(LANE(y) = (real)::atan2((double)LANE(a), (double)LANE(b)));
         return y;
     }
+
+#if WIDE_REAL || defined(__CUDA_ARCH__) || defined(__CUDACC__)
+    static CUDA_CALLABLE T exp(T a) { T y{}; EACH_LANE(LANE(y) = (real)::exp((double)LANE(a))); return y; }
+#else
+    // a = n ln 2 + r with |r| <= ln 2 / 2, then the polynomial of Cephes on r, then n added to the exponent's bits.
+    static T exp(T a) {
+        typedef int I __attribute__((vector_size(LANE_BYTES)));
+        const T x = min(max(a, k(-87.0f)), k(88.0f)), n = round(x * k(1.44269504088896341f));
+        const T r = (x - n * k(0.693359375f)) - n * k(-2.12194440e-4f);
+        const T p = ((((k(1.9875691500e-4f) * r + k(1.3981999507e-3f)) * r + k(8.3334519073e-3f)) * r +
+                      k(4.1665795894e-2f)) * r + k(1.6666665459e-1f)) * r + k(0.5f);
+        T y = (p * r * r + r) + k(1.0f);
+        I bits;
+        __builtin_memcpy(&bits, &y, sizeof(T));
+        bits += __builtin_convertvector(n, I) << 23;
+        __builtin_memcpy(&y, &bits, sizeof(T));
+        // Beyond what a float holds, and what is not a number.
+        y = less(k(88.0f), a, k(1.0f) / T{}, less(a, k(-87.0f), T{}, y));
+        return a == a ? y : a;
+    }
+#endif
 
 #if WIDE_REAL
     static CUDA_CALLABLE T sin(T a) { T y{}; EACH_LANE(LANE(y) = ::sin(LANE(a))); return y; }

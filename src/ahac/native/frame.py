@@ -10,7 +10,7 @@ import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
-from ahac.sim.compiler.emit import Source
+from ahac.native.source import Source
 
 __all__ = ["MAX_ARRAYS", "Target", "Task", "framed"]
 
@@ -28,7 +28,7 @@ struct Task {{
     double h;
     int n, steps, blocks, next, finished;
     static CUDA_CALLABLE void run(const Task& task, int block) {{
-        const int n = task.n, e = block * W;
+        [[maybe_unused]] const int n = task.n, e = block * W;
 {body}
     }}
 }};

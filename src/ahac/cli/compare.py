@@ -1,0 +1,77 @@
+"""`ahac compare`: groups of runs as a table."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ahac.training.compare import Comparison
+
+__all__ = ["compare"]
+
+ABOUT = """Runs side by side. Runs whose folders are named alike but for a seed at the end are one group; others are
+grouped by task, algorithm and preset. "evaluation" is the interquartile mean over seeds of the mean returns in
+evaluation.json, with its 95 % bootstrap interval; "return at" the one in training at equal cost, "-" where a run of the
+group did not come so far."""
+HEAD = ("group", "seeds", "env steps", "seconds", "evaluation", "interval")
+
+
+def compare(arguments: list[str]) -> int:
+    """compare groups of runs"""
+    from ahac.training.compare import grouped, side_by_side, write_csv
+    from ahac.training.plot import plot
+
+    parser = argparse.ArgumentParser(prog="ahac compare", description=ABOUT)
+    parser.add_argument("runs", nargs="+", metavar="RUN_OR_FOLDER", help="a run, or a folder of runs")
+    parser.add_argument("--at-steps", type=float, metavar="N", help="environment steps at which returns are compared; "
+                        "default: the end of the task's shortest run")  # fmt: skip
+    parser.add_argument("--at-seconds", type=float, metavar="S", help="the same for seconds of training")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table there, too, with all digits")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw learning curves there, .png or .svg: mean over "
+                        "seeds, with a band from the lowest to the highest; needs the extra `plot`")  # fmt: skip
+    options = parser.parse_args(arguments)
+    runs = grouped(options.runs)
+    groups = side_by_side(runs, options.at_steps, options.at_seconds)
+    if options.plot is not None:
+        plot(options.plot, runs)
+    if options.csv is not None:
+        write_csv(options.csv, groups)
+    for line in lines(groups):
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+def lines(groups: list[Comparison]) -> list[str]:
+    """The table of one task after the other, columns as wide as they have to be."""
+    found = []
+    for task in dict.fromkeys(group.task for group in groups):
+        chosen = [group for group in groups if group.task == task]
+        at = f"return at {_number(chosen[0].at_steps)} steps", f"at {_number(chosen[0].at_seconds)} s"
+        found += [""] if found else []
+        table = [(*HEAD, *at), *(_cells(group) for group in chosen)]
+        widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
+        found += [
+            "  ".join(cell.ljust(width) if k == 0 else cell.rjust(width)
+                      for k, (cell, width) in enumerate(zip(row, widths, strict=True))) for row in table
+        ]  # fmt: skip
+    return found
+
+
+def _cells(group: Comparison) -> tuple[str, ...]:
+    runs = len(group.seeds)
+    part = "" if group.evaluated in (0, runs) else f" ({group.evaluated} of {runs})"
+    interval = "-" if math.isnan(group.low) else f"[{_number(group.low)}, {_number(group.high)}]"
+    return (
+        group.group, str(runs), _number(group.env_steps), _number(group.seconds), _number(group.score) + part, interval,
+        _number(group.return_at_steps), _number(group.return_at_seconds),
+    )  # fmt: skip
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1e5 else f"{value:,.1f}"

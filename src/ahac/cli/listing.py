@@ -1,0 +1,70 @@
+"""`ahac list`: tasks, algorithms and runs, a line each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ahac.core.errors import InputError
+
+__all__ = ["listing"]
+
+
+def listing(arguments: list[str]) -> int:
+    """list tasks, algorithms or runs"""
+    parser = argparse.ArgumentParser(prog="ahac list", description="List tasks, algorithms or runs, a line each.")
+    parser.add_argument("what", choices=["tasks", "algos", "runs"])
+    parser.add_argument("--out", default="runs", help="folder of run folders (default: runs)")
+    options = parser.parse_args(arguments)
+    rows = {"tasks": _task_rows, "algos": _algo_rows, "runs": lambda: _run_rows(Path(options.out))}[options.what]()
+    for row in rows:
+        sys.stdout.write(f"{row}\n")
+    return 0
+
+
+def _task_rows() -> list[str]:
+    from ahac.envs import make_task, tasks
+    from ahac.envs.tracing import observation_sizes
+
+    rows = [f"{'task':16} {'obs':>4} {'actions':>8} {'substeps':>9} {'episode':>8}"]
+    for name in tasks():
+        task = make_task(name)
+        size = sum(observation_sizes(task).values())
+        rows.append(f"{name:16} {size:4} {task.model.nu:8} {task.substeps:9} {task.episode_steps:8}")
+    return rows
+
+
+def _algo_rows() -> list[str]:
+    from ahac.algos.recipes import ALGOS
+
+    return [f"{name:6} {text}" for name, text in ALGOS.items()]
+
+
+def _run_rows(folder: Path) -> list[str]:
+    from ahac.training.records import find_runs
+
+    title = ("run", "algo", "iterations", "complete", "env steps", "return", "evaluation")
+    runs = [] if (folder / "config.json").is_file() else find_runs(folder)
+    return [_line(title), *(_run_row(run) for run in runs)]
+
+
+def _run_row(folder: Path) -> str:
+    from ahac.training.records import read_record
+
+    try:
+        run = read_record(folder)
+    except InputError as error:  # one damaged run must not hide the others
+        return f"{folder.name:32} {error}"
+    done, found = run.last("iteration", 0.0), run.evaluation
+    length = "" if run.settings.get("env_steps") else f"/{run.settings['iterations']}"
+    worth = "-" if found is None else "{:.1f} [{:.1f}, {:.1f}]".format(found["iqm"], *found["interval"])
+    return _line((
+        folder.name, run.settings["algo"], f"{done:.0f}{length}", "yes" if run.complete else "no",
+        f"{run.last('env_steps', 0.0):,.0f}", f"{run.last('episode_return'):.1f}", worth,
+    ))  # fmt: skip
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    name, algo, *numbers, worth = cells
+    return f"{name:32} {algo:6} " + " ".join(f"{cell:>12}" for cell in numbers) + f"  {worth}"

@@ -1,0 +1,159 @@
+"""`ahac sweep`: a list of runs, some at a time."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ahac.cli.train import HELP, _asked_for
+from ahac.core.errors import AhacError, InputError
+
+if TYPE_CHECKING:
+    from ahac.training.config import RunConfig
+    from ahac.training.sweep import Outcome
+
+__all__ = ["read_list", "sweep"]
+
+ABOUT = """Train the runs of a list, N at a time, each on cores of its own; the log of a run is beside its folder. Runs
+that are complete are skipped, unfinished ones are resumed: the same command goes on with a sweep that was stopped.
+Ctrl-C stops after the iterations in progress, with checkpoints; once more ends at once.
+
+A line of the list is a run: NAME TASK [options], as `ahac train` takes them, without --name and --out. A line
+`@seeds 0 1 2` makes three runs of each line below it, NAME-0 with --seed 0 and so on; `@seeds` alone ends that.
+Empty lines, and what follows a #, do not count.
+
+Exit status: 0 when all runs are complete, 1 when one has failed, 130 when some are left to do."""
+STATES = ("complete", "finished", "stopped", "waiting", "failed")
+
+
+def sweep(arguments: list[str]) -> int:
+    """train a list of runs"""
+    from ahac.training.sweep import standing
+    from ahac.training.sweep import sweep as swept
+
+    parser = argparse.ArgumentParser(
+        prog="ahac sweep", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("list", type=Path, metavar="FILE", help="list of runs")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
+    parser.add_argument("--out", default="runs", help="folder of run folders (default: runs)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="stop after this time, as Ctrl-C does")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check the list, say how far its runs are, start nothing"
+    )
+    options = parser.parse_args(arguments)
+    configs = read_list(options.list, options.out)
+    if options.dry_run:
+        width = max(len(config.name) for config in configs)
+        for config in configs:
+            line = f"{config.name:{width}}  {standing(config):10}  {config.algo} on {config.task}, seed {config.seed}"
+            sys.stdout.write(f"{line}\n")
+        return 0
+    return _summary(swept(configs, options.jobs, options.seconds, _tell))
+
+
+def read_list(path: Path, out: str = "runs") -> list[RunConfig]:
+    """The runs of a list, as settings; an error names the line."""
+    from ahac.training.sweep import standing
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no list of runs: {error}") from error
+    found: dict[str, RunConfig] = {}
+    for number, words in _runs(path, text):
+        try:
+            config = replace(_settings(words[1:]), name=words[0], out=out)
+            if config.name in found:
+                raise InputError(f"the name {config.name!r} is taken by a line above; give each run its own")
+            standing(config)
+        except AhacError as error:
+            raise InputError(f"{path}, line {number}: {error}") from error
+        found[config.name] = config
+    if not found:
+        raise InputError(f"{path} lists no run; a line is: NAME TASK [options of `ahac train`]")
+    return list(found.values())
+
+
+def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Lines as words, with their numbers; where there are seeds, once for each."""
+    seeds: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise InputError(f"{path}, line {number}: {error}, in {line!r}") from error
+        if not words:
+            continue
+        if words[0] == "@seeds":
+            seeds = words[1:]
+            if odd := [seed for seed in seeds if not seed.isdecimal()]:
+                raise InputError(
+                    f"{path}, line {number}: seeds are whole numbers, as in `@seeds 0 1 2`; got {odd[0]!r}"
+                )
+        elif seeds and "--seed" in _names(words):
+            raise InputError(f"{path}, line {number}: --seed stands below `@seeds`; write `@seeds` alone above it")
+        elif seeds:
+            yield from ((number, [f"{words[0]}-{seed}", *words[1:], "--seed", seed]) for seed in seeds)
+        else:
+            yield number, words
+
+
+def _settings(words: list[str]) -> RunConfig:
+    """What `ahac train` would make of these words; its complaint is an error like others."""
+    from ahac.envs import make_task, tasks
+    from ahac.training.api import configure
+
+    if not words or words[0].startswith("-"):
+        raise InputError(f"say what to train behind the run's name: NAME TASK [options]; TASK: {', '.join(tasks())}")
+    if odd := sorted(_names(words) & {"--name", "--out", *HELP}):
+        raise InputError(f"{odd[0]} cannot stand in a list; a line begins with the name, `ahac sweep --out` is for all")
+    first = argparse.ArgumentParser(prog="ahac train", add_help=False, allow_abbrev=False)
+    first.add_argument("--algo", default="ahac")
+    first.add_argument("--preset", default="default")
+    make_task(words[0])
+    complaint = io.StringIO()
+    try:
+        with redirect_stderr(complaint), redirect_stdout(complaint):
+            chosen, _ = first.parse_known_args(words[1:])
+            return _asked_for(configure(words[0], chosen.algo, chosen.preset), words[1:])
+    except SystemExit as error:
+        raise InputError(f"{_plain(complaint.getvalue())} (`ahac train {words[0]} --help` lists options)") from error
+
+
+def _names(words: list[str]) -> set[str]:
+    """The options among words."""
+    return {word.partition("=")[0] for word in words if word.startswith("-")}
+
+
+def _plain(complaint: str) -> str:
+    """The message of a framed complaint, without its title and advice."""
+    lines = [line.strip(" │") for line in complaint.splitlines()]
+    rules = [k for k, line in enumerate(lines) if line and not line.strip("-─╭╮╰╯")]
+    chosen = lines[rules[0] + 1 : rules[1]] if len(rules) > 1 else lines[-1:]
+    return " ".join(chosen)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _summary(outcomes: list[Outcome]) -> int:
+    """Say how it went; the exit status."""
+    counts = Counter(outcome.state for outcome in outcomes)
+    shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    sys.stdout.write(f"{len(outcomes)} run{'s' * (len(outcomes) != 1)}: {shown}\n")
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            sys.stdout.write(f"{outcome} (log: {outcome.log})\n")
+    if counts["failed"]:
+        return 1
+    return 130 if counts["stopped"] or counts["waiting"] else 0

@@ -1,0 +1,117 @@
+"""`ahac train`, `ahac resume` and `ahac eval`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ahac.core.errors import InputError
+
+if TYPE_CHECKING:
+    from ahac.training.config import RunConfig
+    from ahac.training.run import Run
+
+__all__ = ["evaluate", "resume", "train"]
+
+HELP = {"-h", "--help"}
+LONGER = """make the run longer or shorter, to N iterations in all; at least what is done. Learning rates then fall over
+N: they jump at this point, and the result is not that of a run of N iterations from the start"""
+EVALUATE = """Whole episodes under the policy's best actions. The result is kept in the run's evaluation.json if it is
+of the last checkpoint, of the run's own evaluation seed, and of as many episodes as the run's settings ask for, or
+more; else it is only shown."""
+
+
+def train(arguments: list[str]) -> int:
+    """train a policy"""
+    from ahac.envs import make_task, tasks
+    from ahac.training.api import configure
+
+    named = arguments[:1] if arguments and not arguments[0].startswith("-") else []
+    if not named and not HELP & set(arguments) and arguments:
+        raise InputError(f"say what to train first: ahac train TASK [options]; TASK is one of {', '.join(tasks())}")
+    task, rest = (named or ["hopper"])[0], arguments[len(named) :]
+    first = argparse.ArgumentParser(prog="ahac train", add_help=False, allow_abbrev=False)
+    first.add_argument("--algo", default="ahac")
+    first.add_argument("--preset", default="default")
+    chosen, _ = first.parse_known_args(rest)
+    make_task(task)
+    recipe = configure(task, chosen.algo, chosen.preset)
+    return _train(_asked_for(recipe, rest if named else ["--help"]))
+
+
+def _asked_for(recipe: RunConfig, arguments: list[str]) -> RunConfig:
+    """A recipe with the options of the command line."""
+    import tyro
+
+    from ahac.algos.recipes import ALGOS, PRESETS
+    from ahac.envs import tasks
+    from ahac.training.config import RunConfig
+
+    text = (
+        "Train a policy. Ctrl-C ends with a checkpoint, `ahac resume RUN` goes on.\n\n"
+        f"Defaults below: the recipe of {recipe.algo} on {recipe.task}, preset {recipe.preset}.\n\n"
+        f"TASK: {', '.join(tasks())}\n--algo: {', '.join(ALGOS)}\n--preset: {', '.join(PRESETS)}"
+    )
+    plain = tyro.conf.configure(tyro.conf.AvoidSubcommands, tyro.conf.SuppressFixed)(RunConfig)
+    return tyro.cli(plain, default=recipe, args=arguments, prog="ahac train TASK", description=text)
+
+
+def resume(arguments: list[str]) -> int:
+    """go on with a run"""
+    from ahac.training.run import open_run, set_length
+
+    parser = argparse.ArgumentParser(prog="ahac resume", description="Go on exactly where a run's last checkpoint is.")
+    parser.add_argument("run", help="folder of the run")
+    parser.add_argument("--iterations", type=int, metavar="N", help=LONGER)
+    parser.add_argument("--env-steps", type=int, metavar="N", help="the same, in environment steps")
+    options = parser.parse_args(arguments)
+    run = open_run(options.run)
+    if options.iterations is not None or options.env_steps is not None:
+        run = set_length(run, options.iterations, options.env_steps)
+    return _carry_on(run)
+
+
+def evaluate(arguments: list[str]) -> int:
+    """evaluate a run's policy"""
+    from ahac.training.run import open_run
+
+    parser = argparse.ArgumentParser(prog="ahac eval", description=EVALUATE)
+    parser.add_argument("run", help="folder of the run")
+    parser.add_argument("--episodes", type=int, help="how many (default: as the run's settings say)")
+    parser.add_argument("--checkpoint", default="last", help="last, best, or iteration-NNNNNN (default: last)")
+    parser.add_argument("--seed", type=int, help="of the episodes' starts (default: the run's own for evaluations)")
+    options = parser.parse_args(arguments)
+    run = open_run(options.run)
+    run.restore(options.checkpoint, with_env=False)
+    found = run.evaluate(options.episodes, options.seed)
+    own = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
+    if own and len(found.returns) >= run.config.eval_episodes:
+        run.keep(found)
+    sys.stdout.write(f"{found}\n")
+    return 0
+
+
+def _train(config: RunConfig) -> int:
+    from ahac.training.run import chosen_device, start
+
+    run = start(config)
+    c = run.config
+    sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {chosen_device(c.device)}, in {run.folder}\n")
+    return _carry_on(run)
+
+
+def _carry_on(run: Run) -> int:
+    """Train to the end, evaluate, and say where it is."""
+    try:
+        from ahac.training.trainer import train as carry_on
+
+        if not carry_on(run):
+            sys.stderr.write(f"stopped; `ahac resume {run.folder}` goes on\n")
+            return 130
+        found = run.evaluate()
+        run.keep(found)
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(f"`ahac resume {run.folder}` goes on") from interrupt
+    sys.stdout.write(f"{found}\n{run.folder}\n")
+    return 0

@@ -1,0 +1,19 @@
+"""A kernel before compilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """C++ in which `run(task, block)` does one block of the work, on arrays passed as bare addresses."""
+
+    name: str
+    arrays: tuple[str, ...]
+    """The arrays it takes, in the order of its addresses; an address of zero stands for one that was not given."""
+    body: str
+    operations: int
+    """On lanes, per block and step: a measure of how long it runs, and of how long compiling takes."""

@@ -1,0 +1,115 @@
+"""One pass of gradient descent over a critic's regression: by torch, or on the CPU by one native kernel.
+
+Fitting the critic is most of the work of an iteration. The kernel takes a whole pass: no Python between minibatches,
+and no layer's numbers leave the cache. It keeps its moments where torch's Adam has them, so either goes on from the
+other.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ahac.core.machine import lane_bytes, usable_cores
+from ahac.native.build import Kernel
+from ahac.native.frame import Target
+from ahac.native.source import Source
+from ahac.nets.critic import Critic
+
+__all__ = ["Descent", "NativeDescent", "TorchDescent", "descent"]
+
+BODY = (Path(__file__).parent / "descent.h").read_text(encoding="utf-8")
+ARRAYS = ("obs", "target", "order", "theta", "first", "second", "grad", "scratch", "numbers", "losses")
+
+
+class Descent(Protocol):
+    """Takes a critic down the gradient of its squared error."""
+
+    def __call__(self, obs: Tensor, target: Tensor, order: Tensor, parts: int) -> Tensor:
+        """One pass over [B, obs] and [B] in that order, in so many minibatches; [M] mean losses of the members."""
+        ...
+
+
+class TorchDescent:
+    """On any device, in any precision, with any optimizer."""
+
+    def __init__(self, critic: Critic, optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
+        self.critic, self.optimizer, self.max_norm = critic, optimizer, max_norm
+
+    def __call__(self, obs: Tensor, target: Tensor, order: Tensor, parts: int) -> Tensor:
+        """One pass; every member's gradient is clipped by its own norm."""
+        total = obs.new_zeros(self.critic.members)
+        for rows in order.tensor_split(parts):
+            total += self.critic.regress(obs[rows], target[rows])
+            if self.max_norm is not None and (grad := self.critic.theta.grad) is not None:
+                grad *= (self.max_norm / (grad.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
+            self.optimizer.step()
+        return total / parts
+
+
+class NativeDescent:
+    """On the CPU, in float32, with Adam: members side by side on the machine's cores."""
+
+    def __init__(self, critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None) -> None:
+        self.critic, self.optimizer = critic, optimizer
+        self.max_norm = float("inf") if max_norm is None else max_norm
+        self.target = Target("cpu", wide=False, lane_bytes=lane_bytes())
+        source, scratch = _source(critic, self.target.lanes)
+        self.kernel = Kernel(source, self.target, "critic")
+        self.scratch = torch.empty(critic.members, scratch)
+        self.threads = min(critic.members, usable_cores())
+        self.kernel.prepare()
+
+    def __call__(self, obs: Tensor, target: Tensor, order: Tensor, parts: int) -> Tensor:
+        """One pass; every member's gradient is clipped by its own norm."""
+        theta, losses = self.critic.theta, torch.empty(self.critic.members)
+        if theta.grad is None:
+            theta.grad = torch.zeros_like(theta)
+        moments = self._moments()
+        settings = self.optimizer.param_groups[0]
+        done = float(moments["step"])
+        numbers = torch.tensor(
+            [float(settings["lr"]), *settings["betas"], settings["eps"], done, self.max_norm], dtype=torch.float64
+        )
+        tensors = (
+            obs.contiguous(), target.contiguous(), order, theta, moments["exp_avg"], moments["exp_avg_sq"],
+            theta.grad, self.scratch, numbers, losses,
+        )  # fmt: skip
+        addresses = {name: tensor.data_ptr() for name, tensor in zip(ARRAYS, tensors, strict=True)}
+        self.kernel.launch(addresses, len(obs), parts, 0.0, self.threads, blocks=self.critic.members)
+        moments["step"] += parts
+        return losses
+
+    def _moments(self) -> dict[str, Tensor]:
+        """Adam's memory, begun as torch begins it."""
+        theta = self.critic.theta
+        state = self.optimizer.state[theta]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(theta), torch.zeros_like(theta)
+        return state
+
+
+def descent(critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None) -> Descent:
+    """The faster of the two, where there is a choice."""
+    theta = critic.theta
+    native = theta.device.type == "cpu" and theta.dtype == torch.float32
+    return (NativeDescent if native else TorchDescent)(critic, optimizer, max_norm)
+
+
+def _source(critic: Critic, lanes: int) -> tuple[Source, int]:
+    """The kernel for a critic's shape, and how many numbers of scratch memory each member needs."""
+    shape = list(pairwise(critic.widths))
+    size = critic.theta.shape[1]
+    # No more than: weights four times, and what a group of 48 rows leaves behind, all padded.
+    padded = [max(a, b) + 2 * lanes for a, b in shape]
+    scratch = sum(4 * p * p + 3 * 48 * p + 16 * p for p in padded) + 48 * (critic.widths[0] + 2 * lanes) + 1024
+    rows = ", ".join(f"{{{a}, {b}}}" for a, b in shape)
+    constants = f"enum {{ LAYERS = {len(shape)}, OBS = {critic.widths[0]}, SIZE = {size}, SCRATCH = {scratch} }};\n"
+    pointers = "".join(f"real* const {name}_p = (real*)task.address[{i}];\n" for i, name in enumerate(ARRAYS))
+    body = f"{constants}static constexpr int shape[LAYERS][2] = {{{rows}}};\n{pointers}{BODY}"
+    return Source("fit", ARRAYS, body, 6 * size // lanes), scratch

@@ -1,0 +1,97 @@
+"""Horizons driven by what the backward pass of a rollout tells, which does depend on how long it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ahac.rl.horizon import LearntHorizon, Signals
+
+__all__ = ["EsnrHorizon", "GrowthHorizon"]
+
+
+@dataclass
+class GrowthHorizon(LearntHorizon):
+    """Keeps how much the gradient grows along a rollout at a limit.
+
+    The adjoint of the state, read off the backward pass, is the accumulated Jacobian applied to what the loss sees. Its
+    growth from the last steps to the first is G = log(first / last); rollouts get longer while G is below the limit.
+    """
+
+    limit: float = math.log(10.0)
+    """Largest growth, as a logarithm."""
+    speed: float = 0.02
+    """Largest relative change per iteration."""
+    needs: frozenset[str] = frozenset({"growth"})
+
+    def update(self, signals: Signals, rate: float) -> None:
+        """H <- H exp(speed · (limit − G) / limit), with the ratio held inside ±1."""
+        assert signals.growth is not None, "asked for by `needs`"
+        norms = signals.growth
+        edge = max(len(norms) // 4, 1)
+        # A quarter of the rollout at either end, so that one hard contact does not decide.
+        grown = float(norms[:edge].mean().log() - norms[-edge:].mean().log())
+        if math.isfinite(grown):
+            ratio = (self.limit - grown) / self.limit
+            self.horizon = self.bounds.clip(self.horizon * math.exp(self.speed * min(max(ratio, -1.0), 1.0)))
+
+
+@dataclass
+class EsnrHorizon(LearntHorizon):
+    """Climbs towards the horizon at which the actor's gradient has the best signal-to-noise ratio over worlds.
+
+    Lengths on a geometric ladder are tried in turn around the best known one; each keeps a running mean of what was
+    measured there.
+    """
+
+    memory: float = 0.9
+    """Of the running means."""
+    patience: int = 4
+    """Iterations spent at a length before a neighbour is tried."""
+    needs: frozenset[str] = frozenset({"esnr"})
+    ladder: list[int] = field(init=False)
+    score: Tensor = field(init=False)
+    place: int = field(init=False)
+    trial: int = field(init=False, default=0)
+    count: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rungs = [self.bounds.least]
+        while rungs[-1] < self.bounds.most:
+            rungs.append(min(round(rungs[-1] * 1.41) + 1, self.bounds.most))
+        self.ladder, self.score = rungs, torch.full((len(rungs),), math.nan, dtype=torch.float64)
+        self.place = min(range(len(rungs)), key=lambda i: abs(rungs[i] - self.horizon))
+        self.horizon = float(rungs[self.place])
+
+    def update(self, signals: Signals, rate: float) -> None:
+        """Note what this length gave, then stay, or try or settle on a neighbour."""
+        assert signals.esnr is not None, "asked for by `needs`"
+        here = self.place + self.trial
+        known, new = float(self.score[here]), signals.esnr
+        self.score[here] = new if math.isnan(known) else self.memory * known + (1.0 - self.memory) * new
+        self.count += 1
+        if self.count % self.patience == 0:
+            settled = torch.nan_to_num(self.score, nan=-math.inf)
+            near = [i for i in (self.place - 1, self.place, self.place + 1) if 0 <= i < len(self.ladder)]
+            self.place = max(near, key=lambda i: float(settled[i]))
+            turn = (self.count // self.patience) % 4
+            self.trial = {0: 0, 1: 1, 2: 0, 3: -1}[turn]
+            if not 0 <= self.place + self.trial < len(self.ladder):
+                self.trial = 0
+        self.horizon = float(self.ladder[self.place + self.trial])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Where it stands and what it has seen."""
+        place = torch.tensor([self.place, self.trial, self.count])
+        return {**super().state_dict(), "score": self.score.clone(), "place": place}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what was learnt."""
+        super().load_state_dict(state)
+        self.score = state["score"].clone()
+        self.place, self.trial, self.count = (int(x) for x in state["place"])

@@ -1,0 +1,167 @@
+"""Runs side by side: groups of seeds, what their policies are worth, and how they stood at equal cost."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from ahac.core.errors import InputError
+from ahac.stats.aggregate import bootstrap_interval, iqm
+from ahac.training.files import replacing
+from ahac.training.records import Record, find_runs, read_record
+
+__all__ = ["Comparison", "compare", "grouped", "side_by_side", "write_csv"]
+
+logger = logging.getLogger("ahac")
+
+OWN = {"seed", "name", "out", "device", "torch_threads", "checkpoint_every", "deterministic"}
+"""Settings in which the runs of one group may differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A group of runs that differ by their seeds; what is not known is not a number."""
+
+    group: str
+    """The folders' name without the seed, or task, algorithm and preset."""
+    task: str
+    seeds: tuple[int, ...]
+    """One per run."""
+    env_steps: float
+    """At the end, mean over runs."""
+    seconds: float
+    """Of training, mean over runs."""
+    evaluated: int
+    """Runs whose last policy was evaluated."""
+    score: float
+    """Interquartile mean, over these runs, of the mean return of their final evaluations."""
+    low: float
+    """95 % bootstrap interval of the score, over runs; not known of a single one."""
+    high: float
+    at_steps: float
+    """Environment steps of the next number."""
+    return_at_steps: float
+    """Interquartile mean over runs of the return in training there; not known where a run did not come so far."""
+    at_seconds: float
+    """Seconds of training of the next number."""
+    return_at_seconds: float
+    """The same there."""
+
+
+def compare(
+    folders: Iterable[str | os.PathLike[str]], at_steps: float | None = None, at_seconds: float | None = None
+) -> list[Comparison]:
+    """Groups of runs, side by side.
+
+    Args:
+        folders: Runs, or folders of runs. Runs whose folders are named alike but for a seed at the end (ant-shac-0,
+            ant-shac-s1) are a group, others are grouped by task, algorithm and preset; folders of runs stay apart.
+        at_steps: Environment steps at which returns are compared; by default all that the shortest run of the task has.
+        at_seconds: The same for seconds of training.
+    """
+    return side_by_side(grouped(folders), at_steps, at_seconds)
+
+
+def grouped(folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Record]]:
+    """Runs by the names of their groups."""
+    groups: dict[tuple[Path, str], list[Record]] = {}
+    for record in _records(folders):
+        groups.setdefault((record.folder.parent, _group(record)), []).append(record)
+    for (_, name), records in groups.items():
+        _check(name, records)
+    names = [name for _, name in groups]
+    return {
+        name if names.count(name) == 1 else f"{parent.name}/{name}": runs for (parent, name), runs in groups.items()
+    }
+
+
+def side_by_side(
+    groups: Mapping[str, list[Record]], at_steps: float | None = None, at_seconds: float | None = None
+) -> list[Comparison]:
+    """The same of groups that were found before."""
+    found = []
+    for name, records in groups.items():
+        peers = [r for rs in groups.values() for r in rs if r.settings["task"] == records[0].settings["task"]]
+        steps = min(r.last("env_steps") for r in peers) if at_steps is None else at_steps
+        seconds = min(r.last("seconds") for r in peers) if at_seconds is None else at_seconds
+        found.append(_comparison(name, records, steps, seconds))
+    return found
+
+
+def write_csv(path: Path, groups: Sequence[Comparison]) -> None:
+    """A row per group; seeds are separated by spaces."""
+    with replacing(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Comparison)])
+        writer.writeheader()
+        writer.writerows({**asdict(group), "seeds": " ".join(map(str, group.seeds))} for group in groups)
+
+
+def _records(folders: Iterable[str | os.PathLike[str]]) -> list[Record]:
+    """All runs in these folders, each once."""
+    paths: dict[Path, None] = {}
+    for folder in map(Path, folders):
+        runs = find_runs(folder)
+        if not runs:
+            raise InputError(f"{folder} is neither a run nor a folder of runs: there is no config.json in or below it")
+        paths |= dict.fromkeys(path.resolve() for path in runs)
+    records = [read_record(path) for path in paths]
+    for record in records:
+        if not record.rows:
+            logger.warning("%s is left out: it has no completed iteration", record.folder)
+    if not any(record.rows for record in records):
+        raise InputError(f"none of {len(records)} runs has a completed iteration: there is nothing to compare")
+    return [record for record in records if record.rows]
+
+
+def _group(record: Record) -> str:
+    """What a run is one of: its name without the seed at the end, or what it was made from."""
+    settings, name = record.settings, record.folder.name
+    # A second run of the same name has a number behind the seed.
+    without = re.sub(rf"-(s|seed)?{settings['seed']}(-\d+)?$", "", name)
+    return without if without != name else f"{settings['task']}-{settings['algo']}-{settings['preset']}"
+
+
+def _check(name: str, records: list[Record]) -> None:
+    """Runs of a group are of one task, and should differ by chance alone."""
+    first, *others = records
+    odd = sorted({key for other in others for key in first.settings.keys() | other.settings.keys()
+                  if key not in OWN and first.settings.get(key) != other.settings.get(key)})  # fmt: skip
+    if "task" in odd:
+        raise InputError(
+            f"the runs of group {name!r} have different tasks: {', '.join(str(r.folder) for r in records)}; "
+            "compare them apart, or name their folders apart"
+        )
+    if odd:
+        logger.warning("the runs of group %r differ in more than their seeds: %s", name, ", ".join(odd))
+
+
+def _comparison(name: str, records: list[Record], steps: float, seconds: float) -> Comparison:
+    scores = np.array([r.evaluation["mean"] for r in records if r.evaluation is not None], dtype=np.float64)
+    low, high = bootstrap_interval(scores, np.random.default_rng(0)) if len(scores) > 1 else (math.nan, math.nan)
+    return Comparison(
+        group=name, task=records[0].settings["task"], seeds=tuple(r.settings["seed"] for r in records),
+        env_steps=float(np.mean([r.last("env_steps") for r in records])),
+        seconds=float(np.mean([r.last("seconds") for r in records])),
+        evaluated=len(scores), score=iqm(scores) if len(scores) else math.nan, low=low, high=high,
+        at_steps=steps, return_at_steps=_return_at(records, "env_steps", steps),
+        at_seconds=seconds, return_at_seconds=_return_at(records, "seconds", seconds),
+    )  # fmt: skip
+
+
+def _return_at(records: list[Record], axis: str, place: float) -> float:
+    """Interquartile mean over runs of the latest return at this place, not beyond."""
+    returns = []
+    for record in records:
+        if record.last(axis) < place:
+            return math.nan
+        known = [row["episode_return"] for row in record.rows if row[axis] <= place and "episode_return" in row]
+        returns.append(known[-1] if known else math.nan)
+    return iqm(np.array(returns))

@@ -1,0 +1,103 @@
+"""What a run asks of the process that it trains in: torch's settings, signals, and to be alone in its folder."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ahac.core.errors import InputError
+from ahac.training.config import RunConfig
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["Stop", "alone", "interruptible", "torch_settings"]
+
+logger = logging.getLogger("ahac")
+
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+CUBLAS_FIXED = ":4096:8"
+"""Eight buffers of 4 MiB each, with which cuBLAS repeats its sums in the same order; torch asks for it by name."""
+
+
+@contextmanager
+def torch_settings(config: RunConfig, device: torch.device) -> Iterator[None]:
+    """A run's threads and determinism, and those of the program afterwards.
+
+    cuBLAS looks at its setting when the process first multiplies matrices on the GPU. A program that has done so
+    before sets CUBLAS_WORKSPACE_CONFIG=:4096:8 itself, before it starts.
+    """
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warn_only, workspace = torch.is_deterministic_algorithms_warn_only_enabled(), os.environ.get(CUBLAS)
+    torch.set_num_threads(config.torch_threads)
+    torch.use_deterministic_algorithms(config.deterministic)
+    if config.deterministic and device.type == "cuda":
+        os.environ.setdefault(CUBLAS, CUBLAS_FIXED)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        if workspace is None:
+            os.environ.pop(CUBLAS, None)
+
+
+@dataclass
+class Stop:
+    """Whether an end was asked for, and whether there is anything worth waiting for."""
+
+    asked: bool = False
+    """Training ends after this iteration."""
+    patient: bool = False
+    """An iteration is waited for. Before the first one is through, kernels are compiled and nothing can be lost."""
+
+
+@contextmanager
+def interruptible() -> Iterator[Stop]:
+    """Note Ctrl-C or a request to end, instead of tearing an iteration apart; a second or an early one does."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def ask(number: int, frame: object) -> None:
+        if stop.asked or not stop.patient:
+            raise KeyboardInterrupt
+        logger.warning("ending after this iteration, with a checkpoint; once more to end at once")
+        stop.asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a run's folder: two processes that train in it would spoil each other's checkpoints.
+
+    The system lets go of the lock when the process ends, however it ends.
+    """
+    if fcntl is None:
+        yield
+        return
+    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"{folder} is in use: another process trains it; wait for its end, or end it") from error
+        except OSError as error:  # some network file systems have no locks
+            logger.warning("%s cannot be locked (%s): see that nothing else trains it", folder, error)
+        yield

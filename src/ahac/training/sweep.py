@@ -1,0 +1,246 @@
+"""Many runs, some at a time: each a process of its own, on cores of its own, with a log beside its folder.
+
+What is complete is left alone, and what is not goes on where it stopped: a sweep can be stopped and given again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from ahac.algos.parts import horizon_rule
+from ahac.core.checks import finite_number, whole_number
+from ahac.core.errors import AhacError, InputError
+from ahac.envs import make_task
+from ahac.training.config import RunConfig
+from ahac.training.process import interruptible
+from ahac.training.records import read_record
+from ahac.training.run import chosen_device, open_run, start
+
+__all__ = ["Outcome", "folder_of", "standing", "sweep"]
+
+OWN = {"name", "out", "device", "torch_threads", "checkpoint_every", "deterministic"}
+"""Settings in which a run may differ from the one that is asked for, and still be the same."""
+COMMAND = (sys.executable, "-m", "ahac", "resume")
+"""What trains the run of a folder, from its start or from its last checkpoint on."""
+PAUSE = 0.1
+"""Seconds between two looks at the processes."""
+GRACE = 30.0
+"""Seconds that a process has to end after it was told to do so at once."""
+
+Standing = Literal["new", "unfinished", "complete"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of one run of a sweep."""
+
+    name: str
+    state: Literal["complete", "finished", "stopped", "waiting", "failed"]
+    """Complete before the sweep, finished by it, stopped with a checkpoint, never begun, or failed."""
+    log: Path
+    """What its process wrote."""
+    detail: str = ""
+    """Its evaluation, or why it failed."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.state}" + (f": {self.detail}" if self.detail else "")
+
+
+def sweep(
+    configs: Iterable[RunConfig], jobs: int = 1, seconds: float | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Outcome]:  # fmt: skip
+    """Train many runs, and tell what became of each.
+
+    All are checked before the first one starts. A run that fails does not stop the others. Ctrl-C, or the time's end,
+    stops those that run after their iteration, with a checkpoint; once more ends them at once.
+
+    Args:
+        configs: What the runs are made from, as `ahac.training.api.configure` gives it; each has a name of its own.
+        jobs: Runs at a time; they share the cores of this process among themselves.
+        seconds: After which the sweep stops; by default not before all are through.
+        tell: Takes a line for each run that starts or ends.
+    """
+    wanted = list(configs)
+    whole_number("jobs", jobs, 1)
+    end = math.inf if seconds is None else time.monotonic() + finite_number("seconds", seconds, 0.0)
+    left = _left(wanted)
+    outcomes = {config.name: _outcome(config, "complete", _worth(config)) for config in wanted if config not in left}
+    waiting, running = deque(left), list[_Process]()
+    free = _shares(min(jobs, len(left)))
+    with interruptible() as stop, _ended(running):
+        stop.patient = True
+        while running or (waiting and not stop.asked):
+            stop.asked |= time.monotonic() >= end
+            while waiting and free and not stop.asked:
+                config, cores = waiting.popleft(), free.popleft()
+                try:
+                    running.append(_launch(config, cores))
+                    tell(f"{config.name} started, log: {_log(config)}")
+                except (AhacError, OSError) as error:
+                    free.append(cores)
+                    outcomes[config.name] = _outcome(config, "failed", str(error))
+                    tell(str(outcomes[config.name]))
+            for process in [p for p in running if p.over(stop.asked)]:
+                running.remove(process)
+                free.append(process.cores)
+                outcomes[process.config.name] = found = process.outcome()
+                tell(f"{found} ({len(outcomes)} of {len(wanted)})")
+            if running:
+                time.sleep(PAUSE)
+    return [outcomes.get(config.name) or _outcome(config, "waiting") for config in wanted]
+
+
+def folder_of(config: RunConfig) -> Path:
+    """Where a run of a sweep is."""
+    if not config.name or Path(config.name).name != config.name:
+        raise InputError(f"a run of a sweep needs a name that is a folder's, got {config.name!r}")
+    return Path(config.out) / config.name
+
+
+def standing(config: RunConfig) -> Standing:
+    """How far a run is; one that cannot be made, or was made with other settings, is refused."""
+    make_task(config.task, config.variant)
+    horizon_rule(config.learner)
+    folder = folder_of(config)
+    if not folder.exists():
+        return "new"
+    there = open_run(folder).config
+    odd = [item.name for item in fields(config)
+           if item.name not in OWN and getattr(there, item.name) != getattr(config, item.name)]  # fmt: skip
+    if odd:
+        raise InputError(
+            f"{folder} was made with other settings ({', '.join(odd)}) than those asked for; choose another name or "
+            "another folder of runs, or move it away"
+        )
+    record, (unit, length) = read_record(folder), config.length
+    # Without an evaluation something is left to do, even after the last iteration.
+    return "complete" if record.last(unit, 0.0) >= length and record.evaluation is not None else "unfinished"
+
+
+@dataclass(eq=False)
+class _Process:
+    """A run in progress."""
+
+    config: RunConfig
+    cores: set[int]
+    system: subprocess.Popen[bytes]
+    since: float
+    told: bool = False
+    """To stop."""
+
+    def over(self, stop: bool) -> bool:
+        """Whether it has ended; it is told to stop once."""
+        if stop and not self.told:
+            self.told = True
+            self.system.terminate()
+        return self.system.poll() is not None
+
+    def outcome(self) -> Outcome:
+        """After its end."""
+        config, status = self.config, self.system.returncode
+        try:
+            if status == 0 and standing(config) == "complete":
+                return _outcome(config, "finished", f"{_worth(config)}, {time.monotonic() - self.since:.0f} s")
+        except AhacError as error:  # somebody was at its folder; the others go on
+            return _outcome(config, "failed", str(error))
+        if self.told:
+            return _outcome(config, "stopped")
+        return _outcome(config, "failed", f"exit status {status}, {_last_line(_log(config))}")
+
+
+def _left(configs: Sequence[RunConfig]) -> list[RunConfig]:
+    """Those with something left to do; refuses what cannot be run here."""
+    folders = [folder_of(config).resolve() for config in configs]
+    if twice := {folder.name for folder in folders if folders.count(folder) > 1}:
+        raise InputError(f"runs of a sweep need names of their own; more than one has the name {', '.join(twice)}")
+    left = [config for config in configs if standing(config) != "complete"]
+    for device in {config.device for config in left}:
+        chosen_device(device)
+    return left
+
+
+def _launch(config: RunConfig, cores: set[int]) -> _Process:
+    """Begin a run or go on with it, on these cores."""
+    folder = folder_of(config)
+    with _pinned(cores):  # whose number stands in the new run's manifest, and which the process keeps
+        if not folder.exists():
+            start(config)
+        with _log(config).open("ab") as log:
+            # In a group of its own: Ctrl-C in a terminal is for the sweep, which tells its processes to stop, once.
+            system = subprocess.Popen(
+                [*COMMAND, str(folder)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+            )
+    return _Process(config, cores, system, time.monotonic())
+
+
+@contextmanager
+def _ended(running: list[_Process]) -> Iterator[None]:
+    """No process outlives the sweep, however that ends."""
+    try:
+        yield
+    finally:
+        for process in running:
+            process.system.terminate()
+        for process in running:
+            try:
+                process.system.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.system.kill()
+                process.system.wait()
+
+
+@contextmanager
+def _pinned(cores: set[int]) -> Iterator[None]:
+    """Be on these cores, with all processes that are started meanwhile; wherever it likes if there are none."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _shares(jobs: int) -> deque[set[int]]:
+    """The cores of this process, divided; one each, and some shared, where there are too few."""
+    if not hasattr(os, "sched_setaffinity"):  # macOS, Windows
+        return deque(set() for _ in range(jobs))
+    cores = sorted(os.sched_getaffinity(0))
+    if jobs > len(cores):
+        return deque({cores[k % len(cores)]} for k in range(jobs))
+    return deque(set(cores[k * len(cores) // jobs : (k + 1) * len(cores) // jobs]) for k in range(jobs))
+
+
+def _outcome(
+    config: RunConfig, state: Literal["complete", "finished", "stopped", "waiting", "failed"], detail: str = ""
+) -> Outcome:
+    return Outcome(name=config.name, state=state, log=_log(config), detail=detail)
+
+
+def _log(config: RunConfig) -> Path:
+    """Beside the run's folder, which others may want to move or to remove."""
+    return Path(config.out) / f"{config.name}.log"
+
+
+def _worth(config: RunConfig) -> str:
+    """Of a complete run, its final evaluation."""
+    found = read_record(folder_of(config)).evaluation
+    return "" if found is None else "return {:.1f} [{:.1f}, {:.1f}]".format(found["iqm"], *found["interval"])
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "without a word")

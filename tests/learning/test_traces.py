@@ -1,0 +1,87 @@
+"""Twenty iterations of each algorithm leave the same numbers behind as when they were recorded.
+
+A refactoring changes none of them. Where an update is meant to change, record them anew: `traces.py` says how.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from ahac.algos import first_order
+from ahac.algos.config import CriticConfig, FirstOrderConfig
+from ahac.nets import adam
+from learning.traces import CASES, MARKS, Trace, recorded, settings, trace
+
+ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-3}
+"""Relative. Twenty iterations make up to a thousand times as much of what a machine rounds otherwise."""
+LAST_BIT = {torch.float64: 1e-15, torch.float32: 1e-7}
+"""By which weights are disturbed, relative."""
+SOON = 5
+"""The iteration after which a changed update has been seen."""
+ALMOST_ZERO = 1e-9
+"""Absolute."""
+
+Change = Callable[[FirstOrderConfig], FirstOrderConfig]
+
+
+def critic_of(config: FirstOrderConfig) -> CriticConfig:
+    assert config.critic is not None
+    return config.critic
+
+
+CHANGES: dict[str, Change] = {
+    "gamma": lambda c: replace(c, gamma=0.98),
+    "lambda": lambda c: replace(c, lam=0.949),
+    "actor's rate": lambda c: replace(c, actor=replace(c.actor, rate=1.01 * c.actor.rate)),
+    "actor's clip": lambda c: replace(c, actor=replace(c.actor, max_norm=1.01 * c.actor.max_norm)),
+    "critic's rate": lambda c: replace(c, critic=replace(critic_of(c), rate=1.01 * critic_of(c).rate)),
+    "critic's clip": lambda c: replace(c, critic=replace(critic_of(c), max_norm=1.01 * (critic_of(c).max_norm or 0.0))),
+    "target": lambda c: replace(c, critic=replace(critic_of(c), target_alpha=0.21)),
+}
+
+
+def differences(found: Trace, wanted: Trace, rounding: float) -> list[str]:
+    """Which numbers differ by more than rounding."""
+    assert all(list(numbers) == list(wanted[i]) for i, numbers in found.items())
+    pairs = {f"{name} at {i}": (x, wanted[i][name]) for i, numbers in found.items() for name, x in numbers.items()}
+    return [name for name, (x, y) in pairs.items() if x != pytest.approx(y, rel=rounding, abs=ALMOST_ZERO)]
+
+
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_a_trace_is_as_it_was(case: str, dtype: torch.dtype) -> None:
+    found = trace(settings(case), dtype)
+    assert [int(i) for i in found] == list(MARKS)
+    assert differences(found, recorded(case), ROUNDING[dtype]) == []
+
+
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+def test_another_last_bit_is_forgiven(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    made, rng = first_order.adam, torch.Generator().manual_seed(5)
+
+    def disturbed(network: nn.Module, rate: float) -> torch.optim.Adam:
+        with torch.no_grad():
+            for x in network.parameters():
+                x *= 1.0 + LAST_BIT[dtype] * torch.randn(x.shape, generator=rng, dtype=x.dtype)
+        return made(network, rate)
+
+    monkeypatch.setattr(first_order, "adam", disturbed)
+    found, wanted = trace(settings("ahac"), dtype), recorded("ahac")
+    assert found != wanted
+    assert differences(found, wanted, ROUNDING[dtype]) == []
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_update_is_seen(change: str) -> None:
+    found = trace(CHANGES[change](settings("shac")), torch.float64, SOON)
+    assert differences(found, recorded("shac"), ROUNDING[torch.float64])
+
+
+@pytest.mark.parametrize("betas", [(0.71, 0.95), (0.7, 0.951)])
+def test_another_memory_of_adam_is_seen(monkeypatch: pytest.MonkeyPatch, betas: tuple[float, float]) -> None:
+    monkeypatch.setattr(adam, "BETAS", betas)
+    found = trace(settings("shac"), torch.float64, SOON)
+    assert differences(found, recorded("shac"), ROUNDING[torch.float64])

@@ -1,0 +1,96 @@
+"""What twenty iterations of each algorithm leave behind, as a few numbers.
+
+On a double integrator whose episodes also end by a bound and by time in the midst of rollouts, so that every branch of
+an update is taken. Recorded in float64; float32 goes the same way for so short a time, since torch draws fewer than 16
+normal numbers alike for both. To record anew, from the repository's root:
+
+    PYTHONPATH=tests .venv/bin/python -m learning.traces
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ahac.algos.config import FirstOrderConfig
+from ahac.algos.first_order import FirstOrder
+from learning.double_integrator import DoubleIntegrator
+from learning.toys import Toy
+
+FILE = Path(__file__).with_name("traces.json")
+MARKS = (1, 5, 10, 20)
+"""Iterations after which numbers are noted."""
+REPORTED = ("actor_loss", "critic_loss", "critic_passes", "horizon", "share_cut", "stiffness")
+"""Of an iteration's report, where it has them."""
+TOY = Toy(task="double_integrator", horizon=8, hidden=(8, 8))
+
+CASES = {
+    "ahac": ("ahac", "default"), "ahac, paper": ("ahac", "paper"), "ahac, released": ("ahac", "released"),
+    "ahac1": ("ahac1", "default"), "shac": ("shac", "default"), "bptt": ("bptt", "default"),
+}  # fmt: skip
+"""Algorithm and preset by name."""
+WORLDS = 8
+
+Trace = dict[str, dict[str, float]]
+"""Numbers by name, by iteration."""
+
+
+def settings(case: str) -> FirstOrderConfig:
+    """Of a case; horizons move, trajectories are cut and gradients are clipped or not within these few iterations."""
+    made = TOY.learner(*CASES[case])
+    critic = made.critic
+    if critic is not None and critic.max_norm is not None:
+        critic = replace(critic, max_norm=20.0)
+    horizon = replace(made.horizon, rate=1e-2, least=4, most=16)
+    return replace(made, critic=critic, horizon=horizon, stiffness=replace(made.stiffness, least_steps=2))
+
+
+def trace(config: FirstOrderConfig, dtype: torch.dtype, last: int = MARKS[-1]) -> Trace:
+    """Train until the last iteration, and note."""
+    env = DoubleIntegrator(WORLDS, seed=3, episode_steps=11, bound=1.2, dtype=dtype)
+    learner = FirstOrder(config, env.spec, seed=4)
+    first, found = _weights(learner), {}
+    for i in range(1, last + 1):
+        report = learner.iterate(env, (i - 1) / MARKS[-1])
+        if i in MARKS:
+            # How far weights went, not where they are: the first ones would hide what an update did.
+            moved = {f"{name} moved": _norm(x - first[name]) for name, x in _weights(learner).items()}
+            told = {name: report.values[name] for name in REPORTED if name in report.values}
+            found[str(i)] = {**moved, "variance": _norm(learner.normalizer.variance), **told}
+    return found
+
+
+def record() -> None:
+    """Write the traces of the code as it is, a line for every mark."""
+    lines = []
+    for case in CASES:
+        for mark, numbers in trace(settings(case), torch.float64).items():
+            lines.append(json.dumps([case, mark, numbers]))
+    FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+
+
+def recorded(case: str) -> Trace:
+    """A trace as it was."""
+    return {mark: numbers for name, mark, numbers in json.loads(FILE.read_text(encoding="utf-8")) if name == case}
+
+
+def _weights(learner: FirstOrder) -> dict[str, Tensor]:
+    networks = {"actor": learner.actor, "critic": learner.critic, "target": learner.target}
+    return {name: _vector(network) for name, network in networks.items() if network is not None}
+
+
+def _vector(network: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(network.parameters()).detach().clone()
+
+
+def _norm(x: Tensor) -> float:
+    return float(torch.linalg.vector_norm(x.double()))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    record()

@@ -1,0 +1,72 @@
+"""The table of `ahac compare`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ahac.cli.main import main
+
+
+def made_run(folder: Path, seed: int, returns: list[float], score: float | None = None, task: str = "ant") -> None:
+    folder.mkdir(parents=True)
+    settings = {"task": task, "algo": "shac", "preset": "default", "iterations": 2, "seed": seed}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    rows = [f"{k},{1000 * k},{1.5 * k},{x}" for k, x in enumerate(returns, start=1)]
+    text = "\n".join(["iteration,env_steps,seconds,episode_return", *rows, ""])
+    (folder / "metrics.csv").write_text(text, encoding="utf-8")
+    if score is not None:
+        content = {"mean": score, "iteration": len(returns)}
+        (folder / "evaluation.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    made_run(tmp_path / "runs" / "ant-long-0", 0, [1.0, 2.0, 3.0], 1234.5)
+    made_run(tmp_path / "runs" / "ant-long-1", 1, [1.0, 4.0, 5.0], 1234.5)
+    made_run(tmp_path / "runs" / "ant-short-0", 0, [0.5, 7.25])
+    return tmp_path / "runs"
+
+
+def test_groups_stand_below_each_other(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(runs)]) == 0
+    head, long, short = capsys.readouterr().out.splitlines()
+    assert head.split("  ")[0] == "group"
+    assert head.endswith("return at 2,000 steps  at 3 s")
+    assert long.split() == ["ant-long", "2", "3,000", "4.5", "1,234.5", "[1,234.5,", "1,234.5]", "3", "3"]
+    assert short.split() == ["ant-short", "1", "2,000", "3", "-", "-", "7.2", "7.2"]
+    assert len({len(line) for line in (head, long, short)}) == 1
+
+
+def test_places_can_be_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(runs), "--at-steps", "1000", "--at-seconds", "4.5"]) == 0
+    head, long, short = capsys.readouterr().out.splitlines()
+    assert head.endswith("return at 1,000 steps  at 4.5 s")
+    assert long.split()[-2:] == ["1", "4"]
+    assert short.split()[-2:] == ["0.5", "-"]
+
+
+def test_the_table_is_written_too(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(runs), "--csv", str(tmp_path / "t.csv")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len((tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_each_task_has_a_table(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_run(runs / "hopper-0", 0, [9.0], task="hopper")
+    assert main(["compare", str(runs)]) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith("group")]
+    assert ["2,000 steps" in heads[0], "1,000 steps" in heads[1], len(heads)] == [True, True, 2]
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(tmp_path)]) == 2
+    assert "is neither a run nor a folder of runs" in capsys.readouterr().err
+
+
+def test_learning_curves_are_drawn_too(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(runs), "--plot", str(tmp_path / "a.svg")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert main(["compare", str(runs), "--plot", str(tmp_path / "a.pdf")]) == 2
+    assert ".png or .svg" in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""Help tells of every setting: what it is called, what it means, what it is by default."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from ahac.cli.main import main
+from ahac.training.api import configure
+
+
+def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """As one line, frames apart."""
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, "--help"])
+    assert end.value.code in (None, 0)
+    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def settings(config: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401 - any dataclass
+    """Every setting by its option, those of settings within settings, too."""
+    found = {}
+    for item in fields(config):
+        value, name = getattr(config, item.name), f"{prefix}{item.name.replace('_', '-')}"
+        found |= settings(value, f"{name}.") if is_dataclass(value) else {f"--{name}": value}
+    return found
+
+
+def shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return str(value) or "''"
+
+
+@pytest.mark.parametrize("given", [[], ["hopper"], ["ant", "--algo", "shac"], ["cartpole", "--preset", "paper"]])
+def test_every_setting_stands_in_the_help_with_meaning_and_default(
+    given: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, text = help_of(capsys, monkeypatch, "train", *given).split("show this help message and exit")
+    options = dict(zip(given[1::2], given[2::2], strict=True))
+    recipe = configure((given or ["hopper"])[0], options.get("--algo", "ahac"), options.get("--preset", "default"))
+    wanted = settings(recipe)
+    assert wanted.pop("--task") == recipe.task, "given by its place"
+    places = sorted((text.index(f" {name}"), name, value) for name, value in wanted.items())
+    for (begin, name, value), (end, *_) in zip(places, [*places[1:], (len(text),)], strict=True):
+        told = text[begin:end]
+        assert f"(default: {shown(value)})" in told, name
+        # Name, kind and default are not all of it.
+        assert len(told.split("(default:")[0].split()) >= 3, f"{name} has no meaning"
+
+
+def test_the_help_names_the_recipe_and_what_there_is_to_choose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = help_of(capsys, monkeypatch, "train", "ant", "--algo", "bptt", "--preset", "released")
+    assert "the recipe of bptt on ant, preset released" in text
+    assert "TASK: hopper, ant," in text
+    assert "--algo: ahac, ahac1, shac, bptt" in text
+    assert "--preset: default, paper, released" in text
+    assert "--learner.critic" not in text, "bptt has none"
+
+
+def test_without_a_task_help_follows_the_algorithm(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "the recipe of shac on hopper" in help_of(capsys, monkeypatch, "train", "--algo", "shac")
+
+
+def test_training_nothing_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["train"])
+    assert end.value.code in (None, 0)
+    assert "usage: ahac train TASK" in capsys.readouterr().out
+
+
+def test_help_of_resuming_tells_what_happens_to_learning_rates(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = help_of(capsys, monkeypatch, "resume")
+    assert "--iterations N" in text
+    assert "Learning rates then fall over N: they jump" in text

@@ -1,0 +1,124 @@
+"""Lists of runs: how they read, what is refused with its line, and a small sweep to its end."""
+
+from pathlib import Path
+
+import pytest
+
+from ahac.cli import sweep as module
+from ahac.cli.main import main
+from ahac.cli.sweep import read_list
+from ahac.core.errors import InputError
+from ahac.training.records import read_record
+from ahac.training.sweep import Outcome
+
+STUDIES = sorted((Path(__file__).parents[3] / "docs" / "studies").glob("*.txt"))
+LIST = """# a comment
+one hopper --algo shac --num-envs 8   # another
+
+@seeds 0 3
+many ant --learner.critic.members 1
+@seeds
+last hopper --seed 5
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "list.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_list_is_read(tmp_path: Path) -> None:
+    runs = read_list(written(tmp_path, LIST), str(tmp_path / "runs"))
+    assert [(run.name, run.task, run.algo, run.seed) for run in runs] == [
+        ("one", "hopper", "shac", 0), ("many-0", "ant", "ahac", 0), ("many-3", "ant", "ahac", 3),
+        ("last", "hopper", "ahac", 5),
+    ]  # fmt: skip
+    assert runs[0].num_envs == 8
+    assert runs[1].learner.critic is not None
+    assert runs[1].learner.critic.members == 1
+    assert {run.out for run in runs} == {str(tmp_path / "runs")}
+
+
+@pytest.mark.parametrize(("line", "told"), [
+    ("a hoper", "no task named 'hoper'"),
+    ("a", "say what to train behind the run's name"),
+    ("a --algo shac", "say what to train behind the run's name"),
+    ("a hopper --algo sac", "no algorithm named 'sac'; known: ahac"),
+    ("a hopper --preset x", "no preset named 'x'"),
+    ("a hopper --sed 3", r"Unrecognized options: --sed, 3 \(`ahac train hopper --help` lists options\)"),
+    ("a hopper --seed x", "Error parsing --seed: invalid literal"),
+    ("a hopper --algo", "argument --algo: expected one argument"),
+    ("a hopper --learner.horizon.rule x", "invalid choice 'x' for argument '--learner.horizon.rule'. Expected one of "),
+    ("a hopper --variant x", "variant"),
+    ("a hopper --name b", "--name cannot stand in a list"),
+    ("a hopper --out=b", "--out cannot stand in a list"),
+    ("a hopper --help", "--help cannot stand in a list"),
+    ("a hopper 'x", "No closing quotation"),
+    ("one hopper", "the name 'one' is taken by a line above"),
+    ("a/b hopper", "needs a name that is a folder's"),
+    ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
+    ("@seeds 0 1\na hopper --seed 2", "--seed stands below `@seeds`"),
+])  # fmt: skip
+def test_an_error_names_its_line_and_nothing_starts(line: str, told: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"# first\none hopper\n{line}\n")
+    number = 3 + line.count("\n")
+    with pytest.raises(InputError, match=rf"list\.txt, line {number}: .*{told}"):
+        read_list(path, str(tmp_path / "runs"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(tmp_path / "none.txt")]) == 2
+    assert main(["sweep", str(written(tmp_path, "# nothing\n"))]) == 2
+    (tmp_path / "image").write_bytes(b"\x89PNG")
+    assert main(["sweep", str(tmp_path / "image")]) == 2
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert "none.txt" in first
+    assert "lists no run; a line is: NAME TASK" in second
+    assert "is no list of runs" in third
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_study_can_be_run(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(line.split()[1] == "new" for line in lines)
+    assert not list(tmp_path.iterdir())
+
+
+def test_there_are_studies() -> None:
+    assert {"hopper-horizons", "ant", "ant-critics"} <= {path.stem for path in STUDIES}
+
+
+@pytest.mark.parametrize(("states", "status"), [
+    (["complete", "finished"], 0), (["finished", "failed", "waiting"], 1), (["stopped"], 130), (["waiting"], 130),
+])  # fmt: skip
+def test_the_exit_status_says_how_it_went(
+    states: list[str], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = [Outcome(name=f"n{k}", state=state, log=tmp_path / "log", detail="why")  # pyright: ignore[reportArgumentType]
+                for k, state in enumerate(states)]  # fmt: skip
+    assert module._summary(outcomes) == status
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{len(states)} run")
+    assert all(f"1 {state}" in first for state in states)
+    assert others == [f"n{k} failed: why (log: {tmp_path / 'log'})" for k, x in enumerate(states) if x == "failed"]
+
+
+@pytest.mark.slow
+def test_a_small_sweep_trains_and_is_complete_the_second_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = "hopper --num-envs 16 --env-steps 1000 --device cpu --eval-episodes 4"
+    command = ["sweep", str(written(tmp_path, f"@seeds 0 1\nh {small}\n")), "--out", str(tmp_path / "runs")]
+    assert main([*command, "--jobs", "2"]) == 0
+    found = capsys.readouterr()
+    assert found.out == "2 runs: 2 finished\n"
+    assert found.err.count("started") == found.err.count("finished: return") == 2
+    runs = [read_record(tmp_path / "runs" / name) for name in ("h-0", "h-1")]
+    assert [run.settings["seed"] for run in runs] == [0, 1]
+    assert all(run.last("env_steps") >= 1000 and run.evaluation is not None for run in runs)
+    assert main(command) == 0
+    assert capsys.readouterr().out == "2 runs: 2 complete\n"

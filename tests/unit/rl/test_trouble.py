@@ -1,0 +1,87 @@
+"""What is not finite is named by tensor, step, world and action: the first of its kind to have come to be."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.rl.rollout import Rollout
+from ahac.rl.trouble import find_trouble
+from scripted import made_step
+
+STEPS, WORLDS = 4, 3
+NAN, INF = float("nan"), float("inf")
+
+
+def made_rollout(**changes: Tensor) -> Rollout:
+    """All zeros, with actions of 0.1 t + w, and gradients at them that are zero."""
+    never = torch.zeros(WORLDS, dtype=torch.bool)
+    steps = []
+    for t in range(STEPS):
+        action = (torch.arange(float(WORLDS))[:, None] + 0.1 * t).requires_grad_()
+        action.grad = torch.zeros(WORLDS, 1)
+        one = torch.zeros(WORLDS)
+        steps.append(made_step(terminated=never, episode_return=one, episode_length=one, action=action))
+    flat, wide = torch.zeros(STEPS, WORLDS), torch.zeros(STEPS, WORLDS, 2)
+    parts = {
+        "raw_obs": wide, "obs": wide, "final_obs": wide, "reward": flat, "terminated": flat.bool(), "cut": flat.bool(),
+        "stiff": flat.bool(), "stiffness": None,
+    }  # fmt: skip
+    return Rollout(**{**parts, **changes}, steps=steps)
+
+
+def spoilt(shape: tuple[int, ...], *places: tuple[int, ...], value: float = NAN) -> Tensor:
+    found = torch.zeros(shape)
+    for place in places:
+        found[place] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [("reward", "reward"), ("stiffness", "stiffness"), ("obs", "observation"),
+                       ("final_obs", "final observation")],
+)  # fmt: skip
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_tensor_step_world_and_action_are_named(part: str, name: str, value: float) -> None:
+    shape = (STEPS, WORLDS, 2) if part.endswith("obs") else (STEPS, WORLDS)
+    found = find_trouble(made_rollout(**{part: spoilt(shape, (2, 1), value=value)}))
+    assert found.what == f"the {name} of step 2 in world 1 is not finite; the action there is [1.2]"
+    assert found.worlds.tolist() == [False, True, False]
+
+
+def test_the_first_step_is_named_and_all_worlds_are_marked() -> None:
+    found = find_trouble(made_rollout(reward=spoilt((STEPS, WORLDS), (3, 0), (1, 2))))
+    assert "the reward of step 1 in world 2" in found.what
+    assert found.worlds.tolist() == [True, False, True]
+
+
+def test_of_a_gradient_the_last_step_is_named_since_it_is_computed_first() -> None:
+    rollout = made_rollout()
+    for t in (0, 1, 2):
+        assert rollout.steps[t].action.grad is not None
+        rollout.steps[t].action.grad[1] = NAN  # pyright: ignore[reportOptionalSubscript]
+    assert "the gradient of the action of step 2 in world 1" in find_trouble(rollout).what
+
+
+def test_what_came_first_is_named_before_what_followed() -> None:
+    rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (1, 0)), obs=spoilt((STEPS, WORLDS, 2), (2, 0)))
+    assert "the reward of step 1 in world 0" in find_trouble(rollout).what
+
+
+def test_an_observation_of_the_same_step_comes_before_its_reward() -> None:
+    rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (2, 0)), obs=spoilt((STEPS, WORLDS, 2), (2, 0)))
+    assert "the observation of step 2 in world 0" in find_trouble(rollout).what
+
+
+def test_a_policys_gradient_alone_is_said_to_be_so() -> None:
+    found = find_trouble(made_rollout())
+    assert found.what == "the gradient of the policy is not finite, though every world's is"
+    assert not found.worlds.any()
+
+
+def test_a_reproducer_has_the_start_and_all_actions() -> None:
+    rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (2, 1)))
+    kept = find_trouble(rollout).reproducer
+    assert kept["actions"].shape == (STEPS, WORLDS, 1)
+    assert torch.equal(kept["q"], rollout.steps[0].start.q)
+    assert torch.equal(kept["v"], rollout.steps[0].start.v)
+    assert not kept["actions"].requires_grad

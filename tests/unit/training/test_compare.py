@@ -1,0 +1,193 @@
+"""Runs side by side, by hand: groups, scores over seeds, returns at equal cost."""
+
+import csv
+import json
+import logging
+import math
+from pathlib import Path
+
+import pytest
+
+from ahac.core.errors import InputError
+from ahac.training.compare import Comparison, compare, write_csv
+
+SETTINGS = {"task": "ant", "algo": "shac", "preset": "default", "iterations": 3, "num_envs": 8}
+
+
+def made_run(
+    folder: Path, seed: int, returns: list[float | None], score: float | None = None, pace: float = 1.0, **more: object
+) -> Path:
+    """A run of 100 environment steps and `pace` seconds per iteration; its return is None before an episode ended."""
+    folder.mkdir(parents=True)
+    settings = {**SETTINGS, "seed": seed, "name": folder.name, "out": str(folder.parent), **more}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    lines = ["iteration,env_steps,seconds,episode_return"]
+    lines += [f"{k},{100 * k},{pace * k},{'' if x is None else x}" for k, x in enumerate(returns, start=1)]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if score is not None:
+        content = {"mean": score, "iqm": 0.0, "interval": [0.0, 0.0], "iteration": len(returns)}
+        (folder / "evaluation.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """SHAC with three seeds; AHAC with two, which are slower and go further."""
+    out = tmp_path / "runs"
+    made_run(out / "ant-shac-s0", 0, [None, 10.0, 20.0], score=0.0)
+    made_run(out / "ant-shac-s1", 1, [1.0, 11.0, 21.0], score=3.0)
+    made_run(out / "ant-shac-s2", 2, [2.0, 12.0, 40.0], score=90.0)
+    made_run(out / "ant-ahac-0", 0, [5.0, 15.0, 25.0, 35.0], score=100.0, pace=2.0, algo="ahac")
+    made_run(out / "ant-ahac-1", 1, [7.0, 17.0, 27.0, 37.0], score=200.0, pace=2.0, algo="ahac")
+    return out
+
+
+def by_name(groups: list[Comparison]) -> dict[str, Comparison]:
+    return {group.group: group for group in groups}
+
+
+def test_groups_are_named_after_their_folders_without_the_seed(runs: Path) -> None:
+    groups = compare([runs])
+    assert [(g.group, g.seeds) for g in groups] == [("ant-ahac", (0, 1)), ("ant-shac", (0, 1, 2))]
+    assert [g.task for g in groups] == ["ant", "ant"]
+
+
+def test_scores_are_interquartile_means_over_seeds_by_hand(runs: Path) -> None:
+    found = by_name(compare([runs]))
+    assert found["ant-ahac"].score == 150.0
+    # Half of three runs is one and a half: the middle one whole, the others a quarter each.
+    assert found["ant-shac"].score == pytest.approx((0.25 * 0.0 + 3.0 + 0.25 * 90.0) / 1.5)
+    assert (found["ant-ahac"].low, found["ant-ahac"].high) == (100.0, 200.0)
+    assert found["ant-shac"].low == 0.0
+    assert found["ant-shac"].high == 90.0
+
+
+def test_steps_and_seconds_are_means_at_the_end(runs: Path) -> None:
+    found = by_name(compare([runs]))
+    assert (found["ant-shac"].env_steps, found["ant-shac"].seconds) == (300.0, 3.0)
+    assert (found["ant-ahac"].env_steps, found["ant-ahac"].seconds) == (400.0, 8.0)
+
+
+def test_returns_are_compared_at_the_end_of_the_shortest_run(runs: Path) -> None:
+    found = by_name(compare([runs]))
+    assert {g.at_steps for g in found.values()} == {300.0}
+    assert {g.at_seconds for g in found.values()} == {3.0}
+    assert found["ant-ahac"].return_at_steps == 26.0
+    assert found["ant-ahac"].return_at_seconds == 6.0, "after three seconds one iteration is through"
+    assert found["ant-shac"].return_at_steps == pytest.approx((0.25 * 20.0 + 21.0 + 0.25 * 40.0) / 1.5)
+    assert found["ant-shac"].return_at_seconds == found["ant-shac"].return_at_steps
+
+
+def test_returns_are_compared_where_asked(runs: Path) -> None:
+    found = by_name(compare([runs], at_steps=250, at_seconds=4))
+    assert found["ant-ahac"].return_at_steps == 16.0, "the latest one that was known there"
+    assert found["ant-ahac"].return_at_seconds == 16.0
+    assert found["ant-shac"].return_at_steps == 11.0
+    assert math.isnan(found["ant-shac"].return_at_seconds), "it has three seconds"
+
+
+def test_a_return_that_a_run_has_not_yet_is_not_known(runs: Path) -> None:
+    assert math.isnan(by_name(compare([runs], at_steps=100))["ant-shac"].return_at_steps)
+    assert math.isnan(by_name(compare([runs], at_steps=50))["ant-ahac"].return_at_steps)
+
+
+def test_single_runs_are_taken_and_each_once(runs: Path) -> None:
+    (group,) = compare([runs / "ant-ahac-0", runs / "ant-ahac-1", runs / "ant-ahac-0"])
+    assert group.seeds == (0, 1)
+    assert group.at_steps == 400.0
+
+
+def test_one_run_has_a_score_and_no_interval(runs: Path) -> None:
+    (group,) = compare([runs / "ant-ahac-1"])
+    assert (group.evaluated, group.score) == (1, 200.0)
+    assert math.isnan(group.low)
+    assert math.isnan(group.high)
+
+
+def test_runs_that_were_not_evaluated_have_no_score(tmp_path: Path) -> None:
+    made_run(tmp_path / "a-0", 0, [1.0])
+    made_run(tmp_path / "b-0", 0, [1.0], score=4.0)
+    made_run(tmp_path / "b-1", 1, [1.0])
+    a, b = compare([tmp_path])
+    assert (a.evaluated, b.evaluated, b.score) == (0, 1, 4.0)
+    assert math.isnan(a.score)
+
+
+def test_an_evaluation_of_an_earlier_iteration_does_not_count(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "a-0", 0, [1.0, 2.0], score=4.0)
+    with (folder / "metrics.csv").open("a", encoding="utf-8") as file:
+        file.write("3,300,3,3\n")
+    assert compare([folder])[0].evaluated == 0
+
+
+def test_other_names_are_grouped_by_what_they_were_made_from(tmp_path: Path) -> None:
+    made_run(tmp_path / "monday", 0, [1.0])
+    made_run(tmp_path / "tuesday", 1, [1.0])
+    made_run(tmp_path / "h32", 5, [1.0], algo="bptt")
+    assert {(g.group, g.seeds) for g in compare([tmp_path])} == {
+        ("ant-shac-default", (0, 1)), ("ant-bptt-default", (5,)),
+    }  # fmt: skip
+
+
+def test_a_second_run_of_a_seed_is_of_the_same_group(tmp_path: Path) -> None:
+    made_run(tmp_path / "ant-shac-s0", 0, [1.0])
+    made_run(tmp_path / "ant-shac-s0-2", 0, [1.0])
+    assert [(g.group, g.seeds) for g in compare([tmp_path])] == [("ant-shac", (0, 0))]
+
+
+def test_folders_of_runs_stay_apart(tmp_path: Path) -> None:
+    for out, value in (("old", 1.0), ("new", 2.0)):
+        made_run(tmp_path / out / "ant-shac-s0", 0, [value])
+    groups = compare([tmp_path / "old", tmp_path / "new"])
+    assert [(g.group, g.return_at_steps) for g in groups] == [("old/ant-shac", 1.0), ("new/ant-shac", 2.0)]
+
+
+def test_tasks_have_ends_of_their_own(tmp_path: Path) -> None:
+    made_run(tmp_path / "ant-0", 0, [1.0, 2.0])
+    made_run(tmp_path / "hopper-0", 0, [1.0], task="hopper")
+    assert [g.at_steps for g in compare([tmp_path])] == [200.0, 100.0]
+
+
+def test_a_group_of_different_tasks_is_refused(tmp_path: Path) -> None:
+    made_run(tmp_path / "a-0", 0, [1.0])
+    made_run(tmp_path / "a-1", 1, [1.0], task="hopper")
+    with pytest.raises(InputError, match=r"group 'a' have different tasks.*name their folders apart"):
+        compare([tmp_path])
+
+
+def test_a_group_of_different_settings_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made_run(tmp_path / "a-0", 0, [1.0])
+    made_run(tmp_path / "a-1", 1, [1.0], num_envs=9)
+    with caplog.at_level(logging.WARNING, "ahac"):
+        compare([tmp_path])
+    assert caplog.messages == ["the runs of group 'a' differ in more than their seeds: num_envs"]
+
+
+def test_a_run_that_has_not_begun_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made_run(tmp_path / "a-0", 0, [])
+    made_run(tmp_path / "a-1", 1, [1.0])
+    with caplog.at_level(logging.WARNING, "ahac"):
+        assert compare([tmp_path])[0].seeds == (1,)
+    assert "a-0 is left out: it has no completed iteration" in caplog.text
+    with pytest.raises(InputError, match="nothing to compare"):
+        compare([tmp_path / "a-0"])
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is neither a run nor a folder of runs"):
+        compare([tmp_path])
+    (tmp_path / "config.json").write_text('{"task": "ant"}', encoding="utf-8")
+    with pytest.raises(InputError, match="is no run's: it has no algo, iterations, preset, seed"):
+        compare([tmp_path])
+    (tmp_path / "config.json").write_text('{"task', encoding="utf-8")
+    with pytest.raises(InputError, match=r"config\.json cannot be read"):
+        compare([tmp_path])
+
+
+def test_the_table_is_written_with_all_digits(runs: Path, tmp_path: Path) -> None:
+    groups = compare([runs])
+    write_csv(tmp_path / "table.csv", groups)
+    with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as file:
+        ahac, shac = csv.DictReader(file)
+    assert (ahac["group"], ahac["seeds"], ahac["score"]) == ("ant-ahac", "0 1", "150.0")
+    assert float(shac["score"]) == by_name(groups)["ant-shac"].score

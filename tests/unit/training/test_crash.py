@@ -1,0 +1,148 @@
+"""Whatever goes wrong in an iteration, the completed ones are on disk, and the error is the one that is seen."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ahac.algos.algorithm import Report
+from ahac.algos.first_order import FirstOrder
+from ahac.core.env import Env
+from ahac.core.errors import InputError
+from ahac.training import process, trainer
+from ahac.training.run import Run, open_run, start
+from ahac.training.sinks import CsvSink, Display, TensorBoardSink
+from ahac.training.trainer import TrainingError, train
+from small_runs import small_config, state, table
+
+
+class BrokenError(Exception):
+    """Nothing that training knows of."""
+
+
+def break_in(iteration: int, patch: pytest.MonkeyPatch, error: BaseException, learnt: bool = True) -> None:
+    """Raise in that iteration, after all of its learning or before it."""
+    honest, done = FirstOrder.iterate, [0]
+
+    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+        done[0] += 1
+        if done[0] == iteration and not learnt:
+            raise error
+        report = honest(self, env, progress)
+        if done[0] == iteration:
+            raise error
+        return report
+
+    patch.setattr(FirstOrder, "iterate", iterate)
+
+
+def count(kind: type, name: str, patch: pytest.MonkeyPatch) -> list[object]:
+    """Who was asked for a method of this name."""
+    honest: Callable[..., object] = getattr(kind, name)
+    asked: list[object] = []
+
+    def noted(self: object, *more: object) -> object:
+        asked.append(self)
+        return honest(self, *more)
+
+    patch.setattr(kind, name, noted)
+    return asked
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return start(small_config(tmp_path, checkpoint_every=4, name="broken"))
+
+
+@pytest.mark.parametrize("error", [BrokenError("odd"), TrainingError("known"), MemoryError(), KeyboardInterrupt()])
+@pytest.mark.parametrize("learnt", [True, False])
+def test_an_error_leaves_the_last_completed_iteration(
+    error: BaseException, learnt: bool, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_in(7, monkeypatch, error, learnt)
+    with pytest.raises(type(error)) as found:
+        train(run, display=False)
+    assert found.value is error
+    assert state(run.folder)["iteration"] == 6.0
+    assert len(table(run.folder)) == 6
+
+
+def test_a_broken_run_goes_on_to_the_same_bits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = start(replace(run.config, name="straight"))
+    train(whole, display=False)
+    with monkeypatch.context() as patch:
+        break_in(7, patch, BrokenError())
+        with pytest.raises(BrokenError):
+            train(run, display=False)
+    assert train(open_run(run.folder), display=False)
+    assert state(run.folder) == state(whole.folder)
+    assert table(run.folder) == table(whole.folder)
+
+
+def test_sinks_and_display_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = [count(CsvSink, "close", monkeypatch), count(TensorBoardSink, "close", monkeypatch)]
+    left = count(Display, "__exit__", monkeypatch)
+    break_in(2, monkeypatch, BrokenError())
+    with pytest.raises(BrokenError):
+        train(run, display=False)
+    assert [len(asked) for asked in (*closed, left)] == [1, 1, 1]
+
+
+def test_an_error_in_the_first_iteration_leaves_a_run_that_can_begin(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        break_in(1, patch, BrokenError())
+        with pytest.raises(BrokenError):
+            train(run, display=False)
+    assert not run.checkpoints.exists()
+    assert train(open_run(run.folder), display=False)
+
+
+def test_the_first_error_is_seen_where_saving_fails_too(
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*given: object) -> Path:
+        raise OSError("no space left on device")
+
+    closed = count(TensorBoardSink, "close", monkeypatch)
+    error = BrokenError("the first")
+    break_in(3, monkeypatch, error)
+    monkeypatch.setattr(Run, "save", full)
+    with caplog.at_level(logging.ERROR), pytest.raises(BrokenError, match="the first"):
+        train(run, display=False)
+    assert "saving the last completed iteration failed, too: no space left" in caplog.text
+    assert any("no space left" in note for note in error.__notes__)
+    assert len(closed) == 1
+
+
+def test_sinks_are_closed_where_the_last_save_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object) -> Path:
+        raise OSError("no space left on device")
+
+    closed = count(TensorBoardSink, "close", monkeypatch)
+    monkeypatch.setattr(Run, "save", full)
+    with pytest.raises(OSError, match="no space left"):
+        train(run, 2, display=False)
+    assert len(closed) == 1
+
+
+def test_a_run_too_heavy_to_copy_goes_back_to_its_last_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "LIGHT", 10)
+    whole = start(replace(run.config, name="straight"))
+    train(whole, display=False)
+    with monkeypatch.context() as patch:
+        break_in(7, patch, BrokenError())
+        with pytest.raises(BrokenError):
+            train(run, display=False)
+    assert state(run.folder)["iteration"] == 4.0
+    assert train(open_run(run.folder), display=False)
+    assert state(run.folder) == state(whole.folder)
+    assert table(run.folder) == table(whole.folder)
+
+
+@pytest.mark.skipif(process.fcntl is None, reason="needs file locks")
+def test_a_run_is_trained_by_one_process_at_a_time(run: Run) -> None:
+    with process.alone(run.folder), pytest.raises(InputError, match="is in use: another process trains it"):
+        train(run, 1, display=False)
+    assert not train(run, 1, display=False), "the lock is let go"

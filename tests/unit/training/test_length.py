@@ -1,0 +1,114 @@
+"""A run can be made longer or shorter; its past stays, its schedule stretches."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ahac
+from ahac.algos.algorithm import Report
+from ahac.algos.first_order import FirstOrder
+from ahac.core.env import Env
+from ahac.core.errors import InputError
+from ahac.training import files
+from ahac.training.run import Run, open_run, set_length, start
+from ahac.training.trainer import train
+from small_runs import small_config, state, table
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Four iterations of twelve are done."""
+    made = start(small_config(tmp_path))
+    train(made, 4, display=False)
+    return made
+
+
+def progress_of(patch: pytest.MonkeyPatch) -> list[float]:
+    """What the learner is told from now on."""
+    honest, told = FirstOrder.iterate, []
+
+    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+        told.append(progress)
+        return honest(self, env, progress)
+
+    patch.setattr(FirstOrder, "iterate", iterate)
+    return told
+
+
+@pytest.mark.parametrize("iterations", [6, 20])
+def test_progress_is_of_the_new_length(iterations: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = progress_of(monkeypatch)
+    before = table(run.folder)
+    longer = ahac.resume(run.folder, iterations=iterations)
+    assert told == [k / iterations for k in range(4, iterations)]
+    assert longer.config == replace(run.config, iterations=iterations)
+    assert open_run(run.folder).config == longer.config
+    assert state(run.folder)["iteration"] == iterations
+    after = [{name: row[name] for name in before[0]} for row in table(run.folder)[:4]]
+    assert after == before, "columns may have come"
+
+
+def test_a_complete_run_goes_on(run: Run) -> None:
+    train(run, display=False)
+    ahac.resume(run.folder, iterations=14)
+    assert len(table(run.folder)) == 14
+
+
+def test_a_run_may_end_where_it_is(run: Run) -> None:
+    before = state(run.folder)
+    assert train(set_length(run, 4), display=False), "complete"
+    assert state(run.folder) == before
+
+
+def test_less_than_is_done_is_refused(run: Run) -> None:
+    before = (run.folder / "config.json").read_bytes()
+    with pytest.raises(InputError, match=r"has done 4 iterations; its length must be at least that, got 3"):
+        ahac.resume(run.folder, iterations=3)
+    assert (run.folder / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("iterations", [0, -1, 2.5])
+def test_nonsense_is_refused(iterations: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="iterations must be a whole number of at least 1, got"):
+        set_length(start(small_config(tmp_path)), iterations)
+
+
+def test_a_run_that_has_not_begun_may_have_any_length(tmp_path: Path) -> None:
+    assert set_length(start(small_config(tmp_path)), 1).config.iterations == 1
+
+
+def test_a_write_that_breaks_off_leaves_the_settings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
+
+    def full(descriptor: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        set_length(run, 30)
+    assert json.loads((run.folder / "config.json").read_text(encoding="utf-8")) == before
+
+
+def test_a_run_may_be_as_long_as_its_environment_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = progress_of(monkeypatch)
+    config = small_config(tmp_path)
+    each = config.num_envs * round(config.learner.horizon.first)
+    made = start(replace(config, env_steps=3 * each - 1))
+    assert train(made, display=False)
+    assert told == [k * each / (3 * each - 1) for k in range(3)]
+    assert state(made.folder)["env_steps"] == 3 * each
+    with pytest.raises(InputError, match=rf"has done {3 * each} env_steps; its length must be at least that"):
+        set_length(made, env_steps=2 * each)
+    longer = ahac.resume(made.folder, env_steps=4 * each)
+    assert state(made.folder)["env_steps"] == 4 * each
+    assert longer.config.length == ("env_steps", 4 * each)
+    assert ahac.resume(made.folder, iterations=5).config.length == ("iteration", 5)
+    assert len(table(made.folder)) == 5
+
+
+def test_a_length_is_one_thing_or_the_other(run: Run) -> None:
+    for both in ({}, {"iterations": 20, "env_steps": 20_000}):
+        with pytest.raises(InputError, match="give one of them"):
+            set_length(run, **both)

@@ -1,0 +1,93 @@
+"""Learning curves: what a line goes through, and that a picture is written."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ahac.core.errors import InputError
+from ahac.training.compare import grouped
+from ahac.training.plot import COLOURS, PLACES, curve, plot
+from ahac.training.records import read_record
+
+
+def made_run(folder: Path, seed: int, returns: list[float | None], pace: int = 100, task: str = "ant") -> Path:
+    """A run of `pace` environment steps and one second per iteration."""
+    folder.mkdir(parents=True)
+    settings = {"task": task, "algo": "shac", "preset": "default", "iterations": 3, "seed": seed}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    lines = [f"{k},{pace * k},{k},{'' if x is None else x}" for k, x in enumerate(returns, start=1)]
+    text = "\n".join(["iteration,env_steps,seconds,episode_return", *lines, ""])
+    (folder / "metrics.csv").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    made_run(tmp_path / "runs" / "ant-a-0", 0, [1.0, 2.0, 3.0])
+    made_run(tmp_path / "runs" / "ant-a-1", 1, [None, 4.0, 6.0, 8.0])
+    made_run(tmp_path / "runs" / "hopper-b-0", 0, [5.0, 5.0], task="hopper")
+    return tmp_path / "runs"
+
+
+def test_a_curve_goes_from_where_all_runs_have_a_return_to_where_the_first_ends(runs: Path) -> None:
+    places, returns = curve([read_record(runs / "ant-a-0"), read_record(runs / "ant-a-1")], "env_steps")
+    assert (places[0], places[-1], len(places)) == (200.0, 300.0, PLACES)
+    assert returns[:, 0].tolist() == [2.0, 4.0]
+    assert returns[:, -2].tolist() == [2.0, 4.0], "the latest known, not between two"
+    assert returns[:, -1].tolist() == [3.0, 6.0]
+
+
+def test_runs_without_a_common_place_have_no_curve(tmp_path: Path) -> None:
+    short = read_record(made_run(tmp_path / "a-0", 0, [1.0]))
+    late = read_record(made_run(tmp_path / "a-1", 1, [None, None, 1.0]))
+    never = read_record(made_run(tmp_path / "a-2", 2, [None]))
+    for records in ([short, late], [short, never]):
+        places, returns = curve(records, "seconds")
+        assert (places.shape, returns.shape) == ((0,), (2, 0))
+
+
+@pytest.mark.parametrize(("name", "begin"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
+def test_a_picture_is_written_and_the_same_again(name: str, begin: bytes, runs: Path, tmp_path: Path) -> None:
+    plot(tmp_path / name, grouped([runs]))
+    first = (tmp_path / name).read_bytes()
+    assert first.startswith(begin)
+    plot(tmp_path / name, grouped([runs]))
+    assert (tmp_path / name).read_bytes() == first
+
+
+def test_a_picture_names_groups_tasks_and_what_the_band_is(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")  # text as text
+    plot(tmp_path / "a.svg", grouped([runs]))
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for told in ("ant-a (2 seeds)", "hopper-b (1 seed)", ">hopper<", "environment steps", "seconds of training",
+                 "band: lowest to highest seed"):  # fmt: skip
+        assert told in text
+
+
+def test_groups_without_a_curve_and_many_groups_are_drawn(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    made_run(out / "none-0", 0, [None])
+    for k in range(len(COLOURS) + 1):
+        made_run(out / f"g{k}-0", 0, [float(k), np.pi])
+    plot(tmp_path / "many.png", grouped([out]))
+    assert (tmp_path / "many.png").stat().st_size > 0
+
+
+def test_other_kinds_of_files_are_refused(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a picture is a \.png or \.svg file, got '.*a\.pdf'"):
+        plot(tmp_path / "a.pdf", grouped([runs]))
+
+
+def test_a_missing_matplotlib_is_named_with_the_extra_that_brings_it(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r"pip install 'ahac\[plot\]'"):
+        plot(tmp_path / "a.png", grouped([runs]))

@@ -1,0 +1,99 @@
+"""What a run changes of its process is changed back; determinism is what it says."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from ahac.algos.algorithm import Report
+from ahac.algos.first_order import FirstOrder
+from ahac.core.env import Env
+from ahac.training.config import RunConfig
+from ahac.training.process import CUBLAS, CUBLAS_FIXED, torch_settings
+from ahac.training.run import start
+from ahac.training.trainer import train
+from small_runs import small_config, state, table
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CUBLAS, raising=False)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_run_is_deterministic_where_that_was_asked_for(
+    asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    honest = FirstOrder.iterate
+
+    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return honest(self, env, progress)
+
+    monkeypatch.setattr(FirstOrder, "iterate", iterate)
+    train(start(small_config(tmp_path, iterations=2, deterministic=asked)), display=False)
+    assert seen == [asked, asked]
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize(("deterministic", "device", "wanted"), [
+    (True, CUDA, CUBLAS_FIXED), (True, CPU, None), (False, CUDA, None),
+])  # fmt: skip
+def test_cublas_is_told_where_it_matters(
+    deterministic: bool, device: torch.device, wanted: str | None, tmp_path: Path
+) -> None:
+    with torch_settings(small_config(tmp_path, deterministic=deterministic), device):
+        assert os.environ.get(CUBLAS) == wanted
+    assert CUBLAS not in os.environ
+
+
+def test_a_setting_of_the_users_own_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CUBLAS, ":16:8")
+    with torch_settings(small_config(tmp_path, deterministic=True), CUDA):
+        assert os.environ[CUBLAS] == ":16:8"
+    assert os.environ[CUBLAS] == ":16:8"
+
+
+def fail_inside(threads: int, config: RunConfig) -> None:
+    with torch_settings(config, CUDA):
+        assert torch.get_num_threads() == threads
+        assert not torch.are_deterministic_algorithms_enabled()
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("warn_only", [True, False])
+def test_everything_is_given_back_after_an_error(warn_only: bool, tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    torch.use_deterministic_algorithms(True, warn_only=warn_only)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            fail_inside(threads + 1, small_config(tmp_path, torch_threads=threads + 1))
+        assert torch.get_num_threads() == threads
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled() == warn_only
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_on_the_cpu_a_run_repeats_with_and_without(tmp_path: Path) -> None:
+    """As the option's help says; `test_resume.py` has the same of interrupted runs."""
+    runs = [start(small_config(tmp_path, "ahac", iterations=4, deterministic=d, name=n))
+            for n, d in (("one", False), ("two", False), ("three", True))]  # fmt: skip
+    for run in runs:
+        train(run, display=False)
+    assert state(runs[0].folder) == state(runs[1].folder) == state(runs[2].folder)
+    assert table(runs[0].folder) == table(runs[1].folder) == table(runs[2].folder)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("algo", ["ahac", "shac"])
+def test_on_cuda_a_deterministic_run_repeats(algo: str, tmp_path: Path) -> None:
+    runs = [start(small_config(tmp_path, algo, iterations=6, deterministic=True, device="cuda", name=name))
+            for name in ("one", "two")]  # fmt: skip
+    for run in runs:
+        train(run, display=False)
+    assert state(runs[0].folder) == state(runs[1].folder)

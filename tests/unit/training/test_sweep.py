@@ -1,0 +1,189 @@
+"""Many runs: what is started, skipped, resumed, stopped; on which cores; with processes that only pretend to train."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from ahac.core.errors import InputError
+from ahac.training import sweep as module
+from ahac.training.config import RunConfig
+from ahac.training.run import start
+from ahac.training.sweep import Outcome, standing, sweep
+from small_runs import small_config
+
+PRETEND = """
+import json, os, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+with (folder.parent / "order").open("a") as file:
+    file.write(folder.name + " ")
+if "bad" in folder.name:
+    sys.exit("it went wrong\\n")
+if "long" in folder.name:
+    time.sleep(100)
+(folder / "cores").write_text(json.dumps(sorted(os.sched_getaffinity(0))))
+(folder / "metrics.csv").write_text("iteration,env_steps\\n12,100\\n")
+(folder / "evaluation.json").write_text(json.dumps({"iteration": 12, "iqm": 3.0, "interval": [2.0, 4.0]}))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", PRETEND))
+
+
+def configs(out: Path, *names: str) -> list[RunConfig]:
+    return [small_config(out, name=name) for name in names]
+
+
+def states(outcomes: list[Outcome]) -> dict[str, str]:
+    return {outcome.name: outcome.state for outcome in outcomes}
+
+
+def test_runs_are_made_trained_and_told_of(tmp_path: Path) -> None:
+    told: list[str] = []
+    outcomes = sweep(configs(tmp_path, "a", "b"), tell=told.append)
+    assert states(outcomes) == {"a": "finished", "b": "finished"}
+    assert (tmp_path / "order").read_text(encoding="utf-8") == "a b "
+    assert told[0] == f"a started, log: {tmp_path / 'a.log'}"
+    assert told[1].startswith("a finished: return 3.0 [2.0, 4.0], ")
+    assert told[-1].endswith("(2 of 2)")
+    assert json.loads((tmp_path / "a" / "config.json").read_text(encoding="utf-8"))["name"] == "a"
+
+
+def test_complete_runs_are_skipped_and_unfinished_ones_go_on(tmp_path: Path) -> None:
+    a, b = configs(tmp_path, "a", "b")
+    assert [standing(a), standing(b)] == ["new", "new"]
+    sweep([a])
+    start(b)
+    assert [standing(a), standing(b)] == ["complete", "unfinished"]
+    (tmp_path / "order").unlink()
+    outcomes = sweep([a, b])
+    assert states(outcomes) == {"a": "complete", "b": "finished"}
+    assert outcomes[0].detail == "return 3.0 [2.0, 4.0]"
+    assert (tmp_path / "order").read_text(encoding="utf-8") == "b "
+    assert not (tmp_path / "b-2").exists()
+
+
+@pytest.mark.parametrize("damage", ["metrics.csv", "evaluation.json"])
+def test_a_run_without_its_last_iteration_or_its_evaluation_is_not_complete(damage: str, tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, "a")
+    sweep([config])
+    (tmp_path / "a" / damage).unlink()
+    assert standing(config) == "unfinished"
+
+
+def test_a_length_in_environment_steps_counts(tmp_path: Path) -> None:
+    short, long = (small_config(tmp_path / str(n), name="a", iterations=999, env_steps=n) for n in (100, 101))
+    assert states(sweep([short])) == {"a": "finished"}
+    assert states(sweep([long])) == {"a": "failed"}, "it ended well, and too early"
+
+
+def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
+    outcomes = sweep(configs(tmp_path, "bad", "good"))
+    assert states(outcomes) == {"bad": "failed", "good": "finished"}
+    assert str(outcomes[0]) == "bad failed: exit status 1, it went wrong"
+    assert "it went wrong" in outcomes[0].log.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_started_is_a_failure_like_others(tmp_path: Path) -> None:
+    (tmp_path / "a.log").mkdir(parents=True)
+    outcomes = sweep(configs(tmp_path, "a", "b"))
+    assert states(outcomes) == {"a": "failed", "b": "finished"}
+    assert "a.log" in outcomes[0].detail
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_what_runs_and_starts_nothing_more(number: signal.Signals, tmp_path: Path) -> None:
+    before = signal.getsignal(number)
+
+    def once(line: str) -> None:
+        if "started" in line:
+            signal.raise_signal(number)
+
+    outcomes = sweep(configs(tmp_path, "long", "next"), tell=once)
+    assert states(outcomes) == {"long": "stopped", "next": "waiting"}
+    assert signal.getsignal(number) is before
+    assert not (tmp_path / "next").exists()
+
+
+def test_a_second_ctrl_c_ends_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[int] = []
+    honest = module._launch
+
+    def launch(config: RunConfig, cores: set[int]) -> module._Process:
+        process = honest(config, cores)
+        launched.append(process.system.pid)
+        return process
+
+    def twice(line: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(module, "_launch", launch)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(configs(tmp_path, "long"), tell=twice)
+    with pytest.raises(ProcessLookupError):
+        os.kill(launched[0], 0)
+
+
+def test_it_stops_after_its_time(tmp_path: Path) -> None:
+    assert states(sweep(configs(tmp_path, "long", "next"), seconds=0.2)) == {"long": "stopped", "next": "waiting"}
+    assert states(sweep(configs(tmp_path, "next"), seconds=0.0)) == {"next": "waiting"}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_runs_share_the_cores_and_the_sweep_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = os.sched_getaffinity(0)
+    sweep(configs(tmp_path, "a", "b"), jobs=2)
+    a, b = (set(json.loads((tmp_path / name / "cores").read_text(encoding="utf-8"))) for name in "ab")
+    assert a | b == mine
+    assert not a & b or len(mine) == 1
+    assert json.loads((tmp_path / "a" / "manifest.json").read_text(encoding="utf-8"))["cores"] == len(a)
+    assert os.sched_getaffinity(0) == mine
+    sweep(configs(tmp_path, "c"), jobs=5)
+    assert set(json.loads((tmp_path / "c" / "cores").read_text(encoding="utf-8"))) == mine, "a single one has all"
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4, 5})
+    assert list(module._shares(2)) == [{3}, {4, 5}]
+    assert list(module._shares(4)) == [{3}, {4}, {5}, {3}]
+
+
+def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    start(small_config(tmp_path, name="b", seed=7))
+    with pytest.raises(InputError, match=r"b was made with other settings \(seed\).*choose another name"):
+        sweep(configs(tmp_path, "a", "b"))
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "c").mkdir()
+    with pytest.raises(InputError, match="c is no run"):
+        standing(configs(tmp_path, "c")[0])
+
+
+def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="more than one has the name a"):
+        sweep(configs(tmp_path, "a", "a"))
+    for name in ("", "a/b", ".."):
+        with pytest.raises(InputError, match="needs a name that is a folder's"):
+            sweep(configs(tmp_path, name))
+
+
+@pytest.mark.parametrize(("changes", "told"), [
+    ({"task": "hoper"}, "hoper"), ({"variant": "other"}, "variant"), ({"device": "tpu"}, "device must be"),
+])  # fmt: skip
+def test_what_cannot_be_run_is_refused_before_anything_starts(
+    changes: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    first, second = configs(tmp_path, "a", "b")
+    odd = RunConfig(**{**vars(second), **changes})
+    with pytest.raises(InputError, match=told):
+        sweep([first, odd])
+    assert not (tmp_path / "a").exists()
+
+
+def test_numbers_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="jobs must be a whole number of at least 1"):
+        sweep(configs(tmp_path, "a"), jobs=0)
+    with pytest.raises(InputError, match="seconds must be a finite number"):
+        sweep(configs(tmp_path, "a"), seconds=-1.0)
