@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ahac.cli.train import HELP, _asked_for
+from ahac.cli.train import HELP, settings
 from ahac.core.errors import AhacError, InputError
 
 if TYPE_CHECKING:
@@ -109,22 +109,16 @@ def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _settings(words: list[str]) -> RunConfig:
     """What `ahac train` would make of these words; its complaint is an error like others."""
-    from ahac.envs import make_task, tasks
-    from ahac.training.api import configure
+    from ahac.envs import tasks
 
     if not words or words[0].startswith("-"):
         raise InputError(f"say what to train behind the run's name: NAME TASK [options]; TASK: {', '.join(tasks())}")
     if odd := sorted(_names(words) & {"--name", "--out", *HELP}):
         raise InputError(f"{odd[0]} cannot stand in a list; a line begins with the name, `ahac sweep --out` is for all")
-    first = argparse.ArgumentParser(prog="ahac train", add_help=False, allow_abbrev=False)
-    first.add_argument("--algo", default="ahac")
-    first.add_argument("--preset", default="default")
-    make_task(words[0])
     complaint = io.StringIO()
     try:
         with redirect_stderr(complaint), redirect_stdout(complaint):
-            chosen, _ = first.parse_known_args(words[1:])
-            return _asked_for(configure(words[0], chosen.algo, chosen.preset), words[1:])
+            return settings(words[0], words[1:])
     except SystemExit as error:
         raise InputError(f"{_plain(complaint.getvalue())} (`ahac train {words[0]} --help` lists options)") from error
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ahac.training.config import RunConfig
     from ahac.training.run import Run
 
-__all__ = ["evaluate", "resume", "train"]
+__all__ = ["HELP", "evaluate", "resume", "settings", "train"]
 
 HELP = {"-h", "--help"}
 LONGER = """make the run longer or shorter, to N iterations in all; at least what is done. Learning rates then fall over
@@ -24,30 +24,29 @@ more; else it is only shown."""
 
 def train(arguments: list[str]) -> int:
     """train a policy"""
-    from ahac.envs import make_task, tasks
-    from ahac.training.api import configure
+    from ahac.envs import tasks
 
     named = arguments[:1] if arguments and not arguments[0].startswith("-") else []
     if not named and not HELP & set(arguments) and arguments:
         raise InputError(f"say what to train first: ahac train TASK [options]; TASK is one of {', '.join(tasks())}")
-    task, rest = (named or ["hopper"])[0], arguments[len(named) :]
-    first = argparse.ArgumentParser(prog="ahac train", add_help=False, allow_abbrev=False)
-    first.add_argument("--algo", default="ahac")
-    first.add_argument("--preset", default="default")
-    chosen, _ = first.parse_known_args(rest)
-    make_task(task)
-    recipe = configure(task, chosen.algo, chosen.preset)
-    return _train(_asked_for(recipe, rest if named else ["--help"]))
+    return _train(settings((named or ["hopper"])[0], arguments[1:] if named else [*arguments, "--help"]))
 
 
-def _asked_for(recipe: RunConfig, arguments: list[str]) -> RunConfig:
-    """A recipe with the options of the command line."""
+def settings(task: str, arguments: list[str]) -> RunConfig:
+    """What a run of this task is made from: the recipe that --algo and --preset choose, with all other options."""
     import tyro
 
     from ahac.algos.recipes import ALGOS, PRESETS
-    from ahac.envs import tasks
+    from ahac.envs import make_task, tasks
+    from ahac.training.api import configure
     from ahac.training.config import RunConfig
 
+    first = argparse.ArgumentParser(prog="ahac train", add_help=False, allow_abbrev=False)
+    first.add_argument("--algo", default="ahac")
+    first.add_argument("--preset", default="default")
+    chosen, _ = first.parse_known_args(arguments)
+    make_task(task)
+    recipe = configure(task, chosen.algo, chosen.preset)
     text = (
         "Train a policy. Ctrl-C ends with a checkpoint, `ahac resume RUN` goes on.\n\n"
         f"Defaults below: the recipe of {recipe.algo} on {recipe.task}, preset {recipe.preset}.\n\n"

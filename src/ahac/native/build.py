@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
+import sys
+import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import warp as wp
@@ -34,6 +38,8 @@ NOTICE_AFTER = 0.5
 """Seconds after which a build is worth a word: loading a kernel that was compiled before takes a tenth of that."""
 WORTH_SHARING = 5e5
 """Operations on lanes per thread (about 0.2 ms) below which waking one costs more than it brings."""
+
+NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 
 Address = wp.uint64
 Addresses = wp.types.vector(length=MAX_ARRAYS, dtype=wp.uint64)
@@ -117,7 +123,8 @@ class Kernel:
         try:
             code = framed(self.source, self.target)
             with _creating:
-                wp.init()
+                with nullcontext() if self.target.cuda else _without_driver_warning():
+                    wp.init()
                 self._kernel = _cuda_kernel(code) if self.target.cuda else _cpu_kernel(code)
             wp.load_module(self._kernel.module, device=self.target.device, block_dim=CUDA_BLOCK)
         except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
@@ -146,6 +153,27 @@ def _cuda_kernel(code: str) -> Any:
         body(address, h, n, steps, wp.tid())
 
     return kernel
+
+
+@contextmanager
+def _without_driver_warning() -> Iterator[None]:
+    """Keep Warp's C library from telling who computes on the CPU that there is no CUDA driver; let all else through.
+
+    It writes to the process's standard error itself, past Python and past any setting.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as said:
+            os.dup2(said.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(kept, 2)
+                said.seek(0)
+                os.write(2, b"".join(line for line in said if NO_DRIVER not in line))
+    finally:
+        os.close(kept)
 
 
 _creating = threading.Lock()

@@ -1,7 +1,7 @@
 """How long rollouts are, and how that is learnt.
 
-A rule looks at what an iteration measured (`Signals`) and says how many steps the next rollout has. Rules that learn are
-in `stiffness_horizon.py` and `gradient_horizon.py`.
+A rule looks at what an iteration measured (`Signals`) and says how many steps the next rollout has. Those that learn
+are in `stiffness_horizon.py` and `gradient_horizon.py`.
 """
 
 from __future__ import annotations

@@ -11,14 +11,15 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ahac.algos.parts import horizon_rule
 from ahac.core.checks import finite_number, whole_number
+from ahac.core.config import to_dict
 from ahac.core.errors import AhacError, InputError
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
@@ -103,7 +104,7 @@ def sweep(
 
 def folder_of(config: RunConfig) -> Path:
     """Where a run of a sweep is."""
-    if not config.name or Path(config.name).name != config.name:
+    if config.name in {"", ".."} or Path(config.name).name != config.name:
         raise InputError(f"a run of a sweep needs a name that is a folder's, got {config.name!r}")
     return Path(config.out) / config.name
 
@@ -115,10 +116,8 @@ def standing(config: RunConfig) -> Standing:
     folder = folder_of(config)
     if not folder.exists():
         return "new"
-    there = open_run(folder).config
-    odd = [item.name for item in fields(config)
-           if item.name not in OWN and getattr(there, item.name) != getattr(config, item.name)]  # fmt: skip
-    if odd:
+    there, here = _flat(to_dict(open_run(folder).config)), _flat(to_dict(config))
+    if odd := [name for name in {**here, **there} if name not in OWN and here.get(name) != there.get(name)]:
         raise InputError(
             f"{folder} was made with other settings ({', '.join(odd)}) than those asked for; choose another name or "
             "another folder of runs, or move it away"
@@ -126,6 +125,14 @@ def standing(config: RunConfig) -> Standing:
     record, (unit, length) = read_record(folder), config.length
     # Without an evaluation something is left to do, even after the last iteration.
     return "complete" if record.last(unit, 0.0) >= length and record.evaluation is not None else "unfinished"
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings within settings by their whole names."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
 
 
 @dataclass(eq=False)

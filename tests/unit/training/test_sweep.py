@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,8 +153,11 @@ def test_runs_share_the_cores_and_the_sweep_keeps_its_own(tmp_path: Path, monkey
 
 
 def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    start(small_config(tmp_path, name="b", seed=7))
-    with pytest.raises(InputError, match=r"b was made with other settings \(seed\).*choose another name"):
+    config = small_config(tmp_path, name="b", seed=7)
+    learner = replace(config.learner, horizon=replace(config.learner.horizon, first=9))
+    start(replace(config, learner=learner, device="auto"))
+    told = r"b was made with other settings \(seed, learner\.horizon\.first\).*choose another name"
+    with pytest.raises(InputError, match=told):
         sweep(configs(tmp_path, "a", "b"))
     assert not (tmp_path / "a").exists()
     (tmp_path / "c").mkdir()
