@@ -12,8 +12,10 @@ from ahac.algos.recipes import recipe
 from ahac.training.checkpoint import load_checkpoint
 from ahac.training.config import RunConfig
 
-TIMES = ("seconds", "steps_per_second")
-"""Columns that differ from run to run."""
+
+def timed(name: str) -> bool:
+    """Whether a number differs from run to run."""
+    return name.startswith("seconds") or name == "steps_per_second"
 
 
 def small_learner(task: str, algo: str, preset: str = "default") -> FirstOrderConfig:
@@ -41,10 +43,10 @@ def bits(tensors: dict[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], by
 def state(folder: Path, name: str = "last") -> dict[str, Any]:
     """Everything that a checkpoint holds, times apart."""
     saved = load_checkpoint(folder / "checkpoints" / f"{name}.safetensors")
-    return {**bits(dict(saved.tensors)), **{key: x for key, x in saved.numbers.items() if key not in TIMES}}
+    return {**bits(dict(saved.tensors)), **{key: x for key, x in saved.numbers.items() if not timed(key)}}
 
 
 def table(folder: Path) -> list[dict[str, str]]:
     """metrics.csv as it is written, times apart."""
     with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-        return [{name: x for name, x in row.items() if name not in TIMES} for row in csv.DictReader(file)]
+        return [{name: x for name, x in row.items() if not timed(name)} for row in csv.DictReader(file)]

@@ -24,6 +24,8 @@ class Report:
     """Numbers to log, by name."""
     steps: list[Step] = field(default_factory=list)
     """What the environment answered."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What its parts took."""
     trouble: Trouble | None = None
     """Why the policy was not updated, where it was not."""
 

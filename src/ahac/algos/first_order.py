@@ -25,6 +25,7 @@ from ahac.nets.normalizer import Normalizer
 from ahac.rl.critic_fit import CriticFit, Plateau, never
 from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
 from ahac.rl.horizon import Signals
+from ahac.rl.laps import Laps
 from ahac.rl.losses import constraint, short_horizon
 from ahac.rl.returns import td_lambda
 from ahac.rl.rollout import Rollout, roll_out
@@ -65,22 +66,28 @@ class FirstOrder:
     def iterate(self, env: Env, progress: float) -> Report:
         """Roll out, step the actor, fit the critic, learn the horizon."""
         self._set_rates(progress)
+        laps = Laps()
         rollout = roll_out(env, self._policy(env), self.normalizer.view(), self.horizon.steps, self.gauge)
         for step in rollout.steps:
             keep_gradients(step, states="growth" in self.horizon.needs)
         next_value = self._next_values(rollout)
         loss = short_horizon(rollout, next_value, self.config.gamma)
+        laps.mark("rollout")
         values = self._step_actor(loss + self._constraint(rollout)) | {"actor_loss": loss.item()}
+        laps.mark("gradient")
         if not math.isfinite(values["actor_grad_norm"]):
             # Nothing is learnt from this rollout; the worlds that spoilt it begin anew.
             trouble = find_trouble(rollout)
             env.restart(trouble.worlds)
-            return Report(rollout.reward.numel(), {"horizon": float(len(rollout.steps))}, rollout.steps, trouble)
+            values = {"horizon": float(len(rollout.steps))}
+            return Report(rollout.reward.numel(), values, rollout.steps, laps.seconds, trouble)
         values |= self._fit_critic(rollout, next_value.detach())
+        laps.mark("critic")
         self.normalizer.update(rollout.raw_obs.flatten(0, 1))
         values |= self._measured(env, rollout)
         self._learn_horizon(rollout, values, progress)
-        return Report(rollout.reward.numel(), values, rollout.steps)
+        laps.mark("rest")
+        return Report(rollout.reward.numel(), values, rollout.steps, laps.seconds)
 
     def _policy(self, env: Env) -> Callable[[Tensor], Tensor]:
         shape = (env.spec.num_envs, env.spec.action_size)

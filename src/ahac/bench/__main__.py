@@ -43,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ahac-bench", description="Speed of the simulator on this machine.")
     parser.add_argument("--robots", nargs="+", help="Gymnasium's robots by name, or files; default: all standard ones")
     parser.add_argument("--tasks", nargs="*", help="measure tasks instead: by name, or all where none is named")
+    parser.add_argument("--training", nargs="*", metavar="TASK", help="measure training; hopper and ant by default")
+    parser.add_argument("--algos", nargs="+", default=["shac", "ahac"], help="algorithms to measure training with")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--worlds", nargs="+", type=int, default=[1, 64, 1024], help="numbers of worlds")
     parser.add_argument("--threads", nargs="+", type=int, help="numbers of CPU threads; default: 1 and all cores")
@@ -56,6 +58,7 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Row]]:
     from ahac.bench.cases import against_mujoco, compiling, throughput
     from ahac.bench.robots import STANDARD
     from ahac.bench.tasks import task_throughput
+    from ahac.bench.training import iteration_times
     from ahac.envs import tasks
 
     cpu = options.device == "cpu"
@@ -64,6 +67,10 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Row]]:
         names = options.tasks or tasks()
         measured = [task_throughput(name, options.worlds, options.device, threads, options.seconds) for name in names]
         return {"Differentiable steps of tasks": [row for rows in measured for row in rows]}
+    if options.training is not None:
+        chosen = [(task, algo) for task in options.training or ["hopper", "ant"] for algo in options.algos]
+        rows = [iteration_times(task, algo, "default", None, options.device) for task, algo in chosen]
+        return {"One iteration of training, its parts, torch on one thread": rows}
     robots = options.robots or list(STANDARD)
     tables: dict[str, list[Row]] = {}
     if options.cold:

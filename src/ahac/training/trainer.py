@@ -96,7 +96,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         row = {
             "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": seconds,
             "steps_per_second": report.env_steps / (seconds - before), **self.episodes.values(), **report.values,
-            **trouble,
+            **{f"seconds_{part}": spent for part, spent in report.seconds.items()}, **trouble,
         }  # fmt: skip
         for sink in self.sinks:
             sink.write(row)
