@@ -17,10 +17,20 @@ LIMITS: dict[str, float] = {"dynamics": 500.0, "contact": 5e4, "contact_normalis
 """C by signal, between what light and what hard contact gave in trials on Hopper and Ant; not tuned."""
 
 
-def _check_network(hidden: tuple[int, ...], rate: float) -> None:
+RULES = ("fixed", "paper", "released", "shrink", "growth", "esnr")
+
+
+def _check_network(hidden: tuple[int, ...], rate: float, max_norm: float | None) -> None:
     for width in hidden:
         whole_number("the width of a hidden layer", width, 1)
     finite_number("a learning rate", rate, 0.0)
+    if max_norm is not None:
+        _above("max_norm", max_norm, 0.0)
+
+
+def _above(name: str, value: float, bound: float) -> None:
+    if finite_number(name, value, bound) == bound:
+        raise InputError(f"{name} must be more than {bound:g}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +49,8 @@ class ActorConfig:
     """Whether observations are normalised by what has been seen so far."""
 
     def __post_init__(self) -> None:
-        _check_network(self.hidden, self.rate)
+        _check_network(self.hidden, self.rate, self.max_norm)
+        finite_number("actor.log_std", self.log_std)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +77,9 @@ class CriticConfig:
     """Share of the target network that is kept after each iteration; none: no target network."""
 
     def __post_init__(self) -> None:
-        _check_network(self.hidden, self.rate)
+        _check_network(self.hidden, self.rate, self.max_norm)
+        if self.plateau is not None:
+            _above("critic.plateau", self.plateau, 0.0)
         for name in ("members", "passes", "minibatches"):
             whole_number(f"critic.{name}", getattr(self, name), 1)
         if self.target_alpha is not None and not 0.0 <= self.target_alpha < 1.0:
@@ -89,8 +102,18 @@ class HorizonConfig:
     """Learning rate of multipliers and horizon, α_φ ("paper", "released")."""
     speed: float = 0.02
     """Largest relative change per iteration ("shrink", "growth")."""
-    growth: float = 10.0
+    growth: float = 3.0
     """Largest growth of the gradient along a rollout ("growth")."""
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise InputError(f"no horizon rule named {self.rule!r}; known: {', '.join(RULES)}")
+        finite_number("horizon.first", self.first, 1.0)
+        if not 0 < whole_number("horizon.least", self.least, 1) <= whole_number("horizon.most", self.most, 1):
+            raise InputError(f"horizon.least must not exceed horizon.most, got {self.least} and {self.most}")
+        finite_number("horizon.rate", self.rate, 0.0)
+        _above("horizon.speed", self.speed, 0.0)
+        _above("horizon.growth", self.growth, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +136,8 @@ class StiffnessConfig:
     def __post_init__(self) -> None:
         if self.signal not in LIMITS:
             raise InputError(f"no stiffness signal named {self.signal!r}; known: {', '.join(LIMITS)}")
+        if self.limit is not None:
+            _above("stiffness.limit", self.limit, 0.0)
         whole_number("stiffness.probes", self.probes, 1)
         whole_number("stiffness.least_steps", self.least_steps, 0)
 

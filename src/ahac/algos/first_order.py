@@ -24,6 +24,7 @@ from ahac.nets.descent import descent
 from ahac.nets.normalizer import Normalizer
 from ahac.rl.critic_fit import CriticFit, Plateau, never
 from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
+from ahac.rl.gradient_horizon import overall_growth
 from ahac.rl.horizon import Signals
 from ahac.rl.laps import Laps
 from ahac.rl.losses import constraint, short_horizon
@@ -73,16 +74,21 @@ class FirstOrder:
         next_value = self._next_values(rollout)
         loss = short_horizon(rollout, next_value, self.config.gamma)
         laps.mark("rollout")
-        values = self._step_actor(loss + self._constraint(rollout)) | {"actor_loss": loss.item()}
+        values = self._step_actor(loss + self._constraint(rollout), rollout) | {"actor_loss": loss.item()}
         laps.mark("gradient")
         if not math.isfinite(values["actor_grad_norm"]):
             # Nothing is learnt from this rollout; the worlds that spoilt it begin anew.
-            trouble = find_trouble(rollout)
+            trouble = find_trouble(rollout, next_value)
             env.restart(trouble.worlds)
             values = {"horizon": float(len(rollout.steps))}
             return Report(rollout.reward.numel(), values, rollout.steps, laps.seconds, trouble)
         values |= self._fit_critic(rollout, next_value.detach())
         laps.mark("critic")
+        if not math.isfinite(values.get("critic_loss", 0.0)):
+            trouble = find_trouble(
+                rollout, next_value, "the critic's loss is not finite; it is as it was before this fit"
+            )
+            return Report(rollout.reward.numel(), values, rollout.steps, laps.seconds, trouble)
         self.normalizer.update(rollout.raw_obs.flatten(0, 1))
         values |= self._measured(env, rollout)
         self._learn_horizon(rollout, values, progress)
@@ -113,12 +119,15 @@ class FirstOrder:
             return 0.0
         return constraint(stiffness, phi[: len(stiffness)].to(stiffness), c.threshold)
 
-    def _step_actor(self, objective: Tensor) -> dict[str, float]:
+    def _step_actor(self, objective: Tensor, rollout: Rollout) -> dict[str, float]:
         self.actor_optimizer.zero_grad(set_to_none=True)
         objective.backward()
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
-        # An infinite reward may have a finite gradient, and would spoil the critic.
-        before = norm.item() if math.isfinite(objective.item()) else math.nan
+        # An infinite reward or stiffness may have a finite gradient, and would spoil the critic or the horizon.
+        sound = math.isfinite(objective.item()) and (
+            rollout.stiffness is None or bool(torch.isfinite(rollout.stiffness).all())
+        )
+        before = norm.item() if sound else math.nan
         if math.isfinite(before):
             self.actor_optimizer.step()
         return {"actor_grad_norm": before, "actor_grad_norm_clipped": min(before, self.config.actor.max_norm)}
@@ -127,7 +136,16 @@ class FirstOrder:
         if self.fit is None or self.critic is None:
             return {}
         targets = td_lambda(rollout.reward.detach(), next_value, rollout.cut, self.config.gamma, self.config.lam)
+        theta, memory = (
+            self.critic.theta.detach().clone(),
+            {k: x.clone() for k, x in moments(self.critic_optimizer).items()},
+        )
         report = self.fit(rollout.obs.flatten(0, 1), targets.flatten())
+        if not math.isfinite(report.loss):
+            with torch.no_grad():
+                self.critic.theta.copy_(theta)
+            set_moments(self.critic_optimizer, memory)
+            return {"critic_loss": report.loss, "critic_passes": float(report.passes)}
         if self.target is not None and self.config.critic is not None:
             kept = self.config.critic.target_alpha or 0.0
             for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
@@ -153,11 +171,12 @@ class FirstOrder:
         growth = stiffness = None
         if "growth" in self.horizon.needs:
             growth = adjoint_norms(rollout.steps)
-            values["growth"] = float(growth[0] / growth[-1])
+            values["growth"] = overall_growth(growth)
         if rollout.stiffness is not None:
             stiffness = rollout.stiffness.detach().mean(dim=1)
         signals = Signals(stiffness=stiffness, growth=growth, esnr=values["esnr"])
-        self.horizon.update(signals, linear(1.0, progress, 0.0))
+        rate = self.config.horizon.rate
+        self.horizon.update(signals, linear(rate, progress) / rate if rate > 0.0 else 0.0)
 
     def _set_rates(self, progress: float) -> None:
         set_rate([self.actor_optimizer], linear(self.config.actor.rate, progress))

@@ -6,7 +6,6 @@ import math
 
 from ahac.algos.config import FirstOrderConfig
 from ahac.core.checks import whole_number
-from ahac.core.errors import InputError
 from ahac.rl.gradient_horizon import EsnrHorizon, GrowthHorizon
 from ahac.rl.horizon import Bounds, FixedHorizon, HorizonRule
 from ahac.rl.rollout import Gauge
@@ -31,7 +30,6 @@ def horizon_rule(config: FirstOrderConfig) -> HorizonRule:
             return GrowthHorizon(bounds, h.first, limit=math.log(h.growth), speed=h.speed)
         case "esnr":
             return EsnrHorizon(bounds, h.first)
-    raise InputError(f"no horizon rule named {h.rule!r}; known: fixed, paper, released, shrink, growth, esnr")
 
 
 def gauge(config: FirstOrderConfig, horizon: HorizonRule, probes: int | None) -> Gauge | None:

@@ -104,7 +104,8 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe:
             horizon_rate=5e-4, num_envs=worlds, iterations=iterations,
         )  # fmt: skip
     if preset == "default":
-        numbers = replace(numbers, num_envs=SMALLER.get(task, numbers.num_envs))
+        own = 128 if task not in PAPER else numbers.num_envs
+        numbers = replace(numbers, num_envs=SMALLER.get(task, own))
     learner = _LEARNERS[algo](numbers, preset)
     worlds = {"ahac1": 1 if preset == "paper" else numbers.num_envs, "bptt": 32}.get(algo, numbers.num_envs)
     return Recipe(num_envs=worlds, iterations=numbers.iterations, learner=learner)

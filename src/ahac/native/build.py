@@ -112,9 +112,7 @@ class Kernel:
             return
         self.prepare()
         if not self._ready.wait(NOTICE_AFTER):
-            size = f"{self.source.operations / 1000:.1f} thousand operations"
-            where = self.target.device
-            logger.warning("compiling the %s for %s (%s); later runs find it on disk", self.label, where, size)
+            logger.warning("compiling the %s for %s; later runs find it on disk", self.label, self.target.device)
             self._ready.wait()
         if self._failure is not None:
             raise RuntimeError(f"compiling the {self.label} for {self.target.device} failed") from self._failure

@@ -1,10 +1,9 @@
 // One pass of gradient descent over a regression, for one member of a critic: minibatch by minibatch the mean squared
 // error's gradient, clipped by its norm, and a step of Adam. Pasted into the body of a kernel after these are defined:
-// LAYERS, OBS, SIZE (weights of a member), SCRATCH, and `shape`, whose rows are {inputs, outputs} of the layers.
+// LAYERS, OBS, SIZE (weights of a member), SCRATCH, TILE, ROWS, and `shape`: {inputs, outputs} of every layer.
 //
 // Weights are copied to rows padded with zeros to whole SIMD registers, so that every loop below runs over registers.
 // Rows of the minibatch go through all layers forth and back in groups of ROWS, small enough to stay in the cache.
-enum { TILE = 6, ROWS = 8 * TILE };
 struct in {
     static constexpr int up(int n, int to) { return (n + to - 1) / to * to; }
     static T at(const real* p, int i) { return lane::get(p + i * W); }

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ahac.core.errors import InputError
 from ahac.core.machine import lane_bytes, usable_cores
 from ahac.native.build import Kernel
 from ahac.native.frame import Target
@@ -23,6 +24,10 @@ from ahac.nets.critic import Critic
 __all__ = ["Descent", "NativeDescent", "TorchDescent", "descent"]
 
 BODY = (Path(__file__).parent / "descent.h").read_text(encoding="utf-8")
+TILE = 6
+"""Rows by four registers that stay in registers while they are multiplied."""
+ROWS = 8 * TILE
+"""Rows that go through all layers together."""
 ARRAYS = ("obs", "target", "order", "theta", "first", "second", "grad", "scratch", "numbers", "losses")
 
 
@@ -75,6 +80,11 @@ class NativeDescent:
         numbers = torch.tensor(
             [float(settings["lr"]), *settings["betas"], settings["eps"], done, self.max_norm], dtype=torch.float64
         )
+        if (obs.dtype, target.dtype) != (theta.dtype, theta.dtype) or obs.device.type != "cpu":
+            raise InputError(
+                f"a native fit takes float32 on the CPU, got {obs.dtype} and {target.dtype} on {obs.device}"
+            )
+        order = order.to(torch.int64).contiguous()
         tensors = (
             obs.contiguous(), target.contiguous(), order, theta, moments["exp_avg"], moments["exp_avg_sq"],
             theta.grad, self.scratch, numbers, losses,
@@ -105,11 +115,19 @@ def _source(critic: Critic, lanes: int) -> tuple[Source, int]:
     """The kernel for a critic's shape, and how many numbers of scratch memory each member needs."""
     shape = list(pairwise(critic.widths))
     size = critic.theta.shape[1]
-    # No more than: weights four times, and what a group of 48 rows leaves behind, all padded.
-    padded = [max(a, b) + 2 * lanes for a, b in shape]
-    scratch = sum(4 * p * p + 3 * 48 * p + 16 * p for p in padded) + 48 * (critic.widths[0] + 2 * lanes) + 1024
+    # No more than: weights four times, and what a group of rows leaves behind, all padded.
+    padded = [max(a, b) + 2 * max(lanes, TILE) for a, b in shape]
+    scratch = sum(4 * p * p + 3 * ROWS * p + 16 * p for p in padded) + ROWS * (critic.widths[0] + 2 * lanes) + 1024
     rows = ", ".join(f"{{{a}, {b}}}" for a, b in shape)
-    constants = f"enum {{ LAYERS = {len(shape)}, OBS = {critic.widths[0]}, SIZE = {size}, SCRATCH = {scratch} }};\n"
+    numbers = {
+        "LAYERS": len(shape),
+        "OBS": critic.widths[0],
+        "SIZE": size,
+        "SCRATCH": scratch,
+        "TILE": TILE,
+        "ROWS": ROWS,
+    }
+    constants = f"enum {{ {', '.join(f'{name} = {number}' for name, number in numbers.items())} }};\n"
     pointers = "".join(f"real* const {name}_p = (real*)task.address[{i}];\n" for i, name in enumerate(ARRAYS))
     body = f"{constants}static constexpr int shape[LAYERS][2] = {{{rows}}};\n{pointers}{BODY}"
     return Source("fit", ARRAYS, body, 6 * size // lanes), scratch

@@ -26,11 +26,10 @@ class Plateau:
     """Stop when the loss has stopped changing: |mean difference of the last five losses| below a tolerance.
 
     The paper's text sums losses, its appendix sums differences; the released code takes the mean of the differences,
-    after at least six passes. This is that rule, relative to the loss where `relative` is set.
+    after at least six passes. This is that rule.
     """
 
     tolerance: float = 0.2
-    relative: bool = False
 
     def __call__(self, losses: list[float]) -> bool:
         """Whether the last five losses before the latest pass have flattened out."""
@@ -38,7 +37,7 @@ class Plateau:
             return False
         window = losses[-6:-1]
         change = abs(window[-1] - window[0]) / 4.0
-        return change < self.tolerance * (abs(window[-1]) if self.relative else 1.0)
+        return change < self.tolerance
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,16 @@ from torch import Tensor
 
 from ahac.rl.horizon import LearntHorizon, Signals
 
-__all__ = ["EsnrHorizon", "GrowthHorizon"]
+__all__ = ["EsnrHorizon", "GrowthHorizon", "overall_growth"]
+
+
+def overall_growth(norms: Tensor) -> float:
+    """How much larger [T − 1] adjoints are at the first steps than at the last.
+
+    By means over a quarter of the rollout at either end, so that one hard contact does not decide.
+    """
+    edge = max(len(norms) // 4, 1)
+    return float(norms[:edge].mean() / norms[-edge:].mean())
 
 
 @dataclass
@@ -31,12 +40,9 @@ class GrowthHorizon(LearntHorizon):
     def update(self, signals: Signals, rate: float) -> None:
         """H <- H exp(speed · (limit − G) / limit), with the ratio held inside ±1."""
         assert signals.growth is not None, "asked for by `needs`"
-        norms = signals.growth
-        edge = max(len(norms) // 4, 1)
-        # A quarter of the rollout at either end, so that one hard contact does not decide.
-        grown = float(norms[:edge].mean().log() - norms[-edge:].mean().log())
-        if math.isfinite(grown):
-            ratio = (self.limit - grown) / self.limit
+        grown = overall_growth(signals.growth)
+        if 0.0 < grown < math.inf:
+            ratio = (self.limit - math.log(grown)) / self.limit
             self.horizon = self.bounds.clip(self.horizon * math.exp(self.speed * min(max(ratio, -1.0), 1.0)))
 
 
@@ -72,7 +78,7 @@ class EsnrHorizon(LearntHorizon):
         """Note what this length gave, then stay, or try or settle on a neighbour."""
         assert signals.esnr is not None, "asked for by `needs`"
         here = self.place + self.trial
-        known, new = float(self.score[here]), signals.esnr
+        known, new = float(self.score[here]), signals.esnr if math.isfinite(signals.esnr) else 0.0
         self.score[here] = new if math.isnan(known) else self.memory * known + (1.0 - self.memory) * new
         self.count += 1
         if self.count % self.patience == 0:

@@ -12,6 +12,8 @@ from ahac.rl.rollout import Rollout
 
 __all__ = ["Trouble", "find_trouble"]
 
+POLICY = "the gradient of the policy is not finite, though every world's is"
+
 
 @dataclass(frozen=True, eq=False)
 class Trouble:
@@ -25,22 +27,33 @@ class Trouble:
     """Start of the rollout and all its actions: stepping them again shows it."""
 
 
-def find_trouble(rollout: Rollout) -> Trouble:
-    """Look through what a rollout and its backward pass left behind, in the order in which it came to be."""
+def find_trouble(rollout: Rollout, next_value: Tensor, otherwise: str = POLICY) -> Trouble:
+    """Look through what a rollout and its backward pass left behind, in the order in which it came to be.
+
+    Args:
+        rollout: The rollout.
+        next_value: [T, N] what the critic said of the states that were reached.
+        otherwise: What is wrong where nothing of this is.
+    """
     actions = torch.stack([step.action.detach() for step in rollout.steps])
     forward = {"observation": rollout.obs, "action": actions, "reward": rollout.reward}
     if rollout.stiffness is not None:
         forward["stiffness"] = rollout.stiffness
     forward["final observation"] = rollout.final_obs
     bad = {name: _bad(x.detach()) for name, x in forward.items()}
+    own = torch.stack([*bad.values()]).flatten(0, 1).any(dim=0)
+    # Of worlds that are sound themselves: what the critic spoils is not theirs.
+    value = _bad(next_value.detach()) & ~bad["final observation"]
     gradient = _bad(action_gradients(rollout.steps))
-    worlds = torch.stack([*bad.values(), gradient]).flatten(0, 1).any(dim=0)
+    worlds = own if bool(value.any()) else own | gradient.any(dim=0)
     first = {name: flags.any(dim=1).int().argmax().item() for name, flags in bad.items() if bool(flags.any())}
-    what = "the gradient of the policy is not finite, though every world's is"
+    what = otherwise
     if first:
         # Of the same step, what is listed first came first.
         name = min(first, key=first.__getitem__)
         what = _sentence(name, rollout, bad[name].nonzero()[0])
+    elif bool(value.any()):
+        what = _sentence("critic's value after the action", rollout, value.nonzero()[0])
     elif bool(gradient.any()):
         # A gradient is computed from the last step to the first.
         what = _sentence("gradient of the action", rollout, gradient.nonzero()[-1])

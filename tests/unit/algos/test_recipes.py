@@ -4,9 +4,8 @@ import pytest
 import torch
 
 import ahac
-from ahac.algos.config import CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
+from ahac.algos.config import ActorConfig, CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
 from ahac.algos.first_order import FirstOrder
-from ahac.algos.parts import horizon_rule
 from ahac.algos.recipes import ALGOS, PAPER, PRESETS, recipe
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
@@ -89,9 +88,10 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
         recipe("hopper", "ppo")
     with pytest.raises(InputError, match=r"'fast'.*default, paper, released"):
         recipe("hopper", "shac", "fast")
-    odd = FirstOrderConfig(horizon=HorizonConfig(rule="endless"))  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match=r"'endless'.*fixed, paper, released, shrink, growth, esnr"):
-        horizon_rule(odd)
+        HorizonConfig(rule="endless")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match=r"'loudness'.*dynamics, contact, contact_normalised, force"):
+        StiffnessConfig(signal="loudness")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(("field", "value"), [("gamma", 1.5), ("gamma", -0.1), ("lam", 2.0)])
@@ -107,13 +107,36 @@ def test_critics_of_nothing_are_refused(field: str) -> None:
 
 
 def test_bounds_without_a_horizon_between_them_are_refused() -> None:
-    with pytest.raises(InputError, match="least <= most"):
-        horizon_rule(FirstOrderConfig(horizon=HorizonConfig(rule="growth", least=9, most=8)))
+    with pytest.raises(InputError, match=r"horizon\.least must not exceed horizon\.most, got 9 and 8"):
+        HorizonConfig(rule="growth", least=9, most=8)
 
 
-def test_a_fixed_horizon_of_no_steps_is_refused() -> None:
-    with pytest.raises(InputError):
-        horizon_rule(FirstOrderConfig(horizon=HorizonConfig(rule="fixed", first=0)))
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (HorizonConfig, "first", 0), (HorizonConfig, "first", NAN), (HorizonConfig, "growth", 1.0),
+        (HorizonConfig, "growth", 0.0), (HorizonConfig, "speed", 0.0), (HorizonConfig, "speed", NAN),
+        (HorizonConfig, "rate", -1.0), (HorizonConfig, "least", 0), (ActorConfig, "max_norm", -1.0),
+        (ActorConfig, "log_std", NAN), (CriticConfig, "max_norm", 0.0), (CriticConfig, "plateau", NAN),
+        (CriticConfig, "target_alpha", 1.0), (StiffnessConfig, "limit", 0.0), (StiffnessConfig, "probes", 0),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, field: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"{field} must .* got"):
+        kind(**{field: value})
+
+
+def test_the_lagrangian_needs_multipliers_and_a_gradient() -> None:
+    with pytest.raises(InputError, match="needs multipliers"):
+        FirstOrderConfig(stiffness=StiffnessConfig(lagrangian=True))
+    with pytest.raises(InputError, match="needs a signal with a gradient"):
+        FirstOrderConfig(
+            horizon=HorizonConfig(rule="paper"), stiffness=StiffnessConfig(lagrangian=True, signal="dynamics")
+        )
+    FirstOrderConfig(horizon=HorizonConfig(rule="paper", least=32, most=32), stiffness=StiffnessConfig(lagrangian=True))
 
 
 def test_a_limit_that_is_given_counts() -> None:

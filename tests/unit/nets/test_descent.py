@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ahac.core import machine
+from ahac.core.errors import InputError
 from ahac.nets.critic import Critic
 from ahac.nets.descent import Descent, NativeDescent, TorchDescent, descent
 
@@ -45,7 +46,15 @@ def close(got: Tensor, want: Tensor) -> None:
 @pytest.mark.parametrize("members", [1, 2])
 @pytest.mark.parametrize(
     ("hidden", "count", "parts"),
-    [((), 40, 4), ((7,), 19, 4), ((16, 16), 96, 1), ((33, 17), 101, 3), ((64, 64), 333, 4), ((70, 20, 9), 50, 2)],
+    [
+        ((), 40, 4),
+        ((7,), 19, 4),
+        ((16, 16), 96, 1),
+        ((33, 17), 101, 3),
+        ((64, 64), 333, 4),
+        ((70, 20, 9), 50, 2),
+        ((400, 200, 100), 9, 9),
+    ],
 )
 def test_a_pass_is_torchs(hidden: tuple[int, ...], count: int, parts: int, members: int) -> None:
     # Widths and rows that fill registers and tiles, and that do not.
@@ -117,3 +126,21 @@ def test_float64_and_other_devices_are_left_to_torch() -> None:
     single, double = critic((8,), 1), critic((8,), 1).double()
     assert isinstance(descent(single, adam(single), 1.0), NativeDescent)
     assert isinstance(descent(double, adam(double), 1.0), TorchDescent)
+
+
+def test_an_order_of_any_kind_is_followed() -> None:
+    obs, target, order = samples(64)
+    results = []
+    for kind in (order, order.to(torch.int32), order.repeat_interleave(2)[::2]):
+        (_, _), (got, fast) = both(critic((8,), 1))
+        fast(obs, target, kind, 4)
+        results.append(got.theta.detach())
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
+def test_other_precisions_are_refused() -> None:
+    (_, _), (_, fast) = both(critic((8,), 1))
+    obs, target, order = samples(16)
+    with pytest.raises(InputError, match=r"takes float32 on the CPU, got torch\.float64"):
+        fast(obs.double(), target.double(), order, 2)

@@ -56,14 +56,6 @@ def test_plateau_by_hand(losses: list[float], wanted: bool) -> None:
     assert Plateau(0.2)(losses) is wanted
 
 
-def test_a_relative_plateau_measures_by_the_loss() -> None:
-    # A change of 2.5 per pass, at a loss of 100.
-    losses = [110.0, 110.0, 110.0, 110.0, 100.0, 100.0]
-    assert Plateau(0.03, relative=True)(losses)
-    assert not Plateau(0.02, relative=True)(losses)
-    assert not Plateau(0.2)(losses)
-
-
 def test_fits_stop_where_the_rule_says_and_at_the_last_pass() -> None:
     flat = fitted(Spy(), passes=64, stop=Plateau(0.2))(*samples(8))
     assert flat.passes == 6

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from ahac.rl.rollout import Rollout
-from ahac.rl.trouble import find_trouble
+from ahac.rl.trouble import Trouble, find_trouble
 from scripted import made_step
 
 STEPS, WORLDS = 4, 3
@@ -29,6 +29,11 @@ def made_rollout(**changes: Tensor) -> Rollout:
     return Rollout(**{**parts, **changes}, steps=steps)
 
 
+def look(rollout: Rollout, value: Tensor | None = None) -> Trouble:
+    """With a critic that says zero, or this."""
+    return find_trouble(rollout, torch.zeros(STEPS, WORLDS) if value is None else value)
+
+
 def spoilt(shape: tuple[int, ...], *places: tuple[int, ...], value: float = NAN) -> Tensor:
     found = torch.zeros(shape)
     for place in places:
@@ -43,13 +48,13 @@ def spoilt(shape: tuple[int, ...], *places: tuple[int, ...], value: float = NAN)
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_tensor_step_world_and_action_are_named(part: str, name: str, value: float) -> None:
     shape = (STEPS, WORLDS, 2) if part.endswith("obs") else (STEPS, WORLDS)
-    found = find_trouble(made_rollout(**{part: spoilt(shape, (2, 1), value=value)}))
+    found = look(made_rollout(**{part: spoilt(shape, (2, 1), value=value)}))
     assert found.what == f"the {name} of step 2 in world 1 is not finite; the action there is [1.2]"
     assert found.worlds.tolist() == [False, True, False]
 
 
 def test_the_first_step_is_named_and_all_worlds_are_marked() -> None:
-    found = find_trouble(made_rollout(reward=spoilt((STEPS, WORLDS), (3, 0), (1, 2))))
+    found = look(made_rollout(reward=spoilt((STEPS, WORLDS), (3, 0), (1, 2))))
     assert "the reward of step 1 in world 2" in found.what
     assert found.worlds.tolist() == [True, False, True]
 
@@ -59,29 +64,45 @@ def test_of_a_gradient_the_last_step_is_named_since_it_is_computed_first() -> No
     for t in (0, 1, 2):
         assert rollout.steps[t].action.grad is not None
         rollout.steps[t].action.grad[1] = NAN  # pyright: ignore[reportOptionalSubscript]
-    assert "the gradient of the action of step 2 in world 1" in find_trouble(rollout).what
+    assert "the gradient of the action of step 2 in world 1" in look(rollout).what
 
 
 def test_what_came_first_is_named_before_what_followed() -> None:
     rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (1, 0)), obs=spoilt((STEPS, WORLDS, 2), (2, 0)))
-    assert "the reward of step 1 in world 0" in find_trouble(rollout).what
+    assert "the reward of step 1 in world 0" in look(rollout).what
 
 
 def test_an_observation_of_the_same_step_comes_before_its_reward() -> None:
     rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (2, 0)), obs=spoilt((STEPS, WORLDS, 2), (2, 0)))
-    assert "the observation of step 2 in world 0" in find_trouble(rollout).what
+    assert "the observation of step 2 in world 0" in look(rollout).what
 
 
 def test_a_policys_gradient_alone_is_said_to_be_so() -> None:
-    found = find_trouble(made_rollout())
+    found = look(made_rollout())
     assert found.what == "the gradient of the policy is not finite, though every world's is"
     assert not found.worlds.any()
 
 
 def test_a_reproducer_has_the_start_and_all_actions() -> None:
     rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (2, 1)))
-    kept = find_trouble(rollout).reproducer
+    kept = look(rollout).reproducer
     assert kept["actions"].shape == (STEPS, WORLDS, 1)
     assert torch.equal(kept["q"], rollout.steps[0].start.q)
     assert torch.equal(kept["v"], rollout.steps[0].start.v)
     assert not kept["actions"].requires_grad
+
+
+def test_a_critic_is_named_and_the_worlds_are_not_blamed() -> None:
+    rollout = made_rollout(reward=spoilt((STEPS, WORLDS)))
+    for step in rollout.steps:
+        step.action.grad = torch.full((WORLDS, 1), NAN)
+    found = look(rollout, torch.full((STEPS, WORLDS), NAN))
+    assert found.what.startswith("the critic's value after the action of step 0 in world 0 is not finite")
+    assert not found.worlds.any()
+
+
+def test_a_world_that_spoils_its_own_value_is_blamed() -> None:
+    rollout = made_rollout(final_obs=spoilt((STEPS, WORLDS, 2), (1, 2)))
+    found = look(rollout, spoilt((STEPS, WORLDS), (1, 2)))
+    assert "the final observation of step 1 in world 2" in found.what
+    assert found.worlds.tolist() == [False, False, True]
