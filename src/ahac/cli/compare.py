@@ -22,15 +22,19 @@ HEAD = ("group", "seeds", "env steps", "seconds", "evaluation", "interval")
 
 def compare(arguments: list[str]) -> int:
     """compare groups of runs"""
-    from ahac.training.compare import grouped, side_by_side, write_csv
+    from ahac.training.compare import grouped, side_by_side
+    from ahac.training.comparison_files import write_groups, write_runs
     from ahac.training.plot import plot
 
     parser = argparse.ArgumentParser(prog="ahac compare", description=ABOUT)
     parser.add_argument("runs", nargs="+", metavar="RUN_OR_FOLDER", help="a run, or a folder of runs")
-    parser.add_argument("--at-steps", type=float, metavar="N", help="environment steps at which returns are compared; "
-                        "default: the end of the task's shortest run")  # fmt: skip
-    parser.add_argument("--at-seconds", type=float, metavar="S", help="the same for seconds of training")
+    parser.add_argument("--at-steps", type=float, nargs="+", default=[], metavar="N", help="environment steps at which "
+                        "returns are compared, a column each; default: the end of the task's shortest run")  # fmt: skip
+    parser.add_argument("--at-seconds", type=float, nargs="+", default=[], metavar="S",
+                        help="the same for seconds of training")  # fmt: skip
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table there, too, with all digits")
+    parser.add_argument("--runs", type=Path, metavar="FILE", dest="each", help="write a CSV with a row per run there: "
+                        "its length, horizons, critic passes, evaluation, and returns at these places")  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw learning curves there, .png or .svg: mean over "
                         "seeds, with a band from the lowest to the highest; needs the extra `plot`")  # fmt: skip
     options = parser.parse_args(arguments)
@@ -39,7 +43,9 @@ def compare(arguments: list[str]) -> int:
     if options.plot is not None:
         plot(options.plot, runs)
     if options.csv is not None:
-        write_csv(options.csv, groups)
+        write_groups(options.csv, groups)
+    if options.each is not None:
+        write_runs(options.each, runs, options.at_steps, options.at_seconds)
     for line in lines(groups):
         sys.stdout.write(f"{line}\n")
     return 0
@@ -50,7 +56,10 @@ def lines(groups: list[Comparison]) -> list[str]:
     found = []
     for task in dict.fromkeys(group.task for group in groups):
         chosen = [group for group in groups if group.task == task]
-        at = f"return at {_number(chosen[0].at_steps)} steps", f"at {_number(chosen[0].at_seconds)} s"
+        at = [f"at {_number(x)} steps" for x in chosen[0].at_steps] + [
+            f"at {_number(x)} s" for x in chosen[0].at_seconds
+        ]
+        at[0] = f"return {at[0]}"
         found += [""] if found else []
         table = [(*HEAD, *at), *(_cells(group) for group in chosen)]
         widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
@@ -67,7 +76,7 @@ def _cells(group: Comparison) -> tuple[str, ...]:
     interval = "-" if math.isnan(group.low) else f"[{_number(group.low)}, {_number(group.high)}]"
     return (
         group.group, str(runs), _number(group.env_steps), _number(group.seconds), _number(group.score) + part, interval,
-        _number(group.return_at_steps), _number(group.return_at_seconds),
+        *map(_number, group.at_steps.values()), *map(_number, group.at_seconds.values()),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def listing(arguments: list[str]) -> int:
     """list tasks, algorithms or runs"""
     parser = argparse.ArgumentParser(prog="ahac list", description="List tasks, algorithms or runs, a line each.")
     parser.add_argument("what", choices=["tasks", "algos", "runs"])
-    parser.add_argument("--out", default="runs", help="folder of run folders (default: runs)")
+    parser.add_argument("--out", default="runs", help="folder of run folders, or a single run (default: runs)")
     options = parser.parse_args(arguments)
     rows = {"tasks": _task_rows, "algos": _algo_rows, "runs": lambda: _run_rows(Path(options.out))}[options.what]()
     for row in rows:
@@ -44,9 +45,9 @@ def _algo_rows() -> list[str]:
 def _run_rows(folder: Path) -> list[str]:
     from ahac.training.records import find_runs
 
-    title = ("run", "algo", "iterations", "complete", "env steps", "return", "evaluation")
-    runs = [] if (folder / "config.json").is_file() else find_runs(folder)
-    return [_line(title), *(_run_row(run) for run in runs)]
+    title = ("run", "task", "algo", "iterations", "complete", "env steps", "return", "evaluation")
+    runs = find_runs(folder)
+    return [_line(title), *(_run_row(run) for run in runs)] if runs else [f"no runs in {folder}"]
 
 
 def _run_row(folder: Path) -> str:
@@ -56,15 +57,14 @@ def _run_row(folder: Path) -> str:
         run = read_record(folder)
     except InputError as error:  # one damaged run must not hide the others
         return f"{folder.name:32} {error}"
-    done, found = run.last("iteration", 0.0), run.evaluation
+    done, achieved = run.last("iteration", 0.0), run.last("episode_return")
     length = "" if run.settings.get("env_steps") else f"/{run.settings['iterations']}"
-    worth = "-" if found is None else "{:.1f} [{:.1f}, {:.1f}]".format(found["iqm"], *found["interval"])
     return _line((
-        folder.name, run.settings["algo"], f"{done:.0f}{length}", "yes" if run.complete else "no",
-        f"{run.last('env_steps', 0.0):,.0f}", f"{run.last('episode_return'):.1f}", worth,
+        folder.name, run.settings["task"], run.settings["algo"], f"{done:.0f}{length}", "yes" if run.complete else "no",
+        f"{run.last('env_steps', 0.0):,.0f}", "-" if math.isnan(achieved) else f"{achieved:.1f}", run.worth,
     ))  # fmt: skip
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    name, algo, *numbers, worth = cells
-    return f"{name:32} {algo:6} " + " ".join(f"{cell:>12}" for cell in numbers) + f"  {worth}"
+    name, task, algo, *numbers, worth = cells
+    return f"{name:32} {task:15} {algo:6} " + " ".join(f"{cell:>12}" for cell in numbers) + f"  {worth}"

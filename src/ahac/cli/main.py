@@ -1,18 +1,20 @@
-"""`ahac train | resume | eval | sweep | compare | list | doctor`: thin commands over the Python of the other rooms."""
+"""`ahac train | resume | eval | play | sweep | compare | list | doctor`: thin commands over the other rooms."""
 
 from __future__ import annotations
 
 import argparse
-import logging
 import signal
 import sys
 from collections.abc import Callable, Sequence
 
 from ahac import __version__
 from ahac.cli.compare import compare
+from ahac.cli.evaluate import evaluate
 from ahac.cli.listing import listing
+from ahac.cli.play import play
+from ahac.cli.streams import READER_LEFT, let_go, show_notices
 from ahac.cli.sweep import sweep
-from ahac.cli.train import evaluate, resume, train
+from ahac.cli.train import resume, train
 from ahac.core.errors import AhacError
 
 __all__ = ["main"]
@@ -22,7 +24,18 @@ Command = Callable[[list[str]], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    show_notices()
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # as in `ahac train --help | head`: there is nobody left to tell
+        let_go()
+        return READER_LEFT
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="ahac", description="First-order policy learning through differentiable contact simulation.",
@@ -38,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given[:1] or ["--help"])
     try:
         return COMMANDS[options.command](given[1:])
+    except BrokenPipeError:
+        raise
     except (AhacError, OSError) as error:
         sys.stderr.write(f"ahac: {error}\n")
         return 2
@@ -62,6 +77,6 @@ def doctor(arguments: list[str]) -> int:
 
 
 COMMANDS: dict[str, Command] = {
-    "train": train, "resume": resume, "eval": evaluate, "sweep": sweep, "compare": compare, "list": listing,
-    "doctor": doctor,
+    "train": train, "resume": resume, "eval": evaluate, "play": play, "sweep": sweep, "compare": compare,
+    "list": listing, "doctor": doctor,
 }  # fmt: skip

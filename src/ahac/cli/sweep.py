@@ -31,6 +31,7 @@ A line of the list is a run: NAME TASK [options], as `ahac train` takes them, wi
 Empty lines, and what follows a #, do not count.
 
 Exit status: 0 when all runs are complete, 1 when one has failed, 130 when some are left to do."""
+WANTED = "a sweep wants a text file with a line per run: NAME TASK [options of `ahac train`]"
 STATES = ("complete", "finished", "stopped", "waiting", "failed")
 
 
@@ -64,10 +65,7 @@ def read_list(path: Path, out: str = "runs") -> list[RunConfig]:
     """The runs of a list, as settings; an error names the line."""
     from ahac.training.sweep import standing
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no list of runs: {error}") from error
+    text = _text(path)
     found: dict[str, RunConfig] = {}
     for number, words in _runs(path, text):
         try:
@@ -79,8 +77,20 @@ def read_list(path: Path, out: str = "runs") -> list[RunConfig]:
             raise InputError(f"{path}, line {number}: {error}") from error
         found[config.name] = config
     if not found:
-        raise InputError(f"{path} lists no run; a line is: NAME TASK [options of `ahac train`]")
+        raise InputError(f"{path} lists no run; {WANTED}")
     return list(found.values())
+
+
+def _text(path: Path) -> str:
+    """Of a list, or an error that says what was wanted."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}; {WANTED}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder; {WANTED}. `--out` says in which folder the runs are") from error
+    except (UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path} is no list of runs: {error}; {WANTED}") from error
 
 
 def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:

@@ -1,9 +1,10 @@
-"""`ahac train`, `ahac resume` and `ahac eval`."""
+"""`ahac train` and `ahac resume`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ahac.core.errors import InputError
@@ -12,24 +13,25 @@ if TYPE_CHECKING:
     from ahac.training.config import RunConfig
     from ahac.training.run import Run
 
-__all__ = ["HELP", "evaluate", "resume", "settings", "train"]
+__all__ = ["HELP", "resume", "settings", "train"]
 
 HELP = {"-h", "--help"}
 LONGER = """make the run longer or shorter, to N iterations in all; at least what is done. Learning rates then fall over
 N: they jump at this point, and the result is not that of a run of N iterations from the start"""
-EVALUATE = """Whole episodes under the policy's best actions. The result is kept in the run's evaluation.json if it is
-of the last checkpoint, of the run's own evaluation seed, and of as many episodes as the run's settings ask for, or
-more; else it is only shown."""
+WATCH = "--watch"
+"""Not a setting of the run: taken off the arguments before they are read as such."""
 
 
 def train(arguments: list[str]) -> int:
     """train a policy"""
     from ahac.envs import tasks
 
+    watch, arguments = WATCH in arguments, [word for word in arguments if word != WATCH]
     named = arguments[:1] if arguments and not arguments[0].startswith("-") else []
     if not named and not HELP & set(arguments) and arguments:
         raise InputError(f"say what to train first: ahac train TASK [options]; TASK is one of {', '.join(tasks())}")
-    return _train(settings((named or ["hopper"])[0], arguments[1:] if named else [*arguments, "--help"]))
+    config = settings((named or ["hopper"])[0], arguments[1:] if named else [*arguments, "--help"])
+    return _train(config, watch)
 
 
 def settings(task: str, arguments: list[str]) -> RunConfig:
@@ -49,6 +51,7 @@ def settings(task: str, arguments: list[str]) -> RunConfig:
     recipe = configure(task, chosen.algo, chosen.preset)
     text = (
         "Train a policy. Ctrl-C ends with a checkpoint, `ahac resume RUN` goes on.\n\n"
+        f"With {WATCH}, the policy is shown in the browser while it learns.\n\n"
         f"Defaults below: the recipe of {recipe.algo} on {recipe.task}, preset {recipe.preset}.\n\n"
         f"TASK: {', '.join(tasks())}\n--algo: {', '.join(ALGOS)}\n--preset: {', '.join(PRESETS)}"
     )
@@ -71,46 +74,27 @@ def resume(arguments: list[str]) -> int:
     return _carry_on(run)
 
 
-def evaluate(arguments: list[str]) -> int:
-    """evaluate a run's policy"""
-    from ahac.training.run import open_run
-
-    parser = argparse.ArgumentParser(prog="ahac eval", description=EVALUATE)
-    parser.add_argument("run", help="folder of the run")
-    parser.add_argument("--episodes", type=int, help="how many (default: as the run's settings say)")
-    parser.add_argument("--checkpoint", default="last", help="last, best, or iteration-NNNNNN (default: last)")
-    parser.add_argument("--seed", type=int, help="of the episodes' starts (default: the run's own for evaluations)")
-    options = parser.parse_args(arguments)
-    run = open_run(options.run)
-    run.restore(options.checkpoint, with_env=False)
-    found = run.evaluate(options.episodes, options.seed)
-    own = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
-    if own and len(found.returns) >= run.config.eval_episodes:
-        run.keep(found)
-    sys.stdout.write(f"{found}\n")
-    return 0
-
-
-def _train(config: RunConfig) -> int:
-    from ahac.training.run import chosen_device, start
+def _train(config: RunConfig, watch: bool) -> int:
+    from ahac.cli.watch import watched
+    from ahac.training.run import start
 
     run = start(config)
     c = run.config
-    sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {chosen_device(c.device)}, in {run.folder}\n")
-    return _carry_on(run)
+    sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {run.device}, in {run.folder}\n")
+    with watched(run.folder) if watch else nullcontext():
+        return _carry_on(run)
 
 
 def _carry_on(run: Run) -> int:
     """Train to the end, evaluate, and say where it is."""
     try:
-        from ahac.training.trainer import train as carry_on
+        from ahac.training.trainer import finish
 
-        if not carry_on(run):
-            sys.stderr.write(f"stopped; `ahac resume {run.folder}` goes on\n")
-            return 130
-        found = run.evaluate()
-        run.keep(found)
+        found = finish(run)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"`ahac resume {run.folder}` goes on") from interrupt
+    if found is None:
+        sys.stderr.write(f"stopped; `ahac resume {run.folder}` goes on\n")
+        return 130
     sys.stdout.write(f"{found}\n{run.folder}\n")
     return 0

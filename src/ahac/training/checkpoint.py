@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ahac.core.errors import AhacError
-from ahac.training.files import replacing
+from ahac.core.files import replacing
 
 __all__ = ["VERSION", "Checkpoint", "CheckpointError", "load_checkpoint", "read_numbers", "save_checkpoint"]
 

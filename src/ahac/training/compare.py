@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ahac.core.checks import finite_number
 from ahac.core.errors import InputError
 from ahac.stats.aggregate import bootstrap_interval, iqm
-from ahac.training.files import replacing
+from ahac.training.config import OWN
 from ahac.training.records import Record, find_runs, read_record
 
-__all__ = ["Comparison", "compare", "grouped", "side_by_side", "write_csv"]
+__all__ = ["Comparison", "compare", "grouped", "places", "side_by_side"]
 
 logger = logging.getLogger("ahac")
-
-OWN = {"seed", "name", "out", "device", "torch_threads", "checkpoint_every", "deterministic"}
-"""Settings in which the runs of one group may differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +43,17 @@ class Comparison:
     low: float
     """95 % bootstrap interval of the score, over runs; not known of a single one."""
     high: float
-    at_steps: float
-    """Environment steps of the next number."""
-    return_at_steps: float
-    """Interquartile mean over runs of the return in training there; not known where a run did not come so far."""
-    at_seconds: float
-    """Seconds of training of the next number."""
-    return_at_seconds: float
-    """The same there."""
+    at_steps: Mapping[float, float]
+    """By environment steps, the interquartile mean over runs of the return in training there.
+
+    Not known where a run did not come so far.
+    """
+    at_seconds: Mapping[float, float]
+    """The same by seconds of training."""
 
 
 def compare(
-    folders: Iterable[str | os.PathLike[str]], at_steps: float | None = None, at_seconds: float | None = None
+    folders: Iterable[str | os.PathLike[str]], at_steps: Sequence[float] = (), at_seconds: Sequence[float] = ()
 ) -> list[Comparison]:
     """Groups of runs, side by side.
 
@@ -84,24 +80,33 @@ def grouped(folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Record]
 
 
 def side_by_side(
-    groups: Mapping[str, list[Record]], at_steps: float | None = None, at_seconds: float | None = None
+    groups: Mapping[str, list[Record]], at_steps: Sequence[float] = (), at_seconds: Sequence[float] = ()
 ) -> list[Comparison]:
     """The same of groups that were found before."""
+    steps, seconds = places(groups, "env_steps", at_steps), places(groups, "seconds", at_seconds)
     found = []
     for name, records in groups.items():
-        peers = [r for rs in groups.values() for r in rs if r.settings["task"] == records[0].settings["task"]]
-        steps = min(r.last("env_steps") for r in peers) if at_steps is None else at_steps
-        seconds = min(r.last("seconds") for r in peers) if at_seconds is None else at_seconds
-        found.append(_comparison(name, records, steps, seconds))
+        task = records[0].settings["task"]
+        scores = np.array([r.evaluation["mean"] for r in records if r.evaluation is not None], dtype=np.float64)
+        low, high = bootstrap_interval(scores, np.random.default_rng(0)) if len(scores) > 1 else (math.nan, math.nan)
+        found.append(Comparison(
+            group=name, task=task, seeds=tuple(r.settings["seed"] for r in records),
+            env_steps=float(np.mean([r.last("env_steps") for r in records])),
+            seconds=float(np.mean([r.last("seconds") for r in records])),
+            evaluated=len(scores), score=iqm(scores) if len(scores) else math.nan, low=low, high=high,
+            at_steps={x: iqm(np.array([r.return_at("env_steps", x) for r in records])) for x in steps[task]},
+            at_seconds={x: iqm(np.array([r.return_at("seconds", x) for r in records])) for x in seconds[task]},
+        ))  # fmt: skip
     return found
 
 
-def write_csv(path: Path, groups: Sequence[Comparison]) -> None:
-    """A row per group; seeds are separated by spaces."""
-    with replacing(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Comparison)])
-        writer.writeheader()
-        writer.writerows({**asdict(group), "seeds": " ".join(map(str, group.seeds))} for group in groups)
+def places(groups: Mapping[str, list[Record]], axis: str, asked: Sequence[float]) -> dict[str, tuple[float, ...]]:
+    """Where a task's returns are compared, on "env_steps" or "seconds": as asked, or where its shortest run ends."""
+    chosen = tuple(dict.fromkeys(finite_number(f"a place on {axis}", x, 0.0) for x in asked))
+    ends: dict[str, list[float]] = {}
+    for record in (record for records in groups.values() for record in records):
+        ends.setdefault(record.settings["task"], []).append(record.last(axis))
+    return {task: chosen or (min(found),) for task, found in ends.items()}
 
 
 def _records(folders: Iterable[str | os.PathLike[str]]) -> list[Record]:
@@ -133,7 +138,7 @@ def _check(name: str, records: list[Record]) -> None:
     """Runs of a group are of one task, and should differ by chance alone."""
     first, *others = records
     odd = sorted({key for other in others for key in first.settings.keys() | other.settings.keys()
-                  if key not in OWN and first.settings.get(key) != other.settings.get(key)})  # fmt: skip
+                  if key not in OWN | {"seed"} and first.settings.get(key) != other.settings.get(key)})  # fmt: skip
     if "task" in odd:
         raise InputError(
             f"the runs of group {name!r} have different tasks: {', '.join(str(r.folder) for r in records)}; "
@@ -141,27 +146,3 @@ def _check(name: str, records: list[Record]) -> None:
         )
     if odd:
         logger.warning("the runs of group %r differ in more than their seeds: %s", name, ", ".join(odd))
-
-
-def _comparison(name: str, records: list[Record], steps: float, seconds: float) -> Comparison:
-    scores = np.array([r.evaluation["mean"] for r in records if r.evaluation is not None], dtype=np.float64)
-    low, high = bootstrap_interval(scores, np.random.default_rng(0)) if len(scores) > 1 else (math.nan, math.nan)
-    return Comparison(
-        group=name, task=records[0].settings["task"], seeds=tuple(r.settings["seed"] for r in records),
-        env_steps=float(np.mean([r.last("env_steps") for r in records])),
-        seconds=float(np.mean([r.last("seconds") for r in records])),
-        evaluated=len(scores), score=iqm(scores) if len(scores) else math.nan, low=low, high=high,
-        at_steps=steps, return_at_steps=_return_at(records, "env_steps", steps),
-        at_seconds=seconds, return_at_seconds=_return_at(records, "seconds", seconds),
-    )  # fmt: skip
-
-
-def _return_at(records: list[Record], axis: str, place: float) -> float:
-    """Interquartile mean over runs of the latest return at this place, not beyond."""
-    returns = []
-    for record in records:
-        if record.last(axis) < place:
-            return math.nan
-        known = [row["episode_return"] for row in record.rows if row[axis] <= place and "episode_return" in row]
-        returns.append(known[-1] if known else math.nan)
-    return iqm(np.array(returns))

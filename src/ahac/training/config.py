@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tyro.conf import Fixed
 
 from ahac.algos.config import FirstOrderConfig
 from ahac.core.checks import whole_number
+from ahac.core.errors import InputError
 
-__all__ = ["RunConfig"]
+__all__ = ["OWN", "RunConfig"]
+
+OWN = frozenset({"name", "out", "device", "torch_threads", "checkpoint_every", "deterministic"})
+"""Settings in which two runs may differ, and still be the same; where it is about seeds, those, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,8 @@ class RunConfig:
         whole_number("seed", self.seed, 0)
         if self.env_steps is not None:
             whole_number("env_steps", self.env_steps, 1)
+        if self.name and (self.name == ".." or Path(self.name).name != self.name):
+            raise InputError(f"name must be that of a folder, without a path, got {self.name!r}; `out` is where it is")
 
     @property
     def length(self) -> tuple[str, int]:

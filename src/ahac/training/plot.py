@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ahac.core.errors import InputError
-from ahac.training.files import replacing
+from ahac.core.files import replacing
 from ahac.training.records import Record
 
 if TYPE_CHECKING:

@@ -37,6 +37,25 @@ class Record:
             return self.last("env_steps", 0.0) >= steps
         return self.last("iteration", 0.0) >= self.settings["iterations"]
 
+    @property
+    def worth(self) -> str:
+        """What the last policy is worth, "interquartile mean [low, high]"; "-" where that is not known."""
+        found = self.evaluation
+        return "-" if found is None else "{:.1f} [{:.1f}, {:.1f}]".format(found["iqm"], *found["interval"])
+
+    def mean(self, name: str) -> float:
+        """Of a number over all iterations that have it; not a number where none has."""
+        known = [row[name] for row in self.rows if name in row]
+        return sum(known) / len(known) if known else float("nan")
+
+    def return_at(self, axis: str, place: float) -> float:
+        """The latest return in training at this place on "env_steps" or "seconds", not beyond.
+
+        Not a number where the run did not come so far, or no episode had ended.
+        """
+        known = [row["episode_return"] for row in self.rows if row[axis] <= place and "episode_return" in row]
+        return known[-1] if known and self.last(axis) >= place else float("nan")
+
 
 def find_runs(folder: Path) -> list[Path]:
     """This folder if it is a run's, else the run folders in it."""

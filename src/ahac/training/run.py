@@ -12,7 +12,6 @@ the last checkpoint where there is one.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -23,21 +22,19 @@ from pathlib import Path
 import torch
 
 from ahac.algos.first_order import FirstOrder
-from ahac.algos.parts import horizon_rule
 from ahac.core.checks import whole_number
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
-from ahac.envs import VecEnv, make, make_task
+from ahac.core.files import write_json
+from ahac.envs import VecEnv, make
 from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_numbers, save_checkpoint
 from ahac.training.config import RunConfig
 from ahac.training.evaluate import Evaluation, evaluate
-from ahac.training.files import write_json
+from ahac.training.folders import check, chosen_device, new_folder, what_is_wrong
 from ahac.training.manifest import manifest
-from ahac.training.process import alone
+from ahac.training.process import alone, torch_settings
 
-__all__ = ["Run", "chosen_device", "open_run", "set_length", "start"]
-
-logger = logging.getLogger("ahac")
+__all__ = ["Run", "open_run", "set_length", "start"]
 
 EVAL_SEED = 1_000_003
 """Added to a run's seed: evaluations begin elsewhere than training did."""
@@ -105,14 +102,15 @@ class Run:
         return saved
 
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
-        """Whole episodes under the policy's best actions, in an environment of their own."""
+        """Whole episodes under the policy's best actions, in an environment of their own, as torch was in training."""
         c = self.config
         count = whole_number("episodes", c.eval_episodes if episodes is None else episodes, 1)
         env = make(
             c.task, num_envs=min(count, 128), device=self.device, variant=c.variant,
             seed=self.eval_seed if seed is None else seed,
         )  # fmt: skip
-        return evaluate(env, self.algo.act, count)
+        with torch_settings(c, self.device):
+            return evaluate(env, self.algo.act, count)
 
     def keep(self, evaluation: Evaluation) -> Path:
         """Write down what the policy of the last checkpoint is worth, from the run's own evaluation seed."""
@@ -126,11 +124,9 @@ class Run:
 
 def start(config: RunConfig) -> Run:
     """A new run: makes its folder and writes down what it is made from."""
-    # What cannot be made leaves no folder behind.
-    make_task(config.task, config.variant)
-    horizon_rule(config.learner)
+    check(config)  # what cannot be made leaves no folder behind
     about = manifest(config.seed, chosen_device(config.device))
-    folder = _new_folder(Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}"))
+    folder = new_folder(Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}"))
     config = replace(config, name=folder.name)
     try:
         write_json(folder / "manifest.json", about)
@@ -146,7 +142,7 @@ def open_run(folder: str | os.PathLike[str]) -> Run:
     place = Path(folder)
     path = place / "config.json"
     if not path.is_file():
-        raise InputError(f"{folder} is no run: {_what_is_wrong(place)}")
+        raise InputError(f"{folder} is no run: {what_is_wrong(place)}")
     try:
         config = from_dict(RunConfig, json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, AttributeError) as error:
@@ -177,40 +173,3 @@ def set_length(run: Run, iterations: int | None = None, env_steps: int | None = 
             )
         write_json(run.folder / "config.json", to_dict(config))
     return Run(run.folder, config)
-
-
-def chosen_device(device: str) -> str:
-    """CUDA for "auto", where there is one; a device that is not here is refused."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device != "cpu" and device.partition(":")[0] != "cuda":
-        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
-    if device != "cpu" and not torch.cuda.is_available():
-        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use cpu or auto")
-    return device
-
-
-def _new_folder(wanted: Path) -> Path:
-    """Make this folder, or the first like it that is not there yet."""
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    for k in range(1, 10_000):
-        folder = wanted if k == 1 else wanted.with_name(f"{wanted.name}-{k}")
-        try:
-            folder.mkdir()  # fails if another process was faster
-        except FileExistsError:
-            continue
-        if k > 1:
-            logger.warning("%s is there already: this run is %s (`ahac resume` goes on with one)", wanted, folder)
-        return folder
-    raise InputError(f"{wanted} and ten thousand folders like it are there already; choose another name")
-
-
-def _what_is_wrong(folder: Path) -> str:
-    """Why a folder without config.json is no run, and what to do."""
-    if not folder.is_dir():
-        return "there is no such folder; `ahac list runs` lists those in runs, --out those of another folder"
-    if runs := sorted(path.parent.name for path in folder.glob("*/config.json")):
-        return f"it has no config.json, but holds runs: {', '.join(runs[:5])}{', ...' * (len(runs) > 5)}"
-    if (folder / "checkpoints").is_dir():
-        return "its config.json is missing; copy that of a run with the same settings there, but for seed and name"
-    return "it has no config.json; `ahac train` makes runs"

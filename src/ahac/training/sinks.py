@@ -1,4 +1,4 @@
-"""Where numbers go: a CSV table (`table.py`), TensorBoard, the terminal; all on one axis, environment steps."""
+"""Where numbers go besides the table (`table.py`): TensorBoard and the terminal, against environment steps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from torch.utils.tensorboard.writer import SummaryWriter
 
-from ahac.training.table import CsvSink, read_csv
-
-__all__ = ["CsvSink", "Display", "Sink", "TensorBoardSink", "read_csv"]
+__all__ = ["Display", "Sink", "TensorBoardSink"]
 
 SHOWN = {
     "episode_return": "return", "episode_length": "length", "horizon": "horizon", "stiffness": "stiffness",
@@ -96,9 +94,6 @@ class Display(AbstractContextManager["Display"]):
                 table.add_row(title, f"{row[name]:,.3g}" if abs(row[name]) < 1000 else f"{row[name]:,.0f}")
         table.add_row(self.progress)
         self.live.update(table)
-
-    def close(self) -> None:
-        """Nothing to do."""
 
 
 def _line(row: Mapping[str, float], unit: str, total: int) -> str:

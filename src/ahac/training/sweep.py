@@ -6,39 +6,33 @@ What is complete is left alone, and what is not goes on where it stopped: a swee
 from __future__ import annotations
 
 import math
-import os
-import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ahac.algos.parts import horizon_rule
 from ahac.core.checks import finite_number, whole_number
 from ahac.core.config import to_dict
 from ahac.core.errors import AhacError, InputError
-from ahac.envs import make_task
-from ahac.training.config import RunConfig
+from ahac.training.config import OWN, RunConfig
+from ahac.training.folders import check, chosen_device
 from ahac.training.process import interruptible
 from ahac.training.records import read_record
-from ahac.training.run import chosen_device, open_run, start
+from ahac.training.run import open_run, start
+from ahac.training.workers import Worker, ended, launch, pinned, shares
 
 __all__ = ["Outcome", "folder_of", "standing", "sweep"]
 
-OWN = {"name", "out", "device", "torch_threads", "checkpoint_every", "deterministic"}
-"""Settings in which a run may differ from the one that is asked for, and still be the same."""
 COMMAND = (sys.executable, "-m", "ahac", "resume")
 """What trains the run of a folder, from its start or from its last checkpoint on."""
 PAUSE = 0.1
 """Seconds between two looks at the processes."""
-GRACE = 30.0
-"""Seconds that a process has to end after it was told to do so at once."""
 
 Standing = Literal["new", "unfinished", "complete"]
+State = Literal["complete", "finished", "stopped", "waiting", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +40,7 @@ class Outcome:
     """What became of one run of a sweep."""
 
     name: str
-    state: Literal["complete", "finished", "stopped", "waiting", "failed"]
+    state: State
     """Complete before the sweep, finished by it, stopped with a checkpoint, never begun, or failed."""
     log: Path
     """What its process wrote."""
@@ -77,9 +71,9 @@ def sweep(
     end = math.inf if seconds is None else time.monotonic() + finite_number("seconds", seconds, 0.0)
     left = _left(wanted)
     outcomes = {config.name: _outcome(config, "complete", _worth(config)) for config in wanted if config not in left}
-    waiting, running = deque(left), list[_Process]()
-    free = _shares(min(jobs, len(left)))
-    with interruptible() as stop, _ended(running):
+    waiting, running = deque(left), list[Worker]()
+    free = shares(min(jobs, len(left)))
+    with interruptible() as stop, ended(running):
         stop.patient = True
         while running or (waiting and not stop.asked):
             stop.asked |= time.monotonic() >= end
@@ -92,10 +86,10 @@ def sweep(
                     free.append(cores)
                     outcomes[config.name] = _outcome(config, "failed", str(error))
                     tell(str(outcomes[config.name]))
-            for process in [p for p in running if p.over(stop.asked)]:
-                running.remove(process)
-                free.append(process.cores)
-                outcomes[process.config.name] = found = process.outcome()
+            for worker in [w for w in running if w.over(stop.asked)]:
+                running.remove(worker)
+                free.append(worker.cores)
+                outcomes[worker.config.name] = found = _ending(worker)
                 tell(f"{found} ({len(outcomes)} of {len(wanted)})")
             if running:
                 time.sleep(PAUSE)
@@ -104,15 +98,14 @@ def sweep(
 
 def folder_of(config: RunConfig) -> Path:
     """Where a run of a sweep is."""
-    if config.name in {"", ".."} or Path(config.name).name != config.name:
-        raise InputError(f"a run of a sweep needs a name that is a folder's, got {config.name!r}")
+    if not config.name:
+        raise InputError("a run of a sweep needs a name, got none: it is found by it when the sweep is given again")
     return Path(config.out) / config.name
 
 
 def standing(config: RunConfig) -> Standing:
     """How far a run is; one that cannot be made, or was made with other settings, is refused."""
-    make_task(config.task, config.variant)
-    horizon_rule(config.learner)
+    check(config)
     folder = folder_of(config)
     if not folder.exists():
         return "new"
@@ -122,9 +115,9 @@ def standing(config: RunConfig) -> Standing:
             f"{folder} was made with other settings ({', '.join(odd)}) than those asked for; choose another name or "
             "another folder of runs, or move it away"
         )
-    record, (unit, length) = read_record(folder), config.length
+    record = read_record(folder)
     # Without an evaluation something is left to do, even after the last iteration.
-    return "complete" if record.last(unit, 0.0) >= length and record.evaluation is not None else "unfinished"
+    return "complete" if record.complete and record.evaluation is not None else "unfinished"
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -133,37 +126,6 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in settings.items():
         found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
     return found
-
-
-@dataclass(eq=False)
-class _Process:
-    """A run in progress."""
-
-    config: RunConfig
-    cores: set[int]
-    system: subprocess.Popen[bytes]
-    since: float
-    told: bool = False
-    """To stop."""
-
-    def over(self, stop: bool) -> bool:
-        """Whether it has ended; it is told to stop once."""
-        if stop and not self.told:
-            self.told = True
-            self.system.terminate()
-        return self.system.poll() is not None
-
-    def outcome(self) -> Outcome:
-        """After its end."""
-        config, status = self.config, self.system.returncode
-        try:
-            if status == 0 and standing(config) == "complete":
-                return _outcome(config, "finished", f"{_worth(config)}, {time.monotonic() - self.since:.0f} s")
-        except AhacError as error:  # somebody was at its folder; the others go on
-            return _outcome(config, "failed", str(error))
-        if self.told:
-            return _outcome(config, "stopped")
-        return _outcome(config, "failed", f"exit status {status}, {_last_line(_log(config))}")
 
 
 def _left(configs: Sequence[RunConfig]) -> list[RunConfig]:
@@ -177,75 +139,40 @@ def _left(configs: Sequence[RunConfig]) -> list[RunConfig]:
     return left
 
 
-def _launch(config: RunConfig, cores: set[int]) -> _Process:
+def _launch(config: RunConfig, cores: set[int]) -> Worker:
     """Begin a run or go on with it, on these cores."""
     folder = folder_of(config)
-    with _pinned(cores):  # whose number stands in the new run's manifest, and which the process keeps
+    with pinned(cores):  # whose number stands in the new run's manifest, and which the process keeps
         if not folder.exists():
             start(config)
-        with _log(config).open("ab") as log:
-            # In a group of its own: Ctrl-C in a terminal is for the sweep, which tells its processes to stop, once.
-            system = subprocess.Popen(
-                [*COMMAND, str(folder)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
-            )
-    return _Process(config, cores, system, time.monotonic())
+        return launch(config, cores, [*COMMAND, str(folder)], _log(config))
 
 
-@contextmanager
-def _ended(running: list[_Process]) -> Iterator[None]:
-    """No process outlives the sweep, however that ends."""
+def _ending(worker: Worker) -> Outcome:
+    """What became of the run of a process that has ended."""
+    config, status = worker.config, worker.system.returncode
     try:
-        yield
-    finally:
-        for process in running:
-            process.system.terminate()
-        for process in running:
-            try:
-                process.system.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                process.system.kill()
-                process.system.wait()
+        if status == 0 and standing(config) == "complete":
+            return _outcome(config, "finished", f"{_worth(config)}, {worker.seconds:.0f} s")
+    except AhacError as error:  # somebody was at its folder; the others go on
+        return _outcome(config, "failed", str(error))
+    if worker.told:
+        return _outcome(config, "stopped")
+    return _outcome(config, "failed", f"exit status {status}, {_last_line(_log(config))}")
 
 
-@contextmanager
-def _pinned(cores: set[int]) -> Iterator[None]:
-    """Be on these cores, with all processes that are started meanwhile; wherever it likes if there are none."""
-    if not cores:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
+def _worth(config: RunConfig) -> str:
+    """Of a complete run, its final evaluation."""
+    return f"return {read_record(folder_of(config)).worth}"
 
 
-def _shares(jobs: int) -> deque[set[int]]:
-    """The cores of this process, divided; one each, and some shared, where there are too few."""
-    if not hasattr(os, "sched_setaffinity"):  # macOS, Windows
-        return deque(set() for _ in range(jobs))
-    cores = sorted(os.sched_getaffinity(0))
-    if jobs > len(cores):
-        return deque({cores[k % len(cores)]} for k in range(jobs))
-    return deque(set(cores[k * len(cores) // jobs : (k + 1) * len(cores) // jobs]) for k in range(jobs))
-
-
-def _outcome(
-    config: RunConfig, state: Literal["complete", "finished", "stopped", "waiting", "failed"], detail: str = ""
-) -> Outcome:
+def _outcome(config: RunConfig, state: State, detail: str = "") -> Outcome:
     return Outcome(name=config.name, state=state, log=_log(config), detail=detail)
 
 
 def _log(config: RunConfig) -> Path:
     """Beside the run's folder, which others may want to move or to remove."""
     return Path(config.out) / f"{config.name}.log"
-
-
-def _worth(config: RunConfig) -> str:
-    """Of a complete run, its final evaluation."""
-    found = read_record(folder_of(config)).evaluation
-    return "" if found is None else "return {:.1f} [{:.1f}, {:.1f}]".format(found["iqm"], *found["interval"])
 
 
 def _last_line(path: Path) -> str:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from ahac.training.files import replacing
+from ahac.core.files import replacing
 
 __all__ = ["CsvSink", "read_csv"]
 

@@ -7,18 +7,20 @@ goes wrong in the next one.
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 from ahac.algos.algorithm import Report
 from ahac.core.errors import AhacError
 from ahac.training.checkpoint import Checkpoint, save_checkpoint
+from ahac.training.evaluate import Evaluation
 from ahac.training.metrics import Episodes, Stopwatch
 from ahac.training.process import alone, interruptible, torch_settings
 from ahac.training.run import Run
-from ahac.training.sinks import CsvSink, Display, Sink, TensorBoardSink
+from ahac.training.sinks import Display, Sink, TensorBoardSink
+from ahac.training.table import CsvSink
 
-__all__ = ["TrainingError", "train"]
+__all__ = ["TrainingError", "finish", "train"]
 
 logger = logging.getLogger("ahac")
 
@@ -42,13 +44,28 @@ def train(run: Run, iterations: int | None = None, display: bool = True) -> bool
         iterations: Stop after this iteration of the run's; by default at its end.
         display: Whether progress is shown.
     """
-    config = run.config
-    with alone(run.folder), torch_settings(config, run.device), interruptible() as stop:
-        with _Loop(run) as loop, Display(config.length, loop.done) as shown:
+    with alone(run.folder):
+        return _go_on(run, iterations, display)
+
+
+def finish(run: Run, display: bool = True) -> Evaluation | None:
+    """Train to the end, and keep what the policy is worth; None where an end was asked for before."""
+    with alone(run.folder):
+        if not _go_on(run, None, display):
+            return None
+        found = run.evaluate()
+        run.keep(found)
+        return found
+
+
+def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
+    """Train in a folder that is held."""
+    with torch_settings(run.config, run.device), interruptible() as stop:
+        with _Loop(run) as loop, Display(run.config.length, loop.done) if display else nullcontext() as shown:
             while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations) and not stop.asked:
                 row = loop.advance()
                 stop.patient = True
-                if display:
+                if shown is not None:
                     shown.write(row)
         return loop.progress >= 1.0
 

@@ -46,6 +46,18 @@ def test_places_can_be_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) ->
     assert short.split()[-2:] == ["0.5", "-"]
 
 
+def test_several_places_have_a_column_each(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "runs.csv"
+    places = ["--at-steps", "1000", "2e3", "--at-seconds", "1.5", "3"]
+    assert main(["compare", str(runs), *places, "--runs", str(table)]) == 0
+    head, long, _ = capsys.readouterr().out.splitlines()
+    assert head.endswith("return at 1,000 steps  at 2,000 steps  at 1.5 s  at 3 s")
+    assert long.split()[-4:] == ["1", "3", "1", "3"]
+    columns, *rows = table.read_text(encoding="utf-8").splitlines()
+    assert columns.endswith("return_at_1000_steps,return_at_2000_steps,return_at_1.5_s,return_at_3_s")
+    assert [row.split(",")[0] for row in rows] == ["ant-long-0", "ant-long-1", "ant-short-0"]
+
+
 def test_the_table_is_written_too(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(runs), "--csv", str(tmp_path / "t.csv")]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3

@@ -157,6 +157,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(arguments: list[str], kn
         ("--iterations", "-3", "iterations must be a whole number of at least 1, got -3"),
         ("--learner.gamma", "2", "gamma must lie between 0 and 1"),
         ("--no-such-option", "1", "--no-such-option"),
+        ("--name", "../x", "name must be that of a folder, without a path, got '../x'"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(option: str, value: str, named: str, ahac: Shell) -> None:
@@ -205,19 +206,27 @@ def test_the_list_of_runs_says_how_far_each_came(trained: Run, ahac: Shell) -> N
     done = ahac("list", "runs", "--out", str(trained.folder.parent))
     head, row = done.out.splitlines()
     assert head.split()[0] == "run"
-    assert row.split()[:5] == ["trained", "shac", "12/12", "yes", "768"]
-    assert float(row.split()[5]) == pytest.approx(float(table(trained.folder)[-1]["episode_return"]), abs=0.051)
+    assert row.split()[:6] == ["trained", "hopper", "shac", "12/12", "yes", "768"]
+    assert float(row.split()[6]) == pytest.approx(float(table(trained.folder)[-1]["episode_return"]), abs=0.051)
 
 
-def test_the_list_of_no_runs_is_a_header(ahac: Shell) -> None:
-    done = ahac("list", "runs")
-    assert done.status == 0
-    assert len(done.out.splitlines()) == 1
+def test_a_single_run_is_listed(trained: Run, ahac: Shell) -> None:
+    _, row = ahac("list", "runs", "--out", str(trained.folder)).out.splitlines()
+    assert row.split()[0] == "trained"
+
+
+def test_where_there_are_no_runs_the_list_says_so(ahac: Shell) -> None:
+    Path("empty").mkdir()
+    for folder in ("nowhere", "empty"):
+        done = ahac("list", "runs", "--out", folder)
+        assert (done.status, done.out) == (0, f"no runs in {folder}\n")
 
 
 def test_a_run_that_has_not_begun_is_listed(ahac: Shell) -> None:
     start(small_config(Path("runs"), name="fresh"))
-    assert ahac("list", "runs").out.splitlines()[1].split() == ["fresh", "shac", "0/12", "no", "0", "nan", "-"]
+    assert ahac("list", "runs").out.splitlines()[1].split() == [
+        "fresh", "hopper", "shac", "0/12", "no", "0", "-", "-",
+    ]  # fmt: skip
 
 
 def test_doctor_names_versions_and_devices(ahac: Shell) -> None:

@@ -72,7 +72,7 @@ def test_the_list_shows_evaluations_of_the_last_policy_only(run: Run, capsys: py
     main(["resume", str(run.folder)])
     found = kept(run)
     low, high = found["interval"]  # pyright: ignore[reportGeneralTypeIssues]
-    assert listed()[:5] == ["mine", "shac", "4/4", "yes", "256"]
+    assert listed()[:6] == ["mine", "hopper", "shac", "4/4", "yes", "256"]
     assert listed()[-3:] == [f"{found['iqm']:.1f}", f"[{low:.1f},", f"{high:.1f}]"]
     longer = open_run(run.folder)
     assert main(["resume", str(run.folder), "--iterations", "3"]) == 2
@@ -99,7 +99,7 @@ def test_an_evaluation_that_training_has_left_behind_is_not_listed(
     capsys.readouterr()
     main(["list", "runs", "--out", str(run.folder.parent)])
     row = capsys.readouterr().out.splitlines()[1].split()
-    assert row[:4] == ["mine", "shac", "5/6", "no"]
+    assert row[:5] == ["mine", "hopper", "shac", "5/6", "no"]
     assert row[-1] == "-"
 
 

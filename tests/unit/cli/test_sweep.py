@@ -56,7 +56,8 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     ("a hopper --help", "--help cannot stand in a list"),
     ("a hopper 'x", "No closing quotation"),
     ("one hopper", "the name 'one' is taken by a line above"),
-    ("a/b hopper", "needs a name that is a folder's"),
+    ("a/b hopper", "name must be that of a folder, without a path, got 'a/b'"),
+    ("a hopper --watch", "Unrecognized options: --watch"),
     ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
     ("@seeds 0 1\na hopper --seed 2", "--seed stands below `@seeds`"),
 ])  # fmt: skip
@@ -73,10 +74,13 @@ def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["sweep", str(written(tmp_path, "# nothing\n"))]) == 2
     (tmp_path / "image").write_bytes(b"\x89PNG")
     assert main(["sweep", str(tmp_path / "image")]) == 2
-    first, second, third = capsys.readouterr().err.splitlines()
-    assert "none.txt" in first
-    assert "lists no run; a line is: NAME TASK" in second
-    assert "is no list of runs" in third
+    assert main(["sweep", str(tmp_path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert all("; a sweep wants a text file with a line per run: NAME TASK" in line for line in lines)
+    assert lines[0].startswith(f"ahac: there is no file {tmp_path / 'none.txt'}; ")
+    assert "list.txt lists no run; " in lines[1]
+    assert "image is no list of runs: " in lines[2]
+    assert lines[3].startswith(f"ahac: {tmp_path} is a folder; ")
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

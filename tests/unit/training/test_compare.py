@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ahac.core.errors import InputError
-from ahac.training.compare import Comparison, compare, write_csv
+from ahac.training.compare import Comparison, compare, grouped
+from ahac.training.comparison_files import write_groups, write_runs
 
 SETTINGS = {"task": "ant", "algo": "shac", "preset": "default", "iterations": 3, "num_envs": 8}
 
@@ -70,31 +71,32 @@ def test_steps_and_seconds_are_means_at_the_end(runs: Path) -> None:
 
 def test_returns_are_compared_at_the_end_of_the_shortest_run(runs: Path) -> None:
     found = by_name(compare([runs]))
-    assert {g.at_steps for g in found.values()} == {300.0}
-    assert {g.at_seconds for g in found.values()} == {3.0}
-    assert found["ant-ahac"].return_at_steps == 26.0
-    assert found["ant-ahac"].return_at_seconds == 6.0, "after three seconds one iteration is through"
-    assert found["ant-shac"].return_at_steps == pytest.approx((0.25 * 20.0 + 21.0 + 0.25 * 40.0) / 1.5)
-    assert found["ant-shac"].return_at_seconds == found["ant-shac"].return_at_steps
+    assert found["ant-ahac"].at_steps == {300.0: 26.0}
+    assert found["ant-ahac"].at_seconds == {3.0: 6.0}, "after three seconds one iteration is through"
+    assert found["ant-shac"].at_steps == {300.0: pytest.approx((0.25 * 20.0 + 21.0 + 0.25 * 40.0) / 1.5)}
+    assert found["ant-shac"].at_seconds == {3.0: found["ant-shac"].at_steps[300.0]}
 
 
 def test_returns_are_compared_where_asked(runs: Path) -> None:
-    found = by_name(compare([runs], at_steps=250, at_seconds=4))
-    assert found["ant-ahac"].return_at_steps == 16.0, "the latest one that was known there"
-    assert found["ant-ahac"].return_at_seconds == 16.0
-    assert found["ant-shac"].return_at_steps == 11.0
-    assert math.isnan(found["ant-shac"].return_at_seconds), "it has three seconds"
+    found = by_name(compare([runs], at_steps=[250], at_seconds=[2, 4]))
+    assert found["ant-ahac"].at_steps == {250.0: 16.0}, "the latest one that was known there"
+    assert found["ant-ahac"].at_seconds == {2.0: 6.0, 4.0: 16.0}
+    assert found["ant-shac"].at_steps == {250.0: 11.0}
+    assert found["ant-shac"].at_seconds[2.0] == 11.0
+    assert math.isnan(found["ant-shac"].at_seconds[4.0]), "it has three seconds"
+    with pytest.raises(InputError, match=r"a place on env_steps must be a finite number of at least 0, got -1"):
+        compare([runs], at_steps=[-1])
 
 
 def test_a_return_that_a_run_has_not_yet_is_not_known(runs: Path) -> None:
-    assert math.isnan(by_name(compare([runs], at_steps=100))["ant-shac"].return_at_steps)
-    assert math.isnan(by_name(compare([runs], at_steps=50))["ant-ahac"].return_at_steps)
+    assert math.isnan(by_name(compare([runs], at_steps=[100]))["ant-shac"].at_steps[100.0])
+    assert math.isnan(by_name(compare([runs], at_steps=[50]))["ant-ahac"].at_steps[50.0])
 
 
 def test_single_runs_are_taken_and_each_once(runs: Path) -> None:
     (group,) = compare([runs / "ant-ahac-0", runs / "ant-ahac-1", runs / "ant-ahac-0"])
     assert group.seeds == (0, 1)
-    assert group.at_steps == 400.0
+    assert list(group.at_steps) == [400.0]
 
 
 def test_one_run_has_a_score_and_no_interval(runs: Path) -> None:
@@ -139,13 +141,13 @@ def test_folders_of_runs_stay_apart(tmp_path: Path) -> None:
     for out, value in (("old", 1.0), ("new", 2.0)):
         made_run(tmp_path / out / "ant-shac-s0", 0, [value])
     groups = compare([tmp_path / "old", tmp_path / "new"])
-    assert [(g.group, g.return_at_steps) for g in groups] == [("old/ant-shac", 1.0), ("new/ant-shac", 2.0)]
+    assert [(g.group, g.at_steps) for g in groups] == [("old/ant-shac", {100.0: 1.0}), ("new/ant-shac", {100.0: 2.0})]
 
 
 def test_tasks_have_ends_of_their_own(tmp_path: Path) -> None:
     made_run(tmp_path / "ant-0", 0, [1.0, 2.0])
     made_run(tmp_path / "hopper-0", 0, [1.0], task="hopper")
-    assert [g.at_steps for g in compare([tmp_path])] == [200.0, 100.0]
+    assert [list(g.at_steps) for g in compare([tmp_path])] == [[200.0], [100.0]]
 
 
 def test_a_group_of_different_tasks_is_refused(tmp_path: Path) -> None:
@@ -184,10 +186,47 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         compare([tmp_path])
 
 
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def test_the_table_is_written_with_all_digits(runs: Path, tmp_path: Path) -> None:
     groups = compare([runs])
-    write_csv(tmp_path / "table.csv", groups)
-    with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as file:
-        ahac, shac = csv.DictReader(file)
+    write_groups(tmp_path / "table.csv", groups)
+    ahac, shac = read(tmp_path / "table.csv")
     assert (ahac["group"], ahac["seeds"], ahac["score"]) == ("ant-ahac", "0 1", "150.0")
     assert float(shac["score"]) == by_name(groups)["ant-shac"].score
+    assert (ahac["return_at_300_steps"], ahac["return_at_3_s"]) == ("26.0", "6.0")
+
+
+def test_a_table_of_runs_has_their_numbers_by_hand(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "ant-shac-s4", 4, [10.0, 20.0, 31.25], score=7.0)
+    lines = ["iteration,env_steps,seconds,episode_return,horizon,critic_passes",
+             "1,500000,1,10,8,4", "2,1000000,2,20,16,", "3,2500000,3.25,31.25,33,9"]  # fmt: skip
+    (folder / "metrics.csv").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    write_runs(tmp_path / "runs.csv", grouped([folder]), [1e6, 2.5e6, 3e6], [0.5, 2])
+    assert read(tmp_path / "runs.csv") == [{
+        "run": "ant-shac-s4", "group": "ant-shac", "seed": "4", "iterations": "3", "env_steps": "2500000",
+        "seconds": "3.25", "horizon_mean": "19", "horizon_end": "33", "critic_passes_mean": "6.5",
+        "evaluation_mean": "7", "evaluation_iqm": "0", "return_at_1M_steps": "20", "return_at_2.5M_steps": "31.25",
+        "return_at_3M_steps": "", "return_at_0.5_s": "", "return_at_2_s": "20",
+    }]  # fmt: skip
+
+
+def test_a_table_of_runs_has_the_columns_of_the_results(runs: Path, tmp_path: Path) -> None:
+    results = Path(__file__).parents[3] / "docs" / "results" / "hopper.csv"
+    write_runs(tmp_path / "runs.csv", grouped([runs]), [1e6, 2e6, 3e6, 4e6], [30, 60, 75])
+    rows = read(tmp_path / "runs.csv")
+    assert [row["run"] for row in rows] == [path.name for path in sorted(runs.iterdir())]
+    assert list(rows[0])[2:] == list(read(results)[0])[1:]
+    assert rows[0]["critic_passes_mean"] == "", "the table has no such column"
+
+
+def test_tasks_have_columns_of_their_own(tmp_path: Path) -> None:
+    made_run(tmp_path / "ant-0", 0, [1.0, 2.0])
+    made_run(tmp_path / "hopper-0", 0, [3.0], task="hopper")
+    write_runs(tmp_path / "runs.csv", grouped([tmp_path]))
+    ant, hopper = read(tmp_path / "runs.csv")
+    assert (ant["return_at_200_steps"], ant["return_at_100_steps"]) == ("2", "")
+    assert (hopper["return_at_200_steps"], hopper["return_at_100_steps"]) == ("", "3")

@@ -13,7 +13,8 @@ from ahac.core.env import Env
 from ahac.core.errors import InputError
 from ahac.training import process, trainer
 from ahac.training.run import Run, open_run, start
-from ahac.training.sinks import CsvSink, Display, TensorBoardSink
+from ahac.training.sinks import Display, TensorBoardSink
+from ahac.training.table import CsvSink
 from ahac.training.trainer import TrainingError, train
 from small_runs import small_config, state, table
 
@@ -86,7 +87,7 @@ def test_sinks_and_display_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch)
     left = count(Display, "__exit__", monkeypatch)
     break_in(2, monkeypatch, BrokenError())
     with pytest.raises(BrokenError):
-        train(run, display=False)
+        train(run)
     assert [len(asked) for asked in (*closed, left)] == [1, 1, 1]
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ahac.core.files import replacing, write_json
 from ahac.training import table as module
-from ahac.training.files import replacing, write_json
-from ahac.training.sinks import CsvSink, read_csv
+from ahac.training.table import CsvSink, read_csv
 
 
 def row(iteration: int, **more: float) -> dict[str, float]:

@@ -9,9 +9,9 @@ import pytest
 import ahac
 from ahac.algos.algorithm import Report
 from ahac.algos.first_order import FirstOrder
+from ahac.core import files
 from ahac.core.env import Env
 from ahac.core.errors import InputError
-from ahac.training import files
 from ahac.training.run import Run, open_run, set_length, start
 from ahac.training.trainer import train
 from small_runs import small_config, state, table

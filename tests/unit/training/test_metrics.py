@@ -12,7 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from ahac.core.env import Step
 from ahac.training.metrics import WINDOW, Episodes, Stopwatch
 from ahac.training.run import open_run, start
-from ahac.training.sinks import CsvSink, Display, TensorBoardSink, read_csv
+from ahac.training.sinks import Display, TensorBoardSink
+from ahac.training.table import CsvSink, read_csv
 from ahac.training.trainer import train
 from scripted import made_step
 from small_runs import small_config
@@ -157,6 +158,15 @@ def test_on_a_terminal_progress_is_drawn_and_leaves_it_usable(
     assert err.rfind("\x1b[?25h") > err.rfind("\x1b[?25l"), "the cursor is shown again"
 
 
-def test_nothing_is_shown_where_nothing_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(start(replace(small_config(tmp_path), iterations=1)), display=False)
-    assert "1/1" not in capsys.readouterr().err
+@pytest.mark.parametrize("terminal", [True, False])
+def test_nothing_is_shown_where_nothing_was_asked_for(
+    terminal: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(replace(small_config(tmp_path), iterations=1))
+    _ = run.env, capsys.readouterr()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    train(run, display=False)
+    err = capsys.readouterr().err
+    assert "1/1" not in err
+    assert "\x1b" not in err

@@ -1,5 +1,6 @@
 """What a run changes of its process is changed back; determinism is what it says."""
 
+import json
 import os
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import torch
 from ahac.algos.algorithm import Report
 from ahac.algos.first_order import FirstOrder
 from ahac.core.env import Env
+from ahac.core.errors import InputError
 from ahac.training.config import RunConfig
-from ahac.training.process import CUBLAS, CUBLAS_FIXED, torch_settings
+from ahac.training.process import CUBLAS, CUBLAS_FIXED, alone, torch_settings
 from ahac.training.run import start
-from ahac.training.trainer import train
+from ahac.training.trainer import finish, train
 from small_runs import small_config, state, table
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -38,6 +40,29 @@ def test_a_run_is_deterministic_where_that_was_asked_for(
     train(start(small_config(tmp_path, iterations=2, deterministic=asked)), display=False)
     assert seen == [asked, asked]
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_the_final_evaluation_is_as_deterministic_as_training_and_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(small_config(tmp_path, iterations=1, deterministic=True, torch_threads=2))
+    seen: list[tuple[bool, int]] = []
+    honest = FirstOrder.act
+
+    def act(self: FirstOrder, obs: torch.Tensor) -> torch.Tensor:
+        seen.append((torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()))
+        with pytest.raises(InputError, match="is in use"), alone(run.folder):
+            pass
+        return honest(self, obs)
+
+    monkeypatch.setattr(FirstOrder, "act", act)
+    found = finish(run, display=False)
+    assert found is not None
+    assert set(seen) == {(True, 2)}
+    assert json.loads((run.folder / "evaluation.json").read_text(encoding="utf-8"))["mean"] == found.mean
+    assert not torch.are_deterministic_algorithms_enabled()
+    with alone(run.folder):
+        pass
 
 
 @pytest.mark.parametrize(("deterministic", "device", "wanted"), [

@@ -1,6 +1,7 @@
 """A run's folder says what the run was made from, and is refused where it does not."""
 
 import json
+import re
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +34,13 @@ def test_runs_of_the_same_name_get_folders_of_their_own(tmp_path: Path) -> None:
     assert [run.folder.name for run in runs] == ["twin", "twin-2", "twin-3"]
     assert [open_run(run.folder).config.seed for run in runs] == [0, 1, 2]
     assert [open_run(run.folder).config.name for run in runs] == ["twin", "twin-2", "twin-3"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "../a", "..", ".", "a/", "/a"])
+def test_a_name_is_that_of_a_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"name must be that of a folder, without a path, got '{re.escape(name)}'"):
+        small_config(tmp_path, name=name)
+    assert small_config(tmp_path, name="").name == ""
 
 
 def test_the_folder_of_run_folders_is_made(tmp_path: Path) -> None:

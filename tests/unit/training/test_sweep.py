@@ -11,6 +11,7 @@ import pytest
 
 from ahac.core.errors import InputError
 from ahac.training import sweep as module
+from ahac.training import workers
 from ahac.training.config import RunConfig
 from ahac.training.run import start
 from ahac.training.sweep import Outcome, standing, sweep
@@ -115,10 +116,10 @@ def test_a_second_ctrl_c_ends_all_processes(tmp_path: Path, monkeypatch: pytest.
     launched: list[int] = []
     honest = module._launch
 
-    def launch(config: RunConfig, cores: set[int]) -> module._Process:
-        process = honest(config, cores)
-        launched.append(process.system.pid)
-        return process
+    def launch(config: RunConfig, cores: set[int]) -> workers.Worker:
+        worker = honest(config, cores)
+        launched.append(worker.system.pid)
+        return worker
 
     def twice(line: str) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -148,8 +149,8 @@ def test_runs_share_the_cores_and_the_sweep_keeps_its_own(tmp_path: Path, monkey
     sweep(configs(tmp_path, "c"), jobs=5)
     assert set(json.loads((tmp_path / "c" / "cores").read_text(encoding="utf-8"))) == mine, "a single one has all"
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4, 5})
-    assert list(module._shares(2)) == [{3}, {4, 5}]
-    assert list(module._shares(4)) == [{3}, {4}, {5}, {3}]
+    assert list(workers.shares(2)) == [{3}, {4, 5}]
+    assert list(workers.shares(4)) == [{3}, {4}, {5}, {3}]
 
 
 def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -168,9 +169,8 @@ def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: 
 def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more than one has the name a"):
         sweep(configs(tmp_path, "a", "a"))
-    for name in ("", "a/b", ".."):
-        with pytest.raises(InputError, match="needs a name that is a folder's"):
-            sweep(configs(tmp_path, name))
+    with pytest.raises(InputError, match="a run of a sweep needs a name, got none"):
+        sweep(configs(tmp_path, ""))
 
 
 @pytest.mark.parametrize(("changes", "told"), [

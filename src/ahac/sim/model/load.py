@@ -17,6 +17,7 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.drives import build_actuators
+from ahac.sim.model.looks import looks_of
 from ahac.sim.model.motors import Motor, drive
 from ahac.sim.model.records import WORLD, ContactMaterial, Fluid, JointLimit, Model, Plane, Touch
 from ahac.sim.model.settings import lookup
@@ -110,6 +111,7 @@ def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touche
         fluid=_fluid(raw, tree),
         rest_q=floats(raw.qpos0),
         keyframes={named(raw, "key", k): (floats(raw.key_qpos[k]), floats(raw.key_qvel[k])) for k in range(raw.nkey)},
+        looks=looks_of(raw),
     )
 
 

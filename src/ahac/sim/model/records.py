@@ -10,12 +10,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from typing import Literal
+
+import numpy as np
 
 from ahac.core.errors import ModelError
 
 __all__ = [
-    "WORLD", "Actuator", "Box", "ContactMaterial", "Fluid", "Joint", "JointKind", "JointLimit", "Link", "Matrix",
-    "Model", "Place", "Plane", "Tendon", "Touch", "Vector", "require_non_negative",
+    "WORLD", "Actuator", "Box", "ContactMaterial", "Fluid", "Joint", "JointKind", "JointLimit", "Link", "Look",
+    "LookKind", "Matrix", "Mesh", "Model", "Place", "Plane", "Tendon", "Touch", "Vector", "require_non_negative",
 ]  # fmt: skip
 
 Vector = tuple[float, float, float]
@@ -227,6 +230,37 @@ class Fluid:
     boxes: tuple[Box, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A surface of triangles, to be drawn."""
+
+    vertices: np.ndarray
+    """[V, 3] float32, in the geom's frame [m]."""
+    faces: np.ndarray
+    """[F, 3] int32, the vertices of each triangle."""
+
+
+LookKind = Literal["sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """One shape of a body as it is drawn; physics does not know it."""
+
+    geom: str
+    kind: LookKind
+    size: Vector
+    """Half sizes [m], by MuJoCo's convention: (radius, 0, 0), (radius, half length, 0) along z, or three half axes."""
+    body: str
+    position: Vector
+    """In the body's frame [m]."""
+    quaternion: tuple[float, float, float, float]
+    """(w, x, y, z), in the body's frame."""
+    color: tuple[float, float, float, float]
+    """Red, green, blue and opacity, each in [0, 1]."""
+    mesh: Mesh | None = None
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Model:
     """A robot, or several, ready to be traced."""
@@ -248,6 +282,8 @@ class Model:
     rest_q: tuple[float, ...]
     keyframes: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     """Positions and velocities of the file's named keyframes."""
+    looks: tuple[Look, ...] = field(default=(), compare=False)
+    """How its bodies look."""
 
     def __repr__(self) -> str:
         parts = f"{len(self.links)} links, {len(self.actuators)} actuators, {len(self.touches)} contact points"

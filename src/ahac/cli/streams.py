@@ -1,0 +1,40 @@
+"""What the commands write to: log lines beside a live display, and pipes whose reader has left."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+__all__ = ["READER_LEFT", "Notices", "let_go", "show_notices"]
+
+READER_LEFT = 141
+"""Exit status that a shell gives to a program which wrote to a pipe that nobody reads: 128 + SIGPIPE."""
+
+
+class Notices(logging.Handler):
+    """Log lines on whatever sys.stderr is at that moment: a live display puts itself there, and draws below them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+            sys.stderr.flush()
+        except Exception:  # as all handlers of logging do: what is logged must not end what logs
+            self.handleError(record)
+
+
+def show_notices() -> None:
+    """Log lines go to the terminal; nothing changes where a program has set up its own logging."""
+    logging.basicConfig(format="%(message)s", handlers=[Notices()])
+
+
+def let_go() -> None:
+    """Nothing that is still to be written can be an error any more, also while Python ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

@@ -1,0 +1,60 @@
+"""What a run needs before it begins: settings that can be run, a device that is here, a folder of its own."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import torch
+
+from ahac.algos.parts import horizon_rule
+from ahac.core.errors import InputError
+from ahac.envs import make_task
+from ahac.training.config import RunConfig
+
+__all__ = ["check", "chosen_device", "new_folder", "what_is_wrong"]
+
+logger = logging.getLogger("ahac")
+
+
+def check(config: RunConfig) -> None:
+    """Refuse what no run can be made from, whatever the machine."""
+    make_task(config.task, config.variant)
+    horizon_rule(config.learner)
+
+
+def chosen_device(device: str) -> str:
+    """CUDA for "auto", where there is one; a device that is not here is refused."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device != "cpu" and device.partition(":")[0] != "cuda":
+        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use cpu or auto")
+    return device
+
+
+def new_folder(wanted: Path) -> Path:
+    """Make this folder, or the first like it that is not there yet."""
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for k in range(1, 10_000):
+        folder = wanted if k == 1 else wanted.with_name(f"{wanted.name}-{k}")
+        try:
+            folder.mkdir()  # fails if another process was faster
+        except FileExistsError:
+            continue
+        if k > 1:
+            logger.warning("%s is there already: this run is %s (`ahac resume` goes on with one)", wanted, folder)
+        return folder
+    raise InputError(f"{wanted} and ten thousand folders like it are there already; choose another name")
+
+
+def what_is_wrong(folder: Path) -> str:
+    """Why a folder without config.json is no run, and what to do."""
+    if not folder.is_dir():
+        return "there is no such folder; `ahac list runs` lists those in runs, --out those of another folder"
+    if runs := sorted(path.parent.name for path in folder.glob("*/config.json")):
+        return f"it has no config.json, but holds runs: {', '.join(runs[:5])}{', ...' * (len(runs) > 5)}"
+    if (folder / "checkpoints").is_dir():
+        return "its config.json is missing; copy that of a run with the same settings there, but for seed and name"
+    return "it has no config.json; `ahac train` makes runs"

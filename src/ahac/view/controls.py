@@ -1,0 +1,147 @@
+"""The panel beside the picture: buttons, switches and live plots, in viser's widgets.
+
+What a user does is put into a queue as a command; the viewer's own thread carries it out between two frames.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import viser
+
+__all__ = ["Command", "Panel", "Plots"]
+
+Command = tuple[str, object]
+"""What a user asks for, and with which value."""
+
+SPEEDS = {"2x": 2.0, "1x (real time)": 1.0, "1/2x": 0.5, "1/4x": 0.25, "1/10x": 0.1}
+
+SWITCHES = {
+    "follow": ("Follow", "The camera goes with the robots"),
+    "contacts": ("Contact forces", "Forces on the robot; as large as its weight: an arrow 1.5 times its reach"),
+    "muscles": ("Muscles", "Blue at rest, red when pulling"),
+}
+
+HISTORY = 10.0
+"""Time that the plots show [s]."""
+
+COLORS = ("#3273dc", "#e8590c", "#2b8a3e", "#9c36b5", "#c2255c", "#0b7285", "#846358", "#495057")
+
+TORQUE = "torque "
+"""Channels that begin with this share one plot."""
+
+
+class Panel:
+    """Buttons and switches."""
+
+    def __init__(
+        self, gui: viser.GuiApi, commands: SimpleQueue[Command], switches: tuple[str, ...], choices: tuple[str, ...]
+    ) -> None:
+        self._commands = commands
+        self.status = gui.add_markdown("")
+        self.pause = gui.add_button("Pause", icon=_icon("PLAYER_PAUSE"))
+        self.pause.on_click(self._sender("pause", lambda _: None))
+        others = gui.add_button_group("", ("Step", "Reset", "Push"), hint="One step · begin anew · shove the robots")
+        others.on_click(self._sender("button", lambda event: event.target.value))
+        speed = gui.add_dropdown("Speed", tuple(SPEEDS), initial_value="1x (real time)")
+        speed.on_update(self._sender("speed", lambda event: SPEEDS[event.target.value]))
+        for name, (label, hint) in SWITCHES.items():
+            if name in switches:
+                switch = gui.add_checkbox(label, initial_value=True, hint=hint)
+                switch.on_update(self._sender(name, lambda event: event.target.value))
+        self._choices = None
+        if choices:
+            self._choices = gui.add_dropdown("Checkpoint", choices, initial_value=choices[0])
+            self._choices.on_update(self._sender("choose", lambda event: event.target.value))
+
+    def offer(self, choices: tuple[str, ...]) -> None:
+        """Show the choices there are by now."""
+        if self._choices is not None and choices and tuple(self._choices.options) != choices:
+            self._choices.options = choices
+
+    def show(self, paused: bool, time: float, note: str) -> None:
+        """Say how things are."""
+        label = "Play" if paused else "Pause"
+        if self.pause.label != label:
+            self.pause.label, self.pause.icon = label, _icon(f"PLAYER_{label.upper()}")
+        self.status.content = f"{'paused at' if paused else 'time'} **{time:.2f} s**{note}"
+
+    def _sender(self, name: str, value: Callable[[viser.GuiEvent], object]) -> Callable[[viser.GuiEvent], None]:
+        def send(event: viser.GuiEvent) -> None:
+            # Without a client it was this program that changed the widget.
+            if event.client is not None:
+                self._commands.put((name, value(event)))
+
+        return send
+
+
+class Plots:
+    """Curves of the last seconds, one per world; joint torques share a plot, one joint at a time."""
+
+    def __init__(self, gui: viser.GuiApi, channels: tuple[str, ...], worlds: int) -> None:
+        self._worlds = worlds
+        self._times: deque[float] = deque()
+        self._values: dict[str, deque[np.ndarray]] = {name: deque() for name in channels}
+        torques = tuple(name for name in channels if name.startswith(TORQUE))
+        self._handles = {name: self._add(gui, name) for name in channels if name not in torques}
+        self._joint, self._torque = None, None
+        if torques:
+            joints = tuple(name.removeprefix(TORQUE) for name in torques)
+            self._joint = gui.add_dropdown("Torque of", joints, initial_value=joints[0])
+            self._torque = self._add(gui, "joint torque")
+
+    def add(self, time: float, channels: dict[str, np.ndarray]) -> None:
+        """One more moment."""
+        if self._times and time < self._times[-1]:
+            self.clear()
+        self._times.append(time)
+        for name, values in self._values.items():
+            values.append(np.asarray(channels[name], dtype=np.float64)[: self._worlds])
+        while self._times[-1] - self._times[0] > HISTORY:
+            self._times.popleft()
+            for values in self._values.values():
+                values.popleft()
+
+    def clear(self) -> None:
+        """Forget the past."""
+        self._times.clear()
+        for values in self._values.values():
+            values.clear()
+
+    def draw(self) -> None:
+        """Send the curves to the browser."""
+        if len(self._times) < 2:
+            return
+        for name, handle in self._handles.items():
+            handle.data = self._curves(name)
+        if self._joint is not None and self._torque is not None:
+            self._torque.data = self._curves(TORQUE + self._joint.value)
+
+    def _curves(self, name: str) -> tuple[np.ndarray, ...]:
+        curves = np.array(self._values[name]).T
+        return (np.array(self._times), *curves)
+
+    def _add(self, gui: viser.GuiApi, title: str) -> viser.GuiUplotHandle:
+        from viser import uplot
+
+        curves = tuple(
+            uplot.Series(label=f"world {k}", stroke=COLORS[k % len(COLORS)], width=1.5) for k in range(self._worlds)
+        )
+        empty = tuple(np.zeros(1) for _ in range(self._worlds + 1))
+        return gui.add_uplot(
+            empty, (uplot.Series(label="s"), *curves), title=title, aspect=1.9,
+            axes=(uplot.Axis(size=32), uplot.Axis(size=64)),
+            scales={"x": uplot.Scale(time=False)}, legend=uplot.Legend(show=False),
+        )  # fmt: skip
+
+
+def _icon(name: str) -> viser.IconName:
+    from viser import Icon
+
+    return getattr(Icon, name)

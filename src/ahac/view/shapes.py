@@ -1,0 +1,100 @@
+"""Triangle meshes of the simple shapes, at unit size: what is drawn is these, scaled, turned and put in place.
+
+Vertices are shared where a surface is smooth and doubled where it has an edge, so that averaged normals look right.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Triangles", "arrow", "box", "cylinder", "sphere"]
+
+AROUND = 24
+"""Corners of a circle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Triangles:
+    """A surface."""
+
+    vertices: NDArray[np.float32]
+    """[V, 3]."""
+    faces: NDArray[np.uint32]
+    """[F, 3], seen from outside they turn left."""
+    flat: bool = False
+    """Whether every face is shaded by its own normal."""
+
+
+def _surface(vertices: list[NDArray[np.float64]], faces: list[tuple[int, int, int]]) -> Triangles:
+    return Triangles(np.array(vertices, dtype=np.float32), np.array(faces, dtype=np.uint32))
+
+
+def _circle() -> NDArray[np.float64]:
+    angle = np.arange(AROUND) * (2.0 * np.pi / AROUND)
+    return np.stack([np.cos(angle), np.sin(angle), np.zeros(AROUND)], axis=1)
+
+
+@cache
+def sphere() -> Triangles:
+    """A ball of radius 1."""
+    rings, up = AROUND // 2, np.array([0.0, 0.0, 1.0])
+    vertices = [-up]
+    for i in range(1, rings):
+        latitude = np.pi * (i / rings - 0.5)
+        vertices += list(np.cos(latitude) * _circle() + np.sin(latitude) * up)
+    vertices.append(up)
+    top, last = len(vertices) - 1, 1 + (rings - 2) * AROUND
+    faces: list[tuple[int, int, int]] = []
+    for j in range(AROUND):
+        k = (j + 1) % AROUND
+        faces += [(0, 1 + k, 1 + j), (top, last + j, last + k)]
+        for row in range(1, last, AROUND):
+            faces += [(row + j, row + k, row + AROUND + j), (row + k, row + AROUND + k, row + AROUND + j)]
+    return _surface(vertices, faces)
+
+
+@cache
+def cylinder() -> Triangles:
+    """Radius 1 and half length 1, along z, with lids."""
+    up, ring = np.array([0.0, 0.0, 1.0]), _circle()
+    vertices = [*(ring - up), *(ring + up), *(ring - up), *(ring + up), -up, up]
+    faces: list[tuple[int, int, int]] = []
+    for j in range(AROUND):
+        k = (j + 1) % AROUND
+        faces += [(j, k, AROUND + j), (k, AROUND + k, AROUND + j)]
+        faces += [(4 * AROUND, 2 * AROUND + k, 2 * AROUND + j), (4 * AROUND + 1, 3 * AROUND + j, 3 * AROUND + k)]
+    return _surface(vertices, faces)
+
+
+@cache
+def arrow() -> Triangles:
+    """From z = 0 to z = 1; its head has radius 1, its shaft less than half of that."""
+    ring, head, shaft = _circle(), np.array([0.0, 0.0, 0.68]), 0.42
+    up = np.array([0.0, 0.0, 1.0])
+    # A tip of its own for every side, or averaging would bend all of them upwards.
+    rings = [ring + head, np.tile(up, (AROUND, 1)), ring + head, shaft * ring + head, shaft * ring, shaft * ring + head]
+    vertices = [*np.concatenate(rings), *(shaft * ring), np.zeros(3)]
+    faces: list[tuple[int, int, int]] = []
+    for j in range(AROUND):
+        k = (j + 1) % AROUND
+        side, tip, under, inner, foot, neck, sole = (j + i * AROUND for i in range(7))
+        side_, _, under_, inner_, foot_, neck_, sole_ = (k + i * AROUND for i in range(7))
+        faces += [(side, side_, tip), (under, inner, under_), (under_, inner, inner_)]
+        faces += [(foot, foot_, neck), (foot_, neck_, neck), (7 * AROUND, sole_, sole)]
+    return _surface(vertices, faces)
+
+
+@cache
+def box() -> Triangles:
+    """Half edges of 1."""
+    vertices: list[NDArray[np.float64]] = []
+    faces: list[tuple[int, int, int]] = []
+    for axis in range(3):
+        for side in (-1.0, 1.0):
+            normal, right = np.roll([side, 0.0, 0.0], axis), np.roll([0.0, 1.0, 0.0], axis)
+            up, first = np.cross(normal, right), len(vertices)
+            vertices += [normal - right - up, normal + right - up, normal + right + up, normal - right + up]
+            faces += [(first, first + 1, first + 2), (first, first + 2, first + 3)]
+    return _surface(vertices, faces)

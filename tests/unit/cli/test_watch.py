@@ -1,0 +1,115 @@
+"""A viewer beside training: it is told where to look, ends with it, and cannot harm it."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ahac.cli import watch
+from ahac.cli.main import main
+from ahac.cli.watch import watched
+from ahac.training.run import open_run
+
+PRETEND = """
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[1], "viewer").write_text(f"{os.getpid()} {os.environ['OMP_NUM_THREADS']} {os.getpgrp()}")
+print("look at http://localhost:8080", flush=True)
+time.sleep(100)
+"""
+SMALL = ["--num-envs", "4", "--iterations", "2", "--eval-episodes", "3", "--device", "cpu",
+         "--learner.actor.hidden", "8", "8"]  # fmt: skip
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, code: str = PRETEND) -> None:
+    monkeypatch.setattr(watch, "COMMAND", (sys.executable, "-c", code))
+
+
+def until(path: Path) -> str:
+    """What a file holds, as soon as it does."""
+    deadline = time.monotonic() + 30.0
+    while not path.exists() or not path.read_text(encoding="utf-8"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, ValueError])
+def test_the_viewer_ends_with_training_however_that_ends(
+    error: type[BaseException] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch)
+
+    def shown() -> int:
+        with watched(tmp_path):
+            pid, threads, group = until(tmp_path / "viewer").split()
+            assert (threads, group) == ("1", pid), "Ctrl-C in the terminal is not for it"
+            if error is not None:
+                raise error
+            return int(pid)
+
+    if error is None:
+        pid = shown()
+    else:
+        with pytest.raises(error):
+            shown()
+        pid = int((tmp_path / "viewer").read_text(encoding="utf-8").split()[0])
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_what_the_viewer_says_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretend(monkeypatch)
+    with watched(tmp_path):
+        until(tmp_path / "viewer")
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "look at http://localhost:8080\n"
+
+
+@pytest.mark.parametrize("command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)])
+def test_a_viewer_that_fails_is_one_warning(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watch, "COMMAND", command)
+    with watched(tmp_path):
+        deadline = time.monotonic() + 30.0
+        while not caplog.messages and time.monotonic() < deadline:
+            time.sleep(0.01)
+    (told,) = caplog.messages
+    assert told.startswith("the viewer ")
+    assert told.endswith("training goes on without")
+
+
+def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
+    code = "import time; from ahac.cli.watch import tie; tie(0); time.sleep(100)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    try:
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("place", [0, 1, 5])
+def test_training_is_watched_and_its_settings_do_not_know(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = tmp_path / "seen"
+    pretend(monkeypatch, f"import sys; open({str(seen)!r}, 'w').write(sys.argv[1]); sys.stdin.read()")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["cartpole", *SMALL]
+    assert main(["train", *arguments[:place], "--watch", *arguments[place:]]) == 0
+    folder = capsys.readouterr().out.splitlines()[-1]
+    assert until(seen) == folder
+    assert open_run(folder).config.num_envs == 4
+
+
+def test_help_of_training_tells_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--watch", "--help"])
+    assert "With --watch, the policy is shown in the browser" in " ".join(capsys.readouterr().out.split())
