@@ -47,7 +47,9 @@ def play(arguments: list[str]) -> int:
         return 0
     from ahac.view.live import serve
 
-    serve(_stage(options), port=options.port, open_browser=not options.no_browser, announce=_tell)
+    serve(
+        _stage(options), port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=_tell
+    )
     return 0
 
 

@@ -25,6 +25,9 @@ Array = NDArray[np.float32]
 RESTING, PULLING = np.array([0.30, 0.38, 0.72]), np.array([0.92, 0.16, 0.12])
 """Colours of a muscle with activation 0 and 1."""
 
+HAIR = 0.004
+"""Neighbours differ by this part in size, or balls of two colours would flicker where limbs of equal width meet."""
+
 WEIGHT_ARROW = 1.5
 """An arrow of so many reaches of the robot is a force as large as its weight ..."""
 
@@ -94,10 +97,11 @@ def batches(scene: Scene) -> tuple[Batch, ...]:
     number = {name: i for i, name in enumerate(scene.bodies)}
     groups: dict[str, tuple[Triangles, list[tuple[int, Look, np.ndarray, np.ndarray]]]] = {}
     meshes: dict[int, str] = {}
-    for look in scene.looks:
+    for i, look in enumerate(scene.looks):
         for name, mesh, offset, scale in _pieces(look, meshes):
             place = np.add(look.position, rotated(np.array(look.quaternion), offset))
-            groups.setdefault(name, (mesh, []))[1].append((number[look.body], look, place, scale))
+            size = scale * (1.0 - HAIR * (i % 3))
+            groups.setdefault(name, (mesh, []))[1].append((number[look.body], look, place, size))
     return tuple(
         Batch(
             name,
@@ -136,11 +140,10 @@ def reach(scene: Scene, frame: Frame) -> float:
     """How far a robot's shapes are from its root in a moment [m]; at least a little."""
     root, farthest = frame.position[0, scene.root], 0.1
     for batch in batches(scene):
-        rides = batch.body != 0
-        place, _ = batch.places(frame.position[:1], frame.quaternion[:1])
-        size = np.abs(batch.mesh.vertices).max() * batch.scale.max(axis=1)
-        far = np.linalg.norm(place[0] - root, axis=1) + size
-        farthest = max(farthest, *far[rides].tolist())
+        place, turn = (values[0] for values in batch.places(frame.position[:1], frame.quaternion[:1]))
+        for k in np.flatnonzero(batch.body != 0):
+            corners = place[k] + rotated(turn[k], batch.scale[k] * batch.mesh.vertices)
+            farthest = max(farthest, float(np.linalg.norm(corners - root, axis=1).max()))
     return farthest
 
 

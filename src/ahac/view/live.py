@@ -50,17 +50,17 @@ def serve(
     if worlds < 1:
         raise InputError(f"worlds must be at least 1, got {worlds}")
     ended = threading.Event() if stop is None else stop
-    with serving(host, port) as server:
-        viewer = _Viewer(server, stage, worlds)
-        address = f"http://{host}:{server.get_port()}"
-        announce(address)
-        if open_browser:
-            show(address)
-        try:
+    try:
+        with serving(host, port) as server:
+            viewer = _Viewer(server, stage, worlds)
+            address = f"http://{host}:{server.get_port()}"
+            announce(address)
+            if open_browser:
+                show(address)
             while not ended.is_set():
                 viewer.tick()
-        except KeyboardInterrupt:
-            return
+    except KeyboardInterrupt:
+        return
 
 
 class _Viewer:

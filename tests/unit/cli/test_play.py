@@ -1,0 +1,64 @@
+"""`ahac play`: what it makes of its argument, what it writes, what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from ahac.cli.main import main
+from ahac.view import live
+from ahac.view.stage import Stage
+from ahac.view.trajectory import Trajectory
+
+ROBOT = """<mujoco model="ball"><worldbody><body name="ball" pos="0 0 1"><freejoint/><geom size="0.1"/></body>
+</worldbody></mujoco>"""
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Stage, dict[str, object]]]:
+    """What would have been shown."""
+    seen: list[tuple[Stage, dict[str, object]]] = []
+    monkeypatch.setattr(live, "serve", lambda stage, **options: seen.append((stage, options)))
+    return seen
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["play", *arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_a_task_is_recorded_as_numbers_that_play_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "gait.npz"
+    assert main(["play", "hopper", "--agent", "random", "--record", str(path), "--seconds", "0.2"]) == 0
+    assert capsys.readouterr().out == f"{path}\n"
+    assert (len(Trajectory.load(path)), Trajectory.load(path).num_worlds) == (13, 1)
+    assert main(["play", str(path), "--record", str(tmp_path / "gait.html")]) == 0
+    assert "ahac: hopper" in (tmp_path / "gait.html").read_text(encoding="utf-8")
+
+
+def test_a_robots_file_is_shown_on_a_ground(tmp_path: Path, served: list[tuple[Stage, dict[str, object]]]) -> None:
+    path = tmp_path / "ball.xml"
+    path.write_text(ROBOT, encoding="utf-8")
+    assert main(["play", str(path), "--worlds", "3", "--port", "9000", "--no-browser"]) == 0
+    ((stage, options),) = served
+    assert (options["port"], options["open_browser"]) == (9000, False)
+    assert len(stage.scene.planes) == 1
+    assert stage.reset().position.shape[0] == 3
+
+
+def test_what_is_nothing_known_is_answered_with_what_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'hoper' is neither a run's folder" in (told := refused(capsys, "hoper"))
+    assert "hopper, ant" in told
+    assert "is no run" in refused(capsys, "/tmp")
+    assert "no file" in refused(capsys, "nothing.npz")
+
+
+def test_a_recordings_name_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, "hopper", "--record", str(tmp_path / "gait.avi"))
+    assert "a recording is .html, .mp4, .gif, .npz by its name, got 'gait.avi'" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_task_has_no_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "hopper is no run and has no policy; --agent is zero or random" in refused(
+        capsys, "hopper", "--agent", "policy"
+    )
