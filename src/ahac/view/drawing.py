@@ -25,7 +25,7 @@ Array = NDArray[np.float32]
 RESTING, PULLING = np.array([0.30, 0.38, 0.72]), np.array([0.92, 0.16, 0.12])
 """Colours of a muscle with activation 0 and 1."""
 
-HAIR = 0.004
+HAIR = 0.008
 """Neighbours differ by this part in size, or balls of two colours would flicker where limbs of equal width meet."""
 
 WEIGHT_ARROW = 1.5

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Triangles", "arrow", "box", "cylinder", "sphere"]
 
-AROUND = 24
+AROUND = 32
 """Corners of a circle."""
 
 

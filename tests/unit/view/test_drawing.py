@@ -1,5 +1,7 @@
 """Shapes, their places and the ground under them, by hand-worked cases."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -12,15 +14,14 @@ from pictures import falling_ball, small_scene
 
 
 @pytest.mark.parametrize("make", [shapes.sphere, shapes.cylinder, shapes.arrow, shapes.box])
-def test_unit_meshes_enclose_what_they_should(make: object) -> None:
-    assert callable(make)
+def test_unit_meshes_enclose_what_they_should(make: Callable[[], shapes.Triangles]) -> None:
     mesh = make()
     corners = mesh.vertices[mesh.faces].astype(np.float64)
     # The volume under a closed surface whose faces turn left, seen from outside: Σ a · (b × c) / 6.
     volume = np.einsum("fi,fi->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])) / 6.0
     arrow = np.pi * (0.42**2 * 0.68 + 0.32 / 3.0)
     wanted = {"sphere": 4.0 / 3.0 * np.pi, "cylinder": 2.0 * np.pi, "arrow": arrow, "box": 8.0}
-    # Circles of 24 corners are a little small.
+    # Circles of 32 corners are a little small.
     assert volume == pytest.approx(wanted[make.__name__], rel=0.04)
 
 
@@ -29,8 +30,8 @@ def test_a_capsule_is_a_cylinder_and_two_balls_that_ride_on_its_body() -> None:
     assert groups["balls"].body.tolist() == [1, 2, 2]
     assert groups["cylinders"].scale[0] == pytest.approx(np.array([0.05, 0.05, 0.3]) * (1 - HAIR))
     assert groups["balls"].position[1:, 2] == pytest.approx([-0.2, 0.4])
-    upside_down = np.array([[[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0.0, 1.0, 0, 0]]])
-    place, _ = groups["balls"].places(np.zeros((1, 3, 3)), upside_down)
+    upside_down = np.array([[[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0.0, 1.0, 0, 0]]], dtype=np.float32)
+    place, _ = groups["balls"].places(np.zeros((1, 3, 3), dtype=np.float32), upside_down)
     assert place[0, 1:, 2] == pytest.approx([0.2, -0.4])
 
 

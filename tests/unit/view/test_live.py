@@ -44,7 +44,7 @@ def test_a_number_that_is_no_port_is_refused(port: int) -> None:
 
 
 def test_a_host_of_another_machine_is_refused() -> None:
-    with pytest.raises(InputError, match="cannot serve at 203.0.113.7"):
+    with pytest.raises(InputError, match=r"cannot serve at 203\.0\.113\.7"):
         free_port("203.0.113.7", 8080)
 
 
