@@ -12,7 +12,8 @@ PAGES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_code_on_guide_pages_runs(page: Path) -> None:
+def test_code_on_guide_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some of it writes files
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks, f"{page} shows no code"
     namespace: dict[str, object] = {}

@@ -81,6 +81,7 @@ def test_a_thumbnail_shows_the_robot_and_its_force(roll: Trajectory, tmp_path: P
 
 @pytest.mark.usefixtures("graphics")
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # imageio-ffmpeg leaves pipes open
 def test_a_film_plays(suffix: str, roll: Trajectory, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     film(roll, path, size=(64, 48), fps=25)
