@@ -44,12 +44,13 @@ class _Task:
     num_envs: int
     iterations: int
     actor_rate: float = 2e-3
+    growth: float = 3.0
 
 
 PAPER = {
     "hopper": _Task(
         actor=(128, 64, 32), critic=(64, 64), critic_rate=4e-3, target_alpha=0.2, horizon_rate=2e-4, num_envs=1024,
-        iterations=500,
+        iterations=500, growth=2.0,
     ),
     "ant": _Task(
         actor=(128, 64, 32), critic=(64, 64), critic_rate=2e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=512,
@@ -125,7 +126,7 @@ def _shac(numbers: _Task, preset: str) -> FirstOrderConfig:
 def _ahac(numbers: _Task, preset: str) -> FirstOrderConfig:
     """Double critic without a target network, fitted until its loss settles; a horizon that adapts."""
     horizon, stiffness = {
-        "default": (HorizonConfig(rule="growth", first=16, growth=3.0), StiffnessConfig()),
+        "default": (HorizonConfig(rule="growth", first=16, growth=numbers.growth), StiffnessConfig()),
         "paper": (
             HorizonConfig(rule="paper", first=8, rate=numbers.horizon_rate),
             StiffnessConfig(signal="contact_normalised", limit=500.0, lagrangian=True),
