@@ -88,7 +88,7 @@ def _view() -> int:
         os.nice(NICE)
     from ahac.cli.main import main
 
-    return main(["play", sys.argv[1], "--newest"])
+    return main(["play", sys.argv[1], "--newest", "--worlds", "1"])
 
 
 if __name__ == "__main__":
