@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """How tests look at a page: pictures of its canvas as arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """A real browser: Chromium from the system, without a screen, driven by Playwright; skipped where there is none."""
 
 from __future__ import annotations

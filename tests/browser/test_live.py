@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """The live viewer in a real browser: it loads, moves, pauses, steps, begins anew, and outlives a closed page."""
 
 from __future__ import annotations

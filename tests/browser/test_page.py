@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """A recording in a real browser, from file://: it plays, obeys, and asks the network for nothing."""
 
 from __future__ import annotations
