@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ahac.cli.play import RECORDINGS, write_trajectory
+from ahac.cli.play import RECORDINGS, check_suffix, write_trajectory
 from ahac.core.checks import finite_number
-from ahac.core.errors import InputError
 
 if TYPE_CHECKING:
     from ahac.training.run import Run
@@ -50,8 +49,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10.0, help="length of that trajectory (default: 10)")
     options = parser.parse_args(arguments)
     # Before the evaluation, which may take minutes.
-    if options.save_trajectory is not None and options.save_trajectory.suffix not in RECORDINGS:
-        raise InputError(f"a trajectory is {', '.join(RECORDINGS)} by its name, got {options.save_trajectory.name!r}")
+    if options.save_trajectory is not None:
+        check_suffix(options.save_trajectory, "a trajectory")
     finite_number("seconds", options.seconds, 0.0)
     return options
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ahac.view.stage import Stage
     from ahac.view.trajectory import Trajectory
 
-__all__ = ["play", "write_trajectory"]
+__all__ = ["RECORDINGS", "check_suffix", "play", "write_trajectory"]
 
 ABOUT = """Look at a policy. WHAT is the folder of a run, the name of a task, the MJCF or URDF file of a robot, or a
 trajectory that was saved (.npz). Without --record a viewer opens in the browser, and Ctrl-C ends it."""
@@ -41,7 +41,7 @@ def play(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="length of a recording (default: 10)")
     options = parser.parse_args(arguments)
     if options.record is not None:
-        _check_suffix(options.record)
+        check_suffix(options.record)
         write_trajectory(_trajectory(options), options.record)
         sys.stdout.write(f"{options.record}\n")
         return 0
@@ -55,7 +55,7 @@ def play(arguments: list[str]) -> int:
 
 def write_trajectory(trajectory: Trajectory, path: Path) -> None:
     """As whatever the file's name asks for."""
-    match _check_suffix(path):
+    match check_suffix(path):
         case ".npz":
             trajectory.save(path)
         case ".html":
@@ -68,9 +68,10 @@ def write_trajectory(trajectory: Trajectory, path: Path) -> None:
             film(trajectory, path)
 
 
-def _check_suffix(path: Path) -> str:
+def check_suffix(path: Path, what: str = "a recording") -> str:
+    """What a file's name asks for, if that can be written."""
     if path.suffix not in RECORDINGS:
-        raise InputError(f"a recording is {', '.join(RECORDINGS)} by its name, got {path.name!r}")
+        raise InputError(f"{what} is {', '.join(RECORDINGS)} by its name, got {path.name!r}")
     return path.suffix
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from ahac.algos.parts import horizon_rule
 from ahac.core.errors import InputError
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
@@ -20,7 +19,6 @@ logger = logging.getLogger("ahac")
 def check(config: RunConfig) -> None:
     """Refuse what no run can be made from, whatever the machine."""
     make_task(config.task, config.variant)
-    horizon_rule(config.learner)
 
 
 def chosen_device(device: str) -> str:

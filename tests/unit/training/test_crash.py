@@ -70,13 +70,19 @@ def test_an_error_leaves_the_last_completed_iteration(
     assert len(table(run.folder)) == 6
 
 
-def test_a_broken_run_goes_on_to_the_same_bits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def straight_and_broken(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Break a run in its seventh iteration; one like it that was not."""
     whole = start(replace(run.config, name="straight"))
     train(whole, display=False)
     with monkeypatch.context() as patch:
         break_in(7, patch, BrokenError())
         with pytest.raises(BrokenError):
             train(run, display=False)
+    return whole
+
+
+def test_a_broken_run_goes_on_to_the_same_bits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = straight_and_broken(run, monkeypatch)
     assert train(open_run(run.folder), display=False)
     assert state(run.folder) == state(whole.folder)
     assert table(run.folder) == table(whole.folder)
@@ -130,12 +136,7 @@ def test_sinks_are_closed_where_the_last_save_fails(run: Run, monkeypatch: pytes
 
 def test_a_run_too_heavy_to_copy_goes_back_to_its_last_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainer, "LIGHT", 10)
-    whole = start(replace(run.config, name="straight"))
-    train(whole, display=False)
-    with monkeypatch.context() as patch:
-        break_in(7, patch, BrokenError())
-        with pytest.raises(BrokenError):
-            train(run, display=False)
+    whole = straight_and_broken(run, monkeypatch)
     assert state(run.folder)["iteration"] == 4.0
     assert train(open_run(run.folder), display=False)
     assert state(run.folder) == state(whole.folder)

@@ -11,7 +11,7 @@ import torch
 
 from ahac.core.errors import InputError
 from ahac.training.config import RunConfig
-from ahac.training.run import open_run, start
+from ahac.training.run import Run, open_run, start
 from ahac.training.trainer import train
 from small_runs import small_config, table
 
@@ -141,20 +141,22 @@ def test_settings_that_are_no_settings_at_all_are_refused(content: bytes, tmp_pa
         open_run(run.folder)
 
 
-def test_an_unknown_setting_is_refused_by_name(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path))
+def resettled(out: Path, changes: dict[str, int]) -> Run:
+    """A run whose config.json somebody has changed."""
+    run = start(small_config(out))
     path = run.folder / "config.json"
-    content = json.loads(path.read_text(encoding="utf-8")) | {"warp_speed": 9}
-    path.write_text(json.dumps(content), encoding="utf-8")
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+    return run
+
+
+def test_an_unknown_setting_is_refused_by_name(tmp_path: Path) -> None:
+    run = resettled(tmp_path, {"warp_speed": 9})
     with pytest.raises(InputError, match=r"config\.json cannot be read by this version.*'warp_speed'"):
         open_run(run.folder)
 
 
 def test_a_setting_out_of_range_is_refused_by_name(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path))
-    path = run.folder / "config.json"
-    content = json.loads(path.read_text(encoding="utf-8")) | {"num_envs": 0}
-    path.write_text(json.dumps(content), encoding="utf-8")
+    run = resettled(tmp_path, {"num_envs": 0})
     with pytest.raises(InputError, match="num_envs must be a whole number of at least 1, got 0"):
         open_run(run.folder)
 
