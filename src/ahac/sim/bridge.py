@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ahac.core.errors import AhacError
 from ahac.native.build import Kernel
-from ahac.native.frame import Target
+from ahac.native.frame import WARP, Target
+from ahac.native.source import Source
 from ahac.sim.compiler.emit import context_groups, map_source, step_adjoint_source, step_source
 from ahac.sim.compiler.program import Program, StepPrograms, adjoint
 
@@ -37,6 +38,22 @@ class Launcher:
     dtype: torch.dtype
     label: str
     threads: int
+    """On the CPU."""
+    parts: int = 1
+    """CUDA threads that share a world in a step, if what they have to tell each other has room."""
+
+    def divided(self, source: Callable[[int], Source]) -> Kernel:
+        """A kernel in which several threads share a world; `source(parts)` writes it."""
+        parts, written = self.parts, source(self.parts)
+        while parts > 1 and written.slots * WARP * self.dtype.itemsize > self._shared_memory:
+            parts //= 2
+            written = source(parts)
+        return Kernel(written, self.target, self.label)
+
+    @property
+    def _shared_memory(self) -> int:
+        """Bytes that a block of CUDA threads may have, less what Warp has for itself."""
+        return torch.cuda.get_device_properties(self.device).shared_memory_per_block_optin - 4096
 
     def empty(self, *shape: int) -> Tensor:
         """A new tensor for a kernel to write."""
@@ -59,18 +76,18 @@ class StepKernels:
         self.nq, self.nv, self.nu = (len(programs.substep.inputs[g]) for g in ("q", "v", "u"))
         self.readouts = {name: len(group) for name, group in programs.readout.outputs.items()}
         self.context = tuple(context_groups(programs.readout))
-        self.forward = Kernel(step_source(programs), launcher.target, launcher.label)
+        self.forward = launcher.divided(lambda parts: step_source(programs, parts))
 
     @cached_property
     def backward(self) -> Kernel:
         """The adjoint kernel."""
         p = self.programs
-        source = step_adjoint_source(
+        adjoints = (
             adjoint(p.enter, ["q"]),
             adjoint(p.substep, ["q", "v", "u", "f"], unknowns="rate"),
             adjoint(p.readout, ["q", "v", "u", "q0", "v0"]),
         )
-        return Kernel(source, self.launcher.target, self.launcher.label)
+        return self.launcher.divided(lambda parts: step_adjoint_source(*adjoints, parts=parts))
 
     def __call__(
         self, state: Sequence[Tensor | None], context: Sequence[Tensor], steps: int, h: float
