@@ -65,7 +65,7 @@ class Run:
     @cached_property
     def algo(self) -> FirstOrder:
         """What learns."""
-        return FirstOrder(self.config.learner, self.env.spec, self.config.seed)
+        return FirstOrder(self.config.learner, self.env.spec, self.config.seed, self.config.graphs)
 
     @property
     def eval_seed(self) -> int:
