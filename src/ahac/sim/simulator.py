@@ -67,8 +67,7 @@ class Simulator:
         self.context = dict(context or {})
         self._programs = Programs(model, _laws(contact_law, forces), _named_functions(readouts or {}), self.context)
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
-        parts = threads_per_world(target, num_worlds)
-        self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads, parts)
+        self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step())
         traced = self._programs
         self._mass_matrix = MapKernels(self._launcher, "mass matrix", traced.mass_matrix)
@@ -234,11 +233,6 @@ class Simulator:
             raise InputError(f"dt must be a positive number of seconds, got {self.dt!r}")
         if self.dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
-
-
-def threads_per_world(target: Target, worlds: int) -> int:
-    """On CUDA."""
-    return 4 if target.cuda else 1
 
 
 def _laws(contact_law: ContactLaw, forces: Sequence[ForceLaw]) -> Laws:

@@ -17,6 +17,8 @@ BANDS = 16
 """Of equal work, from the inputs to the outputs."""
 LINK = 3.0
 """What an edge between parts costs, in operations: a store, a load, and less freedom of order."""
+BALANCE = 2.0
+"""What unequal work costs, beside that."""
 CLUMPS = 60
 """Per part, with which coarsening ends."""
 SHARE = 10
@@ -143,7 +145,7 @@ def _dealt(mesh: _Mesh, parts: int, rng: random.Random) -> list[int]:
                 score[owner[other]] += LINK * weight
         for band, work in mesh.work[node].items():
             for part in range(parts):
-                score[part] -= (work + 2.0 * load[band][part]) * work * parts / (2.0 * fair)
+                score[part] -= BALANCE * (work + 2.0 * load[band][part]) * work * parts / (2.0 * fair)
         best = max(range(parts), key=lambda part: (score[part], rng.random()))
         owner[node] = best
         for band, work in mesh.work[node].items():
@@ -154,7 +156,7 @@ def _dealt(mesh: _Mesh, parts: int, rng: random.Random) -> list[int]:
 def _improved(mesh: _Mesh, owner: list[int], parts: int, rng: random.Random) -> list[int]:
     """Move nodes to where they cost less, until none does."""
     load, owner = _loads(mesh, owner, parts), list(owner)
-    stiff = [parts / (2.0 * max(sum(band), 1.0)) for band in load]
+    stiff = [BALANCE * parts / (2.0 * max(sum(band), 1.0)) for band in load]
     for _ in range(ROUNDS):
         moved = False
         for node in rng.sample(range(len(owner)), len(owner)):
