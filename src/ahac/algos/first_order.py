@@ -5,6 +5,8 @@ TD(λ) targets; let the horizon learn from what was measured. The algorithms dif
 
 Between its first kernel and the moment its numbers are fetched, an iteration looks at nothing: what went wrong is
 decided on the device. So on CUDA it can be recorded and replayed (`ahac.rl.recordings`).
+
+Several ranks roll out a share of the worlds each, and learn the same from all of them (`ahac.core.ranks`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ahac.algos.algorithm import Report
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.parts import gauge, horizon_rule
 from ahac.core.env import Env, EnvSpec, Recordable
+from ahac.core.ranks import ALONE, Ranks
 from ahac.nets.actor import Actor
 from ahac.nets.adam import adam, moments, only_where, set_moments
 from ahac.nets.critic import Critic
@@ -45,10 +48,12 @@ __all__ = ["FirstOrder"]
 class FirstOrder:
     """An actor, a critic or none, and a horizon."""
 
-    def __init__(self, config: FirstOrderConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
-        """On CUDA, `graphs` lets iterations be recorded and replayed."""
+    def __init__(
+        self, config: FirstOrderConfig, spec: EnvSpec, seed: int, graphs: bool = True, ranks: Ranks = ALONE
+    ) -> None:
+        """On CUDA, `graphs` lets iterations be recorded and replayed; the spec is that of this rank's worlds."""
         cpu = torch.Generator().manual_seed(seed)
-        self.config, self.device, self.horizon = config, spec.device, horizon_rule(config)
+        self.config, self.device, self.horizon, self.ranks = config, spec.device, horizon_rule(config), ranks
         self._probes = config.stiffness.probes if config.stiffness.signal == "dynamics" else None
         self.gauge = gauge(config, self.horizon, self._probes)
         self.generator = torch.Generator(spec.device).manual_seed(seed)
@@ -63,7 +68,7 @@ class FirstOrder:
             self.critic_optimizer = adam(self.critic, c.rate)
             self.fit = CriticFit(
                 descent(self.critic, self.critic_optimizer, c.max_norm), self.critic_optimizer, passes=c.passes,
-                minibatches=c.minibatches, tolerance=c.plateau, rng=self.generator, shuffle=c.shuffle,
+                minibatches=c.minibatches, tolerance=c.plateau, rng=self.generator, shuffle=c.shuffle, ranks=ranks,
             )  # fmt: skip
         self._phi = torch.zeros(config.horizon.most, device=spec.device, dtype=spec.dtype)
         self._graphs, self._studio = graphs and spec.device.type == "cuda", None
@@ -93,7 +98,7 @@ class FirstOrder:
         lesson: Lesson = player.play(length, works, laps.mark)
         fitted = self._fit_critic(lesson, player)
         laps.mark("critic")
-        found = told(lesson, fitted)
+        found = told(lesson, fitted, self.ranks)
         report = self._report(env, lesson, found, progress)
         laps.mark("rest")
         return replace(report, seconds=laps.seconds)
@@ -116,11 +121,11 @@ class FirstOrder:
         return rollout, next_value, short_horizon(rollout, next_value, self.config.gamma)
 
     def _policy(self, env: Env) -> Callable[[Tensor], Tensor]:
-        shape = (env.spec.num_envs, env.spec.action_size)
+        shape = (env.spec.num_envs * self.ranks.size, env.spec.action_size)
 
         def policy(obs: Tensor) -> Tensor:
             noise = torch.randn(shape, generator=self.generator, device=env.spec.device, dtype=env.spec.dtype)
-            return self.actor(obs, noise)
+            return self.actor(obs, self.ranks.share(noise))
 
         return policy
 
@@ -136,21 +141,23 @@ class FirstOrder:
         norm, sound = self._step_actor(loss + self._constraint(rollout), rollout)
         next_value = next_value.detach()
         targets = td_lambda(rollout.reward.detach(), next_value, rollout.cut, self.config.gamma, self.config.lam)
-        self.normalizer.update(rollout.raw_obs.flatten(0, 1), sound)
+        ranks = self.ranks
+        self.normalizer.update(rollout.raw_obs.flatten(0, 1), sound, ranks)
         measured = rollout.stiffness
         if measured is None:  # of the last step, where nothing looks at the others
             with torch.no_grad():
                 measured = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
         measured = measured.detach()
+        means = {
+            "actor_loss": loss.detach(), "actor_grad_norm": norm, "esnr": esnr(action_gradients(rollout.steps), ranks),
+            "share_cut": rollout.stiff.float().mean(), "stiffness": measured.mean(),
+        }  # fmt: skip
         return Lesson(
-            rollout=rollout, next_value=next_value, targets=targets, sound=sound,
-            numbers={
-                "actor_loss": loss.detach(), "actor_grad_norm": norm, "esnr": esnr(action_gradients(rollout.steps)),
-                "share_cut": rollout.stiff.float().mean(), "stiffness": measured.mean(),
-                "stiffness_max": measured.max(),
-            },
-            stiffness=None if rollout.stiffness is None else measured.mean(dim=1),
-            growth=adjoint_norms(rollout.steps) if "growth" in self.horizon.needs else None,
+            rollout=rollout, next_value=next_value, obs=ranks.gather(rollout.obs, dim=1),
+            targets=ranks.gather(targets, dim=1), sound=sound,
+            numbers={**ranks.means(means), "stiffness_max": ranks.max(measured.max())},
+            stiffness=None if rollout.stiffness is None else ranks.mean(measured.mean(dim=1)),
+            growth=adjoint_norms(rollout.steps, ranks) if "growth" in self.horizon.needs else None,
         )  # fmt: skip
 
     def _constraint(self, rollout: Rollout) -> Tensor | float:
@@ -164,47 +171,48 @@ class FirstOrder:
         """The gradient's norm, and whether all is finite; else nothing is changed."""
         self.actor_optimizer.zero_grad(set_to_none=False)
         objective.backward()
+        self.ranks.average_gradients(self.actor.parameters())
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
         # An infinite reward or stiffness may have a finite gradient, and would spoil the critic or the horizon.
         sound = torch.isfinite(objective.detach()) & torch.isfinite(norm)
         if rollout.stiffness is not None:
             sound = sound & torch.isfinite(rollout.stiffness.detach()).all()
+        sound = self.ranks.all(sound)
         with only_where(sound, self.actor_optimizer):
             self.actor_optimizer.step()
         return norm, sound
 
     def _fit_critic(self, lesson: Lesson, player: Player) -> dict[str, Tensor]:
-        """Fit it to the targets; a critic whose loss is not finite is put back to what it was."""
+        """Fit it to the targets, on every rank to all of them; where its loss is not finite it is as it was before."""
         if self.fit is None or self.critic is None or self.config.critic is None:
             return {}
         states = {"theta": self.critic.theta.detach()} | moments(self.critic_optimizer)
         before = {name: x.clone() for name, x in states.items()}
         recorded = player.recordings if isinstance(player, Studio) else None
-        obs, targets = lesson.rollout.obs.flatten(0, 1), lesson.targets.flatten()
-        loss, passes = self.fit(obs, targets, lesson.sound, recorded)
+        loss, passes = self.fit(lesson.obs.flatten(0, 1), lesson.targets.flatten(), lesson.sound, recorded)
         sound = lesson.sound & torch.isfinite(loss)
         for name, x in ({"theta": self.critic.theta.detach()} | moments(self.critic_optimizer)).items():
-            x.copy_(torch.where(sound, x, before.get(name, torch.zeros_like(x))))
+            x.copy_(torch.where(sound, self.ranks.firsts(x), before.get(name, torch.zeros_like(x))))
         if self.target is not None:
             share = torch.where(sound, 1.0 - (self.config.critic.target_alpha or 0.0), 0.0)
             for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
                 old.lerp_(new.detach(), share.to(old.dtype))
-        return {"critic_loss": loss, "critic_passes": passes, "value": lesson.next_value.mean()}
+        return {"critic_loss": loss, "critic_passes": passes, "value": self.ranks.mean(lesson.next_value.mean())}
 
     def _report(self, env: Env, lesson: Lesson, found: Told, progress: float) -> Report:
         """What is logged; the horizon learns, and worlds that spoilt a rollout begin anew."""
         rollout, values = lesson.rollout, found.numbers
-        taken, horizon = rollout.reward.numel(), {"horizon": float(len(rollout.steps))}
+        taken, horizon = rollout.reward.numel() * self.ranks.size, {"horizon": float(len(rollout.steps))}
         if self.fit is not None:
             self.fit.rewind(round(values["critic_passes"]))
         if not found.sound:
-            trouble = find_trouble(rollout, lesson.next_value)
-            env.restart(trouble.worlds)
+            trouble = find_trouble(rollout, lesson.next_value, ranks=self.ranks)
+            env.restart(self.ranks.share(trouble.worlds))
             return Report(taken, horizon, rollout.steps, trouble=trouble)
         values["actor_grad_norm_clipped"] = min(values["actor_grad_norm"], self.config.actor.max_norm)
         if not math.isfinite(values.get("critic_loss", 0.0)):
             what = "the critic's loss is not finite; it is as it was before this fit"
-            trouble = find_trouble(rollout, lesson.next_value, what)
+            trouble = find_trouble(rollout, lesson.next_value, what, self.ranks)
             return Report(taken, values | horizon, rollout.steps, trouble=trouble)
         if found.growth is not None:
             values["growth"] = overall_growth(found.growth)

@@ -61,6 +61,7 @@ def settings(task: str, arguments: list[str]) -> RunConfig:
 
 def resume(arguments: list[str]) -> int:
     """go on with a run"""
+    from ahac.core.ranks import join
     from ahac.training.run import open_run, set_length
 
     parser = argparse.ArgumentParser(prog="ahac resume", description="Go on exactly where a run's last checkpoint is.")
@@ -68,7 +69,7 @@ def resume(arguments: list[str]) -> int:
     parser.add_argument("--iterations", type=int, metavar="N", help=LONGER)
     parser.add_argument("--env-steps", type=int, metavar="N", help="the same, in environment steps")
     options = parser.parse_args(arguments)
-    run = open_run(options.run)
+    run = open_run(options.run, join())
     if options.iterations is not None or options.env_steps is not None:
         run = set_length(run, options.iterations, options.env_steps)
     return _carry_on(run)
@@ -76,12 +77,14 @@ def resume(arguments: list[str]) -> int:
 
 def _train(config: RunConfig, watch: bool) -> int:
     from ahac.cli.watch import watched
+    from ahac.core.ranks import join
     from ahac.training.run import start
 
-    run = start(config)
-    c = run.config
-    sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {run.device}, in {run.folder}\n")
-    with watched(run.folder) if watch else nullcontext():
+    run = start(config, ranks := join())
+    c, divided = run.config, f", divided among {ranks.size} ranks" if ranks.size > 1 else ""
+    if ranks.first:
+        sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {run.device}{divided}, in {run.folder}\n")
+    with watched(run.folder) if watch and ranks.first else nullcontext():
         return _carry_on(run)
 
 
@@ -93,6 +96,8 @@ def _carry_on(run: Run) -> int:
         found = finish(run)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"`ahac resume {run.folder}` goes on") from interrupt
+    if not run.ranks.first:
+        return 0  # the first speaks for all
     if found is None:
         sys.stderr.write(f"stopped; `ahac resume {run.folder}` goes on\n")
         return 130

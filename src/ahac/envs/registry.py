@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from ahac.core.errors import InputError
+from ahac.core.ranks import ALONE, Ranks
 from ahac.core.registry import Registry
 from ahac.envs.ant import ant
 from ahac.envs.anymal import anymal
@@ -59,12 +60,13 @@ def make(  # noqa: PLR0913 - settings of the public door, keyword-only
     episode_steps: int | None = None,
     dtype: torch.dtype = torch.float32,
     num_threads: int | None = None,
+    ranks: Ranks = ALONE,
 ) -> VecEnv:
     """An environment of N worlds.
 
     Args:
         task: A name out of `ahac.tasks()`, or a `Task` of your own.
-        num_envs: How many worlds run side by side.
+        num_envs: How many worlds run side by side, on this rank.
         device: "cpu" or a CUDA device.
         seed: Of all chance in the environment.
         variant: "paper" or "released", where the two differ; see docs/tasks. A `Task` of your own has none.
@@ -72,6 +74,7 @@ def make(  # noqa: PLR0913 - settings of the public door, keyword-only
         episode_steps: Control steps after which episodes are cut off; by default the task's own.
         dtype: torch.float32 or torch.float64.
         num_threads: CPU threads; all cores by default.
+        ranks: Processes that have as many worlds each.
     """
     if not isinstance(task, str) and variant != "paper":
         raise InputError(f"a variant is for tasks by name; this Task is as it is, got variant={variant!r}")
@@ -80,5 +83,5 @@ def make(  # noqa: PLR0913 - settings of the public door, keyword-only
         found = replace(found, episode_steps=episode_steps)
     return VecEnv(
         found, num_envs=num_envs, device=device, seed=seed, dtype=dtype, early_termination=early_termination,
-        num_threads=num_threads,
+        num_threads=num_threads, ranks=ranks,
     )  # fmt: skip

@@ -12,7 +12,7 @@ The three contact signals are differentiable in the state, and so in all actions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -32,10 +32,10 @@ def measure(
     step: Step,
     signal: str,
     probes: int | None,
-    generator: torch.Generator,
+    draw: Callable[[int], Tensor],
     context: Mapping[str, Tensor],
 ) -> Tensor:
-    """[N] the signal of a step; zero in worlds that the step lost."""
+    """[N] the signal of a step; zero in worlds that the step lost. `draw(k)` is [N, k] uniform noise, for probes."""
     if signal not in SIGNALS:
         raise InputError(f"no stiffness signal named {signal!r}; known: {', '.join(SIGNALS)}")
     if probes is not None:
@@ -43,7 +43,7 @@ def measure(
         if signal != "dynamics":
             raise InputError(f"probes are for the signal 'dynamics' alone, got {probes} for {signal!r}")
     if signal == "dynamics":
-        return torch.where(step.lost, 0.0, _dynamics(sim, step, probes, generator, context))
+        return torch.where(step.lost, 0.0, _dynamics(sim, step, probes, draw, context))
     if not sim.model.touches:
         return torch.zeros_like(step.reward)
     # A lost world is looked at as it was before, so that no NaN enters the graph.
@@ -59,7 +59,7 @@ def measure(
 
 
 def _dynamics(
-    sim: Simulator, step: Step, probes: int | None, generator: torch.Generator, context: Mapping[str, Tensor]
+    sim: Simulator, step: Step, probes: int | None, draw: Callable[[int], Tensor], context: Mapping[str, Tensor]
 ) -> Tensor:
     """[N] ‖∂s'/∂(s, a)‖_F: exact, one adjoint launch per row, or estimated by random probes."""
     q, v = (x.detach().requires_grad_() for x in (step.start.q, step.start.v))
@@ -67,7 +67,7 @@ def _dynamics(
     with torch.enable_grad():
         end = sim.step(State(q, v), action, context=context)
     total = torch.zeros_like(step.reward)
-    chosen = list(_rows(sim) if probes is None else _signs(sim, probes, generator))
+    chosen = list(_rows(sim) if probes is None else _signs(sim, probes, draw))
     for row in chosen:
         positions, velocities = row.split(sim.model.nv, dim=-1)
         cotangents = (_to_ambient(sim, end.q.detach(), positions), velocities.contiguous())
@@ -97,12 +97,10 @@ def _rows(sim: Simulator) -> Iterator[Tensor]:
     return (row.expand(sim.num_worlds, -1) for row in eye)
 
 
-def _signs(sim: Simulator, probes: int, generator: torch.Generator) -> Iterator[Tensor]:
+def _signs(sim: Simulator, probes: int, draw: Callable[[int], Tensor]) -> Iterator[Tensor]:
     """Random vectors of ±1."""
-    shape = (sim.num_worlds, 2 * sim.model.nv)
     for _ in range(probes):
-        drawn = torch.rand(shape, generator=generator, device=sim.device, dtype=sim.dtype)
-        yield torch.where(drawn < 0.5, -1.0, 1.0).to(sim.dtype)
+        yield torch.where(draw(2 * sim.model.nv) < 0.5, -1.0, 1.0).to(sim.dtype)
 
 
 def _to_ambient(sim: Simulator, q: Tensor, tangent: Tensor) -> Tensor:

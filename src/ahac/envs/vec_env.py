@@ -7,7 +7,7 @@ On CUDA nothing here waits for the device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from ahac.core.checks import whole_number
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
+from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import stiffness, tracing
 from ahac.envs.task import Task
 from ahac.sim import Simulator, State
@@ -24,6 +25,8 @@ __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
 """Sets the seed of probes apart from that of starts: the two must not draw the same numbers."""
+MEMORY = ("q", "v", "obs", "clock", "noise")
+"""What there is of every world, by name."""
 
 
 Args = ParamSpec("Args")
@@ -56,22 +59,24 @@ class VecEnv:
         dtype: torch.dtype = torch.float32,
         early_termination: bool = True,
         num_threads: int | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Trace the task and start an episode in every world.
 
         Args:
             task: What `ahac.make` knows by name, or a `Task` of your own.
-            num_envs: How many worlds run side by side.
+            num_envs: How many worlds run side by side, on this rank.
             device: "cpu" or a CUDA device.
             seed: Of all chance in the environment.
             dtype: torch.float32 or torch.float64.
             early_termination: Whether the task may end episodes before their time is up. Lost worlds are always reset.
             num_threads: CPU threads; all cores by default.
+            ranks: Processes that have as many worlds each; together they are what one with all of them would be.
         """
         if not isinstance(task, Task):
             raise InputError(f"task must be a Task, or a name out of ahac.tasks(), got {type(task).__name__}")
         num_envs = whole_number("num_envs", num_envs, 1)
-        self.task, draws = task, max(tracing.draws(task), 1)
+        self.task, self.ranks, draws = task, ranks, max(tracing.draws(task), 1)
         self.sim = Simulator(
             task.model, num_worlds=num_envs, dt=task.dt, substeps=task.substeps, device=device, dtype=dtype,
             num_threads=num_threads, context={"clock": tracing.CLOCK, "noise": draws},
@@ -144,7 +149,7 @@ class VecEnv:
         on_cpu = self.spec.device.type == "cpu"
         if on_cpu and bool(lost.any()):
             _refuse_non_finite(action)
-        if not on_cpu or bool((terminated | truncated).any()):
+        if not on_cpu or bool(self.ranks.any((terminated | truncated).any())):
             self._noise = self._draw()
         self._state, self._obs = State(read["step.q"], read["step.v"]), read["step.obs"]
         self._clock = read["step.clock"].detach()
@@ -178,7 +183,8 @@ class VecEnv:
             probes: For "dynamics": how many random probes estimate the norm; by default it is exact.
         """
         context = {"clock": self._clock, "noise": self._noise}
-        return stiffness.measure(self.sim, step, signal, probes, self._probe_generator, context)
+        draw = partial(self._uniform, self._probe_generator)
+        return stiffness.measure(self.sim, step, signal, probes, draw, context)
 
     @property
     def memory(self) -> list[Tensor]:
@@ -196,29 +202,28 @@ class VecEnv:
         return self._generator, self._probe_generator
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the future depends on: physics, clocks, returns so far, chance."""
-        return {
-            "q": self._state.q.detach().clone(),
-            "v": self._state.v.detach().clone(),
-            "obs": self._obs.detach().clone(),
-            "clock": self._clock.clone(),
-            "noise": self._noise.clone(),
-            "generator": self._generator.get_state(),
-            "probe_generator": self._probe_generator.get_state(),
-        }
+        """Everything that the future depends on: physics, clocks, returns so far, chance; worlds of all ranks."""
+        worlds = dict(zip(MEMORY, self.memory, strict=True))
+        return {name: self.ranks.gather(x.detach().clone()) for name, x in worlds.items()} | self._chance()
+
+    def _chance(self) -> dict[str, Tensor]:
+        return {"generator": self._generator.get_state(), "probe_generator": self._probe_generator.get_state()}
 
     @_lasting
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state; the graph is cut."""
-        own = self.state_dict()
+        own = dict(zip(MEMORY, self.memory, strict=True)) | self._chance()
         if odd := own.keys() ^ state.keys():
             wanted, differs = ", ".join(own), ", ".join(sorted(odd))
             raise InputError(f"a saved state has the entries {wanted}; this one differs in {differs}")
         for name, value in own.items():
-            if not isinstance(state[name], Tensor) or state[name].shape != value.shape:
-                got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
-                raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {list(value.shape)}, got {got}")
-        new = {name: state[name].detach().to(value.device, value.dtype, copy=True) for name, value in own.items()}
+            many = self.ranks.size if name in MEMORY else 1
+            wanted = [len(value) * many, *value.shape[1:]]
+            got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
+            if got != wanted:
+                raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
+        mine = {name: self.ranks.share(state[name]) if name in MEMORY else state[name] for name in own}
+        new = {name: mine[name].detach().to(value.device, value.dtype, copy=True) for name, value in own.items()}
         self._state, self._obs = State(new["q"], new["v"]), new["obs"]
         self._clock, self._noise = new["clock"], new["noise"]
         self._generator.set_state(new["generator"])
@@ -226,8 +231,12 @@ class VecEnv:
 
     def _draw(self) -> Tensor:
         """Uniform noise with which episodes begin."""
-        size = (self.spec.num_envs, self.sim.context["noise"])
-        return torch.rand(size, generator=self._generator, device=self.spec.device, dtype=self.spec.dtype)
+        return self._uniform(self._generator, self.sim.context["noise"])
+
+    def _uniform(self, generator: torch.Generator, count: int) -> Tensor:
+        """[N, count] of this rank's worlds; all ranks draw for all worlds, and so stay in step."""
+        size = (self.spec.num_envs * self.ranks.size, count)
+        return self.ranks.share(torch.rand(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype))
 
     def _check_worlds(self, worlds: Tensor) -> None:
         if not isinstance(worlds, Tensor) or worlds.dtype != torch.bool or worlds.shape != (self.spec.num_envs,):

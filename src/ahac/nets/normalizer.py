@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ahac.core.ranks import ALONE, Ranks
+
 __all__ = ["Normalizer", "View"]
 
 FLOOR = 1e-5
@@ -40,13 +42,15 @@ class Normalizer(nn.Module):
         self.register_buffer("count", torch.tensor(FIRST_COUNT, dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, batch: Tensor, sound: Tensor | None = None) -> None:
-        """Learn from [B, size] observations, where `sound`, a bool on the device, says so."""
+    def update(self, batch: Tensor, sound: Tensor | None = None, ranks: Ranks = ALONE) -> None:
+        """Learn from [B, size] observations on each rank, where `sound`, a bool on the device, says so."""
         if not self.enabled:
             return
         variance, mean = torch.var_mean(batch, dim=0, correction=0)
-        total = self.count + len(batch)
-        share = (len(batch) / total).to(mean.dtype)
+        mean, variance = ranks.merged(mean, variance)
+        seen = len(batch) * ranks.size
+        total = self.count + seen
+        share = (seen / total).to(mean.dtype)
         delta = mean - self.mean
         spread = self.variance + (variance - self.variance) * share + delta.square() * share * (1.0 - share)
         for old, new in ((self.mean, self.mean + delta * share), (self.variance, spread), (self.count, total)):

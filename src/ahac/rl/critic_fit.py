@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ahac.core.ranks import ALONE, Ranks
 from ahac.nets.adam import only_where
 from ahac.nets.descent import Descent
 from ahac.rl.recordings import Recordings
@@ -42,11 +43,11 @@ class CriticFit:
 
     def __init__(
         self, descend: Descent, optimizer: torch.optim.Optimizer, *, passes: int, minibatches: int,
-        tolerance: float | None, rng: torch.Generator, shuffle: bool = True,
+        tolerance: float | None, rng: torch.Generator, shuffle: bool = True, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
-        """With at most so many passes; fewer, where there is a tolerance and the loss settles."""
+        """With at most so many passes; fewer, where there is a tolerance and the loss settles, on all ranks at once."""
         self.descend, self.optimizer, self.passes, self.minibatches = descend, optimizer, passes, minibatches
-        self.tolerance, self.rng, self.shuffle = tolerance, rng, shuffle
+        self.tolerance, self.rng, self.shuffle, self.ranks = tolerance, rng, shuffle, ranks
         self._recorded: _RecordedFit | None = None
 
     def __call__(self, obs: Tensor, target: Tensor, sound: Tensor, recordings: Recordings | None = None) -> FitReport:
@@ -74,7 +75,7 @@ class CriticFit:
             order = torch.randperm(len(obs), generator=self.rng, device=obs.device)
         else:
             order = torch.arange(len(obs), device=obs.device)
-        return self.descend(obs, target, order, min(self.minibatches, len(obs))).mean()
+        return self.ranks.firsts(self.descend(obs, target, order, min(self.minibatches, len(obs))).mean())
 
     def rewind(self, passes: int) -> None:
         """So many passes counted: take back what was drawn after them."""

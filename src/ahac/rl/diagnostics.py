@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
+from ahac.core.ranks import ALONE, Ranks
 
 __all__ = ["action_gradients", "adjoint_norms", "esnr", "keep_gradients"]
 
@@ -23,17 +24,17 @@ def action_gradients(steps: list[Step]) -> Tensor:
     return torch.stack([torch.zeros_like(s.action) if s.action.grad is None else s.action.grad for s in steps])
 
 
-def adjoint_norms(steps: list[Step]) -> Tensor:
+def adjoint_norms(steps: list[Step], ranks: Ranks = ALONE) -> Tensor:
     """[T − 1] root mean square over worlds of the gradient by the state at the start of each step but the first."""
-    norms = []
+    squares = []
     for step in steps[1:]:
         parts = [x.grad.square().sum(dim=-1) for x in (step.start.q, step.start.v) if x.grad is not None]
-        norms.append(sum(parts[1:], parts[0]).mean().sqrt() if parts else step.reward.new_zeros(()))
-    return torch.stack(norms) if norms else steps[0].reward.new_ones(1)
+        squares.append(sum(parts[1:], parts[0]).mean() if parts else step.reward.new_zeros(()))
+    return ranks.mean(torch.stack(squares)).sqrt() if squares else steps[0].reward.new_ones(1)
 
 
-def esnr(gradients: Tensor) -> Tensor:
+def esnr(gradients: Tensor, ranks: Ranks = ALONE) -> Tensor:
     """Expected signal-to-noise ratio over worlds, eq:esnr: Σ E[g]² / Σ Var[g], of [..., N, actions] gradients."""
-    mean = gradients.mean(dim=-2)
-    noise = gradients.var(dim=-2, correction=0).sum()
+    mean, variance = ranks.merged(gradients.mean(dim=-2), gradients.var(dim=-2, correction=0))
+    noise = variance.sum()
     return torch.where(noise > 0.0, mean.square().sum() / noise, 0.0)

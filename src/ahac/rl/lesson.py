@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ahac.core.ranks import ALONE, Ranks
 from ahac.rl.rollout import Rollout
 
 __all__ = ["Lesson", "Told", "told"]
@@ -20,8 +21,10 @@ class Lesson:
     rollout: Rollout
     next_value: Tensor
     """[T, N] what the critic said of the states that were reached; without gradients."""
+    obs: Tensor
+    """[T, N of all ranks, obs] the states before, normalised."""
     targets: Tensor
-    """[T, N] what it should have said of the states before."""
+    """[T, N of all ranks] what it should have said of them."""
     sound: Tensor
     """Bool: whether everything that the policy learnt from is finite; else it learnt nothing."""
     numbers: Mapping[str, Tensor]
@@ -42,14 +45,15 @@ class Told:
     growth: Tensor | None
 
 
-def told(lesson: Lesson, more: Mapping[str, Tensor]) -> Told:
-    """Fetch everything at once: this is where an iteration waits for its device."""
+def told(lesson: Lesson, more: Mapping[str, Tensor], ranks: Ranks = ALONE) -> Told:
+    """Fetch everything at once, the same on all ranks: this is where an iteration waits for its device."""
     numbers = {**lesson.numbers, **more}
     lists = {"stiffness": lesson.stiffness, "growth": lesson.growth}
     known = {name: x for name, x in lists.items() if x is not None}
     parts = [lesson.sound.double().reshape(1), torch.stack([x.double() for x in numbers.values()])]
     sizes = [1, len(numbers), *(len(x) for x in known.values())]
-    sound, values, *rest = torch.cat([*parts, *(x.double() for x in known.values())]).cpu().split(sizes)
+    together = ranks.firsts(torch.cat([*parts, *(x.double() for x in known.values())]))
+    sound, values, *rest = together.cpu().split(sizes)
     found = dict(zip(known, rest, strict=True))
     return Told(
         sound=bool(sound), numbers=dict(zip(numbers, values.tolist(), strict=True)),

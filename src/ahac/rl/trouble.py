@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ahac.core.ranks import ALONE, Ranks
 from ahac.rl.diagnostics import action_gradients
 from ahac.rl.rollout import Rollout
 
@@ -27,46 +28,48 @@ class Trouble:
     """Start of the rollout and all its actions: stepping them again shows it."""
 
 
-def find_trouble(rollout: Rollout, next_value: Tensor, otherwise: str = POLICY) -> Trouble:
+def find_trouble(rollout: Rollout, next_value: Tensor, otherwise: str = POLICY, ranks: Ranks = ALONE) -> Trouble:
     """Look through what a rollout and its backward pass left behind, in the order in which it came to be.
 
     Args:
         rollout: The rollout.
         next_value: [T, N] what the critic said of the states that were reached.
         otherwise: What is wrong where nothing of this is.
+        ranks: All of them look, and are told of all worlds.
     """
-    actions = torch.stack([step.action.detach() for step in rollout.steps])
-    forward = {"observation": rollout.obs, "action": actions, "reward": rollout.reward}
+    actions = ranks.gather(torch.stack([step.action.detach() for step in rollout.steps]), dim=1)
+    forward = {"observation": _bad(rollout.obs, ranks), "action": _bad(actions), "reward": _bad(rollout.reward, ranks)}
     if rollout.stiffness is not None:
-        forward["stiffness"] = rollout.stiffness
-    forward["final observation"] = rollout.final_obs
-    bad = {name: _bad(x.detach()) for name, x in forward.items()}
+        forward["stiffness"] = _bad(rollout.stiffness, ranks)
+    bad = {**forward, "final observation": _bad(rollout.final_obs, ranks)}
     own = torch.stack([*bad.values()]).flatten(0, 1).any(dim=0)
     # Of worlds that are sound themselves: what the critic spoils is not theirs.
-    value = _bad(next_value.detach()) & ~bad["final observation"]
-    gradient = _bad(action_gradients(rollout.steps))
+    value = _bad(next_value, ranks) & ~bad["final observation"]
+    gradient = _bad(action_gradients(rollout.steps), ranks)
     worlds = own if bool(value.any()) else own | gradient.any(dim=0)
     first = {name: flags.any(dim=1).int().argmax().item() for name, flags in bad.items() if bool(flags.any())}
     what = otherwise
     if first:
         # Of the same step, what is listed first came first.
         name = min(first, key=first.__getitem__)
-        what = _sentence(name, rollout, bad[name].nonzero()[0])
+        what = _sentence(name, actions, bad[name].nonzero()[0])
     elif bool(value.any()):
-        what = _sentence("critic's value after the action", rollout, value.nonzero()[0])
+        what = _sentence("critic's value after the action", actions, value.nonzero()[0])
     elif bool(gradient.any()):
         # A gradient is computed from the last step to the first.
-        what = _sentence("gradient of the action", rollout, gradient.nonzero()[-1])
+        what = _sentence("gradient of the action", actions, gradient.nonzero()[-1])
     start = rollout.steps[0].start
-    return Trouble(what, worlds, {"q": start.q.detach(), "v": start.v.detach(), "actions": actions})
+    return Trouble(
+        what, worlds, {"q": ranks.gather(start.q.detach()), "v": ranks.gather(start.v.detach()), "actions": actions}
+    )
 
 
-def _bad(values: Tensor) -> Tensor:
-    """[T, N] bool, where a tensor of [T, N, ...] is not finite."""
-    return ~torch.isfinite(values).reshape(*values.shape[:2], -1).all(dim=-1)
+def _bad(values: Tensor, ranks: Ranks = ALONE) -> Tensor:
+    """[T, N] bool, where a tensor of [T, N, ...] on each rank is not finite."""
+    return ranks.gather(~torch.isfinite(values.detach()).reshape(*values.shape[:2], -1).all(dim=-1), dim=1)
 
 
-def _sentence(name: str, rollout: Rollout, place: Tensor) -> str:
+def _sentence(name: str, actions: Tensor, place: Tensor) -> str:
     step, world = place.tolist()
-    action = [round(x, 4) for x in rollout.steps[step].action[world].tolist()]
+    action = [round(x, 4) for x in actions[step, world].tolist()]
     return f"the {name} of step {step} in world {world} is not finite; the action there is {action}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ahac.algos.recipes import recipe
+from ahac.core.ranks import join
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, open_run, set_length, start
 from ahac.training.trainer import train as carry_on
@@ -24,7 +25,7 @@ def configure(task: str, algo: str = "ahac", preset: str = "default", **settings
 
 
 def train(task: str, algo: str = "ahac", preset: str = "default", **settings: Any) -> Run:  # noqa: ANN401 - fields of RunConfig
-    """Train a policy, and return the run.
+    """Train a policy, and return the run; in a program that torchrun started, together with its other processes.
 
     Args:
         task: A name out of `ahac.tasks()`.
@@ -32,7 +33,7 @@ def train(task: str, algo: str = "ahac", preset: str = "default", **settings: An
         preset: "default", "paper" or "released".
         settings: Any other field of `RunConfig`: seed, num_envs, iterations, device, out, learner, ...
     """
-    run = start(configure(task, algo, preset, **settings))
+    run = start(configure(task, algo, preset, **settings), join())
     carry_on(run)
     return run
 
@@ -46,7 +47,7 @@ def resume(folder: str | os.PathLike[str], iterations: int | None = None, env_st
             over the new number: they jump at this point, and the result is not that of a run so long from the start.
         env_steps: The same, in environment steps.
     """
-    run = open_run(folder)
+    run = open_run(folder, join())
     if iterations is not None or env_steps is not None:
         run = set_length(run, iterations, env_steps)
     carry_on(run)

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from ahac.core.errors import InputError
+from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
 
@@ -21,15 +22,24 @@ def check(config: RunConfig) -> None:
     make_task(config.task, config.variant)
 
 
-def chosen_device(device: str) -> str:
-    """CUDA for "auto", where there is one; a device that is not here is refused."""
+def chosen_device(device: str, ranks: Ranks = ALONE) -> str:
+    """CUDA for "auto", where there is one, and for each of several ranks its own; what is not here is refused."""
     if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     if device != "cpu" and device.partition(":")[0] != "cuda":
         raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
     if device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use cpu or auto")
-    return device
+    if ranks.size == 1 or device == "cpu":
+        return device
+    if device != "cuda":
+        raise InputError(f"each of {ranks.size} ranks has a GPU of its own, got device {device!r} for all; use cuda")
+    if ranks.local_size > torch.cuda.device_count():
+        raise InputError(
+            f"{ranks.local_size} ranks on this machine have {torch.cuda.device_count()} GPUs between them; start as "
+            "many (torchrun --nproc-per-node), or use --device cpu"
+        )
+    return f"cuda:{ranks.local}"
 
 
 def new_folder(wanted: Path) -> Path:

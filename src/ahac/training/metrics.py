@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
+from ahac.core.ranks import ALONE, Ranks
 
 __all__ = ["Episodes", "Stopwatch"]
 
@@ -23,15 +24,16 @@ class Episodes:
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.lengths: deque[float] = deque(maxlen=WINDOW)
 
-    def note(self, steps: list[Step]) -> None:
-        """Take in what the steps of a rollout finished."""
-        returns = torch.stack([step.episode_return for step in steps])
+    def note(self, steps: list[Step], ranks: Ranks = ALONE) -> None:
+        """Take in what the steps of a rollout finished, on all ranks."""
+        returns = ranks.gather(torch.stack([step.episode_return for step in steps]), dim=1)
         # A return that is not finite would spoil the mean for a hundred episodes; the trouble is reported elsewhere.
-        done = torch.stack([step.done for step in steps]) & returns.isfinite()
+        done = ranks.gather(torch.stack([step.done for step in steps]), dim=1) & returns.isfinite()
         if not bool(done.any()):
             return
         self.returns.extend(returns[done].tolist())
-        self.lengths.extend(torch.stack([step.episode_length for step in steps])[done].tolist())
+        lengths = ranks.gather(torch.stack([step.episode_length for step in steps]), dim=1)
+        self.lengths.extend(lengths[done].tolist())
 
     def values(self) -> dict[str, float]:
         """Mean return and length; nothing before the first episode has ended."""

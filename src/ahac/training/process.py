@@ -7,21 +7,23 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from ahac.core.errors import InputError
+from ahac.core.ranks import Ranks
 from ahac.training.config import RunConfig
+from ahac.training.workers import pinned, shares
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["Stop", "alone", "interruptible", "torch_settings"]
+__all__ = ["Stop", "alone", "cores_of", "interruptible", "torch_settings"]
 
 logger = logging.getLogger("ahac")
 
@@ -41,15 +43,24 @@ def torch_settings(config: RunConfig, device: torch.device) -> Iterator[None]:
     warn_only, workspace = torch.is_deterministic_algorithms_warn_only_enabled(), os.environ.get(CUBLAS)
     torch.set_num_threads(config.torch_threads)
     torch.use_deterministic_algorithms(config.deterministic)
+    # One of several GPUs is the current one meanwhile: graphs and NCCL look at that.
+    current = nullcontext() if device.index is None else torch.cuda.device(device)
     if config.deterministic and device.type == "cuda":
         os.environ.setdefault(CUBLAS, CUBLAS_FIXED)
     try:
-        yield
+        with current:
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
         if workspace is None:
             os.environ.pop(CUBLAS, None)
+
+
+def cores_of(ranks: Ranks, device: torch.device) -> AbstractContextManager[None]:
+    """Where ranks compute on the CPU, each is on cores of its own meanwhile."""
+    alone_here = ranks.local_size == 1 or device.type != "cpu"
+    return nullcontext() if alone_here else pinned(shares(ranks.local_size)[ranks.local])
 
 
 @dataclass

@@ -26,6 +26,7 @@ from ahac.core.checks import whole_number
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
 from ahac.core.files import write_json
+from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import VecEnv, make
 from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_numbers, save_checkpoint
 from ahac.training.config import RunConfig
@@ -41,10 +42,10 @@ EVAL_SEED = 1_000_003
 
 
 class Run:
-    """A training run and its folder."""
+    """A training run and its folder, into which the first of its ranks writes."""
 
-    def __init__(self, folder: Path, config: RunConfig) -> None:
-        self.folder, self.config = folder, config
+    def __init__(self, folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
+        self.folder, self.config, self.ranks = folder, config, ranks
 
     @property
     def checkpoints(self) -> Path:
@@ -54,18 +55,18 @@ class Run:
     @cached_property
     def device(self) -> torch.device:
         """Where it runs."""
-        return torch.device(chosen_device(self.config.device))
+        return torch.device(chosen_device(self.config.device, self.ranks))
 
     @cached_property
     def env(self) -> VecEnv:
-        """The environment that it trains in."""
-        c = self.config
-        return make(c.task, num_envs=c.num_envs, device=self.device, seed=c.seed, variant=c.variant)
+        """The environment that it trains in: this rank's share of the worlds."""
+        c, worlds = self.config, self.ranks.portion(self.config.num_envs)
+        return make(c.task, num_envs=worlds, device=self.device, seed=c.seed, variant=c.variant, ranks=self.ranks)
 
     @cached_property
     def algo(self) -> FirstOrder:
         """What learns."""
-        return FirstOrder(self.config.learner, self.env.spec, self.config.seed, self.config.graphs)
+        return FirstOrder(self.config.learner, self.env.spec, self.config.seed, self.config.graphs, self.ranks)
 
     @property
     def eval_seed(self) -> int:
@@ -81,16 +82,14 @@ class Run:
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint under that name."""
         path = self.checkpoints / f"{name}.safetensors"
-        save_checkpoint(path, checkpoint)
+        if self.ranks.first:
+            save_checkpoint(path, checkpoint)
         return path
 
     def restore(self, name: str = "last", with_env: bool = True) -> Checkpoint:
         """Go back to a checkpoint, by name."""
         path = self.checkpoints / f"{name}.safetensors"
-        if not path.is_file():
-            known = sorted(p.stem for p in self.checkpoints.glob("*.safetensors"))
-            raise CheckpointError(f"{self.folder} has no checkpoint {name!r}; it has: {', '.join(known) or 'none'}")
-        saved = load_checkpoint(path)
+        saved = self.ranks.ask(lambda: self._read(path))
         try:
             self.algo.load_state_dict(saved.part("algo"))
             if with_env:
@@ -100,6 +99,12 @@ class Run:
                 f"{path} was made by a run with other settings than {self.folder / 'config.json'}: {error}"
             ) from error
         return saved
+
+    def _read(self, path: Path) -> Checkpoint:
+        if not path.is_file():
+            known = ", ".join(sorted(p.stem for p in self.checkpoints.glob("*.safetensors"))) or "none"
+            raise CheckpointError(f"{self.folder} has no checkpoint {path.stem!r}; it has: {known}")
+        return load_checkpoint(path)
 
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
         """Whole episodes under the policy's best actions, in an environment of their own, as torch was in training."""
@@ -122,10 +127,16 @@ class Run:
         return path
 
 
-def start(config: RunConfig) -> Run:
+def start(config: RunConfig, ranks: Ranks = ALONE) -> Run:
     """A new run: makes its folder and writes down what it is made from."""
+    ranks.portion(config.num_envs)
+    return Run(*ranks.ask(lambda: _begun(config, ranks)), ranks)
+
+
+def _begun(config: RunConfig, ranks: Ranks) -> tuple[Path, RunConfig]:
+    """Its folder, and its settings with the folder's name."""
     check(config)  # what cannot be made leaves no folder behind
-    about = manifest(config.seed, chosen_device(config.device))
+    about = manifest(config.seed, chosen_device(config.device, ranks)) | {"ranks": ranks.size}
     folder = new_folder(Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}"))
     config = replace(config, name=folder.name)
     try:
@@ -134,20 +145,23 @@ def start(config: RunConfig) -> Run:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)  # made a moment ago, and of no use
         raise
-    return Run(folder, config)
+    return folder, config
 
 
-def open_run(folder: str | os.PathLike[str]) -> Run:
+def open_run(folder: str | os.PathLike[str], ranks: Ranks = ALONE) -> Run:
     """The run of a folder."""
     place = Path(folder)
+    return Run(place, ranks.ask(lambda: _config(place)), ranks)
+
+
+def _config(place: Path) -> RunConfig:
     path = place / "config.json"
     if not path.is_file():
-        raise InputError(f"{folder} is no run: {what_is_wrong(place)}")
+        raise InputError(f"{place} is no run: {what_is_wrong(place)}")
     try:
-        config = from_dict(RunConfig, json.loads(path.read_text(encoding="utf-8")))
+        return from_dict(RunConfig, json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read by this version: {error}") from error
-    return Run(place, config)
 
 
 def set_length(run: Run, iterations: int | None = None, env_steps: int | None = None) -> Run:
@@ -159,6 +173,10 @@ def set_length(run: Run, iterations: int | None = None, env_steps: int | None = 
     """
     if (iterations is None) == (env_steps is None):
         raise InputError("a run's length is a number of iterations or of env_steps; give one of them")
+    return Run(run.folder, run.ranks.ask(lambda: _lengthened(run, iterations, env_steps)), run.ranks)
+
+
+def _lengthened(run: Run, iterations: int | None, env_steps: int | None) -> RunConfig:
     with alone(run.folder):
         config = replace(
             run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
@@ -172,4 +190,4 @@ def set_length(run: Run, iterations: int | None = None, env_steps: int | None = 
                 f"{length}: what was learnt is not taken back"
             )
         write_json(run.folder / "config.json", to_dict(config))
-    return Run(run.folder, config)
+    return config

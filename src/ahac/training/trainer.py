@@ -1,21 +1,26 @@
 """The only training loop: iterate, log, save, until the run is complete or interrupted.
 
 Nothing is lost on a crash: the state after every completed iteration is kept in memory, and written when something
-goes wrong in the next one.
+goes wrong in the next one. Of several ranks all do the same here; the first alone shows and writes.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from types import TracebackType
+
+import torch
 
 from ahac.algos.algorithm import Report
 from ahac.core.errors import AhacError
+from ahac.rl.trouble import Trouble
 from ahac.training.checkpoint import Checkpoint, save_checkpoint
 from ahac.training.evaluate import Evaluation
 from ahac.training.metrics import Episodes, Stopwatch
-from ahac.training.process import alone, interruptible, torch_settings
+from ahac.training.process import alone, cores_of, interruptible, torch_settings
 from ahac.training.run import Run
 from ahac.training.sinks import Display, Sink, TensorBoardSink
 from ahac.training.table import CsvSink
@@ -44,25 +49,39 @@ def train(run: Run, iterations: int | None = None, display: bool = True) -> bool
         iterations: Stop after this iteration of the run's; by default at its end.
         display: Whether progress is shown.
     """
-    with alone(run.folder):
+    with _held(run):
         return _go_on(run, iterations, display)
 
 
 def finish(run: Run, display: bool = True) -> Evaluation | None:
-    """Train to the end, and keep what the policy is worth; None where an end was asked for before."""
-    with alone(run.folder):
-        if not _go_on(run, None, display):
+    """Train to the end, and keep what the policy is worth; None where an end was asked for before.
+
+    Of several ranks the first evaluates; the others have done their part, and get None.
+    """
+    with _held(run):
+        if not _go_on(run, None, display) or not run.ranks.first:
             return None
         found = run.evaluate()
         run.keep(found)
         return found
 
 
+@contextmanager
+def _held(run: Run) -> Iterator[None]:
+    """Hold the run's folder, for all ranks or for none."""
+    with ExitStack() as stack:
+        run.ranks.ask(lambda: stack.enter_context(alone(run.folder)))
+        yield
+
+
 def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
     """Train in a folder that is held."""
-    with torch_settings(run.config, run.device), interruptible() as stop:
-        with _Loop(run) as loop, Display(run.config.length, loop.done) if display else nullcontext() as shown:
-            while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations) and not stop.asked:
+    shows = display and run.ranks.first
+    with torch_settings(run.config, run.device), cores_of(run.ranks, run.device), interruptible() as stop:
+        with _Loop(run) as loop, Display(run.config.length, loop.done) if shows else nullcontext() as shown:
+            while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations):
+                if bool(run.ranks.any(torch.tensor(stop.asked))):  # of one rank: all end after the same iteration
+                    break
                 row = loop.advance()
                 stop.patient = True
                 if shown is not None:
@@ -77,7 +96,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.run, self.episodes, self.best, seconds = run, Episodes(), float("-inf"), 0.0
         self.iteration = self.env_steps = self.failures = 0
         self.started_at = 0.0
-        if (run.checkpoints / "last.safetensors").exists():
+        if run.ranks.ask((run.checkpoints / "last.safetensors").exists):
             saved = run.restore("last")
             self.iteration, self.env_steps = int(saved.numbers["iteration"]), int(saved.numbers["env_steps"])
             self.best, seconds = saved.numbers["best"], saved.numbers["seconds"]
@@ -88,7 +107,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.sinks: list[Sink] = [
             CsvSink(run.folder / "metrics.csv", keep_until=self.iteration),
             TensorBoardSink(run.folder / "tensorboard", purge_after=self.env_steps + 1 if self.env_steps else None),
-        ]
+        ] if run.ranks.first else []  # fmt: skip
 
     @property
     def done(self) -> int:
@@ -108,7 +127,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.iteration += 1
         self.env_steps += report.env_steps
         trouble = self._heed(report)
-        self.episodes.note(report.steps)
+        self.episodes.note(report.steps, self.run.ranks)
         seconds = self.clock.seconds
         row = {
             "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": seconds,
@@ -127,11 +146,8 @@ class _Loop(AbstractContextManager["_Loop"]):
             return {}
         self.failures += 1
         path = self.run.folder / "failures" / f"iteration-{self.iteration:06d}.safetensors"
-        start = {} if self.completed is None else self.completed.tensors
-        numbers = {"iteration": float(self.iteration), "progress": self.started_at}
-        save_checkpoint(path, Checkpoint({**start, **report.trouble.reproducer}, numbers))
-        for old in sorted(path.parent.glob("iteration-*.safetensors"))[:-KEPT_FAILURES]:
-            old.unlink()
+        if self.run.ranks.first:
+            self._write_down(report.trouble, path)
         logger.warning("iteration %d learnt nothing: %s (%s)", self.iteration, report.trouble.what, path)
         if self.failures >= MOST_FAILURES:
             raise TrainingError(
@@ -139,6 +155,14 @@ class _Loop(AbstractContextManager["_Loop"]):
                 f"learner.actor.rate, softer contact or more substeps may help; the last ones are in {path.parent}"
             )
         return {"failures": float(self.failures)}
+
+    def _write_down(self, trouble: Trouble, path: Path) -> None:
+        """Where the iteration began and what it did."""
+        start = {} if self.completed is None else self.completed.tensors
+        numbers = {"iteration": float(self.iteration), "progress": self.started_at}
+        save_checkpoint(path, Checkpoint({**start, **trouble.reproducer}, numbers))
+        for old in sorted(path.parent.glob("iteration-*.safetensors"))[:-KEPT_FAILURES]:
+            old.unlink()
 
     def _keep(self, row: dict[str, float]) -> None:
         """Remember where it stands, and save it when it is time to."""
