@@ -1,0 +1,250 @@
+"""Data-parallel training: two processes with half of the worlds each do what one does with all of them.
+
+On the CPU, with the gloo backend, started by torchrun as a user does.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import ranked
+from ahac.core.errors import InputError
+from ahac.core.ranks import ALONE, Ranks, join
+from ahac.training.checkpoint import load_checkpoint
+from ahac.training.folders import chosen_device
+from ahac.training.run import open_run, start
+from ahac.training.trainer import train
+from small_runs import small_config, table
+
+TESTS = Path(ranked.__file__).parent
+ROUNDING = 1e-9
+"""Relative, in float64: means are taken over two halves, and matrices have half as many rows, so sums differ in their
+order, by 1e-16 each. Contact, five iterations and Adam's division by small moments make that about 1e-12."""
+SINGLE = 2e-3
+"""The same in float32, after six iterations."""
+
+
+def torchrun(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Two processes, ended by force after two minutes."""
+    paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    return subprocess.run(
+        [*command, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run that one process has begun, and all that two leave behind."""
+    made = tmp_path_factory.mktemp("ranks")
+    train(start(small_config(made, iterations=6, name="begun-by-one")), 3, display=False)
+    return made
+
+
+@pytest.fixture(scope="module")
+def done(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Two ranks, the second of which fails in the end."""
+    return torchrun(TESTS / "ranked.py", folder, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path, done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """By rank."""
+    assert (folder / "rank-1.pt").exists(), done.stderr
+    return [torch.load(folder / f"rank-{rank}.pt", weights_only=False) for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one process that was never stopped."""
+    run = start(small_config(tmp_path_factory.mktemp("one"), iterations=6, name="straight"))
+    train(run, display=False)
+    return run.folder
+
+
+def assert_close(got: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
+    assert got.keys() == wanted.keys()
+    for name, value in wanted.items():
+        if value.is_floating_point():
+            scale = value.abs().max().clamp(min=1e-3)
+            assert (got[name] - value).abs().max() <= tolerance * scale, name
+        else:
+            assert torch.equal(got[name], value), name
+
+
+# ------------------------------------------------------------------------------------------------------------ learning
+
+
+@pytest.mark.parametrize("case", ranked.learners())
+def test_two_ranks_learn_what_one_learns(found: list[dict[str, Any]], case: str) -> None:
+    one, two = ranked.learnt(case, ALONE), found[0]["cases"][case]
+    assert two["resets"] == one["resets"] > 0, "episodes end on the way"
+    assert_close(two["state"], one["state"], ROUNDING)
+    assert_close(two["env"], one["env"], ROUNDING)
+    assert len(two["rows"]) == len(one["rows"]) == ranked.ITERATIONS
+    for got, wanted in zip(two["rows"], one["rows"], strict=True):
+        assert list(got) == list(wanted)
+        assert got == pytest.approx(wanted, rel=ROUNDING, abs=1e-12)
+
+
+@pytest.mark.parametrize("case", ranked.learners())
+def test_ranks_agree_to_the_bit(found: list[dict[str, Any]], case: str) -> None:
+    one, other = (rank["cases"][case] for rank in found)
+    assert one["rows"] == other["rows"]
+    for part in ("state", "env"):
+        assert all(torch.equal(value, other[part][name]) for name, value in one[part].items())
+
+
+def test_horizons_move_and_worlds_are_cut_in_these_cases(found: list[dict[str, Any]]) -> None:
+    rows = {case: value["rows"] for case, value in found[0]["cases"].items()}
+    for case in ("growth", "paper"):
+        assert len({row["horizon"] for row in rows[case]}) > 1, case
+    assert any(row["share_cut"] > 0.0 for row in rows["cut"])
+
+
+def test_trouble_names_the_world_among_all(found: list[dict[str, Any]]) -> None:
+    world = ranked.POISONED[0]
+    (one,) = filter(None, ranked.learnt("poisoned", ALONE)["troubles"])
+    for rank in found:
+        (what, worlds, reproducer) = next(filter(None, rank["cases"]["poisoned"]["troubles"]))
+        assert what.startswith(f"the reward of step 1 in world {world} is not finite; the action there is [")
+        assert what == one[0]
+        assert worlds.nonzero().tolist() == [[world]]
+        assert_close(reproducer, one[2], ROUNDING)
+
+
+# ---------------------------------------------------------------------------------------------------------------- runs
+
+
+def assert_like(rows: list[dict[str, str]], wanted: list[dict[str, str]]) -> None:
+    assert len(rows) == len(wanted)
+    for got, want in zip(rows, wanted, strict=True):
+        numbers = [{name: float(x) for name, x in row.items() if x} for row in (got, want)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=SINGLE, abs=1e-6)
+
+
+@pytest.mark.usefixtures("found")
+def test_what_two_ranks_began_one_goes_on_with(folder: Path, straight: Path) -> None:
+    run = open_run(folder / "begun-by-two")
+    saved = load_checkpoint(run.checkpoints / "last.safetensors")
+    assert saved.numbers["iteration"] == 3.0
+    assert len(saved.tensors["env/q"]) == run.config.num_envs == 8
+    assert train(run, display=False)
+    assert_like(table(run.folder), table(straight))
+
+
+@pytest.mark.usefixtures("found")
+def test_what_one_began_two_ranks_go_on_with(folder: Path, straight: Path) -> None:
+    assert_like(table(folder / "begun-by-one"), table(straight))
+
+
+def test_an_end_asked_of_one_rank_is_the_end_of_all(folder: Path, found: list[dict[str, Any]]) -> None:
+    assert [rank["complete"] for rank in found] == [False, False]
+    saved = load_checkpoint(folder / "stopped" / "checkpoints" / "last.safetensors")
+    assert saved.numbers["iteration"] == 3.0
+    assert len(table(folder / "stopped")) == 3
+
+
+def test_all_ranks_are_in_the_first_ones_folder(folder: Path, found: list[dict[str, Any]]) -> None:
+    assert {rank["folder"] for rank in found} == {folder / "begun-by-two"}
+    runs = {path.name for path in folder.iterdir() if path.is_dir()}
+    assert runs == {"begun-by-one", "begun-by-two", "stopped", "failing"}
+
+
+def test_a_rank_that_fails_ends_all(folder: Path, done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode != 0
+    assert "ZeroDivisionError" in done.stderr
+    saved = load_checkpoint(folder / "failing" / "checkpoints" / "last.safetensors")
+    assert saved.numbers["iteration"] == 2.0, "nothing is lost"
+
+
+def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
+    options = ("--num-envs", 8, "--iterations", 2, "--eval-episodes", 4, "--device", "cpu", "--name", "mine")
+    done = torchrun("-m", "ahac", "train", "cartpole", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("ahac on cartpole, 8 worlds on cpu, divided among 2 ranks, in runs/mine") == 1
+    evaluation, folder = done.stdout.splitlines()
+    assert evaluation.startswith("4 episodes: mean")
+    assert folder == "runs/mine"
+    made = tmp_path / folder
+    assert {"config.json", "manifest.json", "metrics.csv", "evaluation.json"} < {path.name for path in made.iterdir()}
+    assert [path.name for path in made.parent.iterdir()] == ["mine"]
+    assert json.loads((made / "manifest.json").read_text(encoding="utf-8"))["ranks"] == 2
+    assert [int(float(row["env_steps"])) for row in table(made)] == [8 * 16, 8 * 32]
+    assert len(list((made / "tensorboard").iterdir())) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_worlds_that_cannot_be_divided_are_refused(tmp_path: Path) -> None:
+    message = r"num_envs must be a multiple of the number of ranks, 3, got 8; take 6 or 9, or as many processes as"
+    with pytest.raises(InputError, match=message):
+        start(small_config(tmp_path), Ranks(size=3))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="got 2; take 3, or"):
+        Ranks(size=3).portion(2)
+
+
+def test_half_of_torchruns_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="WORLD_SIZE is set, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE not; start with tor"):
+        join()
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert join() is ALONE
+
+
+def test_every_rank_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    two = Ranks(rank=5, size=6, local=1, local_size=2)
+    assert chosen_device("cuda", two) == chosen_device("auto", two) == "cuda:1"
+    assert chosen_device("cpu", two) == "cpu"
+    assert chosen_device("cuda:1") == "cuda:1"
+    with pytest.raises(InputError, match="each of 6 ranks has a GPU of its own, got device 'cuda:1' for all; use cuda"):
+        chosen_device("cuda:1", two)
+    with pytest.raises(InputError, match=r"6 ranks on this machine have 2 GPUs between them; start as many"):
+        chosen_device("cuda", Ranks(size=6, local_size=6))
+
+
+# ---------------------------------------------------------------------------------------------------------- reductions
+
+
+def test_what_ranks_put_together(found: list[dict[str, Any]]) -> None:
+    """Of 1, 5 on the first rank and 11, 15 on the second."""
+    for rank, got in enumerate(each["reduced"] for each in found):
+        assert got["share"].tolist() == [[0, 1], [2, 3]][rank]
+        assert got["gather"].tolist() == [1.0, 5.0, 11.0, 15.0]
+        assert got["gather 1"].tolist() == [[0.0, 1.0, 10.0, 11.0], [2.0, 3.0, 12.0, 13.0], [4.0, 5.0, 14.0, 15.0]]
+        assert got["mean"].tolist() == got["gradient"].tolist() == [6.0, 10.0]
+        assert got["max"].tolist() == [11.0, 15.0]
+        assert got["all"].tolist() == [True, False]
+        assert got["any"].tolist() == [False, True]
+        assert got["one bool"].item() is True
+        assert got["firsts"].tolist() == [1.0, 5.0]
+        assert got["ask"] == 0
+        assert {name: x.item() for name, x in got["means"].items()} == {"a": 6.0, "b": 10.0}
+        # Mean 8; squares of 7, 3, 3, 7 are 116, over four.
+        assert [x.item() for x in got["merged"]] == [8.0, 29.0]
+        assert got["refused"] == "not like this"
+
+
+def test_one_process_gets_back_what_it_gives() -> None:
+    x = torch.tensor([1.0, 2.0])
+    for method in (ALONE.share, ALONE.gather, ALONE.mean, ALONE.max, ALONE.all, ALONE.any, ALONE.firsts):
+        assert method(x) is x
+    numbers = {"a": x}
+    assert ALONE.means(numbers) is numbers
+    assert ALONE.merged(x, numbers["a"]) == (x, x)
+    assert ALONE.portion(7) == 7
+    assert ALONE.ask(lambda: x) is x
