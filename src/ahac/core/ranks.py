@@ -175,7 +175,9 @@ def join() -> Ranks:
         # Numbers on a GPU go by NCCL, those of the host by gloo; either is set up when it is first used.
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=PATIENCE)
-        atexit.register(distributed.destroy_process_group)
+        # NCCL's end waits for all ranks, and for all CUDA graphs that know it; it is left to the end of the process.
+        if backend == "gloo":
+            atexit.register(distributed.destroy_process_group)
     if not ranks.first:  # what all would say, one says
         logging.getLogger("ahac").setLevel(logging.ERROR)
     return ranks

@@ -182,6 +182,13 @@ def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     assert len(list((made / "tensorboard").iterdir())) == 1
 
 
+@pytest.mark.gpu
+def test_what_ranks_tell_each_other_is_recorded_with_the_rest(tmp_path: Path) -> None:
+    command = [sys.executable, TESTS / "twin_ranks.py", "cuda", tmp_path / "store"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 # ----------------------------------------------------------------------------------------------------------- refusals
 
 
