@@ -11,7 +11,7 @@ from torch import Tensor
 from ahac.core.ranks import ALONE, Ranks
 from ahac.nets.adam import only_where
 from ahac.nets.descent import Descent
-from ahac.rl.recordings import Recordings
+from ahac.rl.recordings import Recordings, queued
 
 __all__ = ["CriticFit", "FitReport", "settled"]
 
@@ -107,8 +107,7 @@ class _RecordedFit:
             self.recordings.play(key, works, lambda name: None)
             self.drawn.append(self.fit.rng.get_offset())
             self._seen[len(events)].copy_(self._active, non_blocking=True)
-            events.append(torch.cuda.Event())
-            events[-1].record()
+            events.append(queued())
             if self.fit.tolerance is not None and len(events) > AHEAD:
                 events[-1 - AHEAD].synchronize()
                 if not self._seen[len(events) - 1 - AHEAD]:

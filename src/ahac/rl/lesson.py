@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.ranks import ALONE, Ranks
+from ahac.rl.recordings import queued
 from ahac.rl.rollout import Rollout
 
 __all__ = ["Lesson", "Told", "told"]
@@ -52,8 +53,10 @@ def told(lesson: Lesson, more: Mapping[str, Tensor], ranks: Ranks = ALONE) -> To
     known = {name: x for name, x in lists.items() if x is not None}
     parts = [lesson.sound.double().reshape(1), torch.stack([x.double() for x in numbers.values()])]
     sizes = [1, len(numbers), *(len(x) for x in known.values())]
-    together = ranks.firsts(torch.cat([*parts, *(x.double() for x in known.values())]))
-    sound, values, *rest = together.cpu().split(sizes)
+    packed = ranks.firsts(torch.cat([*parts, *(x.double() for x in known.values())]))
+    if packed.is_cuda:
+        queued().synchronize()
+    sound, values, *rest = packed.cpu().split(sizes)
     found = dict(zip(known, rest, strict=True))
     return Told(
         sound=bool(sound), numbers=dict(zip(numbers, values.tolist(), strict=True)),

@@ -15,7 +15,7 @@ import torch
 
 from ahac.core.env import Recordable
 
-__all__ = ["Direct", "Player", "Recordings", "Studio"]
+__all__ = ["Direct", "Player", "Recordings", "Studio", "queued"]
 
 Works = Mapping[str, Callable[[Any], Any]]
 """Works by name, each of which is given what the one before returned."""
@@ -24,6 +24,13 @@ Mark = Callable[[str], None]
 
 MOST = 24
 """Recordings that are kept; beyond, the one that was used longest ago is let go."""
+
+
+def queued() -> torch.cuda.Event:
+    """The end of what has been queued so far; who waits for it leaves the processor to others meanwhile."""
+    event = torch.cuda.Event(blocking=True)
+    event.record()
+    return event
 
 
 class Player(Protocol):
@@ -74,12 +81,13 @@ class Recordings:
         return recording.result
 
     def _record(self, works: Works) -> _Recording:
-        graphs, result = {}, None
+        graphs, result, here = {}, None, torch.cuda.current_stream()
+        stream = None if here == torch.cuda.default_stream() else here  # nothing can be recorded on that one
         for name, work in works.items():
             graph = graphs[name] = torch.cuda.CUDAGraph()
             for generator in self._generators:
                 graph.register_generator_state(generator)
-            with torch.cuda.graph(graph, pool=self._pool, stream=torch.cuda.current_stream()):
+            with torch.cuda.graph(graph, pool=self._pool, stream=stream):
                 result = work(result)
         return _Recording(graphs, result)
 
