@@ -1,4 +1,4 @@
-"""The soft Heaviside function, where first-order gradients are right on average and wrong as a rule (eq:soft-heaviside).
+"""The soft Heaviside function, eq:soft-heaviside: first-order gradients are right on average and wrong as a rule.
 
     H̄(x) = −1, 2x/ν, 1    for x below, within, above ± ν/2            a = θ + w,  w ~ N(0, σ²)
 
@@ -98,9 +98,9 @@ def study(settings: HeavisideSettings | None = None, track: Track = silent) -> S
     """Estimates and their errors.
 
     Returns:
-        theta [P]; of width and sigma: function, expectation, gradient, first, zeroth [P], all N samples used; sizes [K];
-        first_by_width, zeroth_by_width [W, K] and first_by_sigma, zeroth_by_sigma [S, K]: |estimate − gradient|, mean
-        over theta.
+        theta [P]; of width and sigma: function, expectation, gradient, first, zeroth [P], from all N samples; sizes
+        [K]; first_by_width, zeroth_by_width [W, K] and first_by_sigma, zeroth_by_sigma [S, K]: the mean over theta of
+        |estimate − gradient|.
     """
     c = settings or HeavisideSettings()
     theta = np.linspace(-1.0, 1.0, c.points)

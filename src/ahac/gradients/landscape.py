@@ -61,8 +61,8 @@ class LandscapeSettings:
 
 
 def landscape(
-    task: str | Task, settings: LandscapeSettings | None = None, *, run: str | os.PathLike[str] | None = None,
-    checkpoint: str = "last", device: str = "cpu", track: Track = silent,
+    what: str | os.PathLike[str] | Task, settings: LandscapeSettings | None = None, *, checkpoint: str = "last",
+    device: str = "cpu", track: Track = silent,
 ) -> Study:  # fmt: skip
     """Walk along a direction; arguments as of `ahac.gradients.task.study`.
 
@@ -72,7 +72,7 @@ def landscape(
         number each, by t); direction [d].
     """
     c = settings or LandscapeSettings()
-    found = subject(task, worlds=c.samples, run=run, checkpoint=checkpoint, seed=c.seed, device=device)
+    found = subject(what, worlds=c.samples, checkpoint=checkpoint, seed=c.seed, device=device)
     start = at_one_start(found, c.after, c.seed)
     baseline = noise_free_returns(found, start, c.horizon)
     (samples,) = sample_gradients(try_out(found, start, c.horizon, c.seed), baseline, [c.horizon])
@@ -111,7 +111,9 @@ def _from_file(path: Path, size: int) -> Tensor:
     try:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise InputError(f"the direction {str(path)!r} cannot be read: {error}; wanted a .npy file of numbers") from error
+        raise InputError(
+            f"the direction {str(path)!r} cannot be read: {error}; wanted a .npy file of numbers"
+        ) from error
     if found.shape != (size,) or not np.isfinite(found).all():
         raise InputError(f"the direction in {path} must be {size} finite numbers, one per parameter, got {found.shape}")
     return torch.from_numpy(found.astype(np.float64))

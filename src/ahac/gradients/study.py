@@ -54,7 +54,9 @@ def load_study(path: Path) -> Study:
         raise InputError(f"{path} is damaged or no study: {error}; move it away, and it is made anew") from error
 
 
-def recalled(path: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Study], redo: bool = False) -> Study:
+def recalled(
+    path: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Study], redo: bool = False
+) -> Study:
     """The study of a file if it has these settings; else a new one, which the file then holds."""
     wanted = json.loads(json.dumps(settings))
     if path.is_file() and not redo:

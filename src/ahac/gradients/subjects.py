@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from ahac.training.checkpoint import read_numbers
 from ahac.training.folders import chosen_device
 from ahac.training.run import Run, open_run
 
-__all__ = ["Subject", "find_task", "subject"]
+__all__ = ["Subject", "describe", "find_task", "subject"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +51,14 @@ def find_task(name: str, variant: str = "paper") -> Task:
         if name in tasks():
             return make_task(name, variant)
         raise InputError(
-            f"no task named {name!r}; known: {', '.join(tasks())}. One of your own is given as FILE.py:NAME, where NAME "
-            "is a Task in that file or a function that returns one"
+            f"{name!r} is neither a run's folder nor a task; tasks: {', '.join(tasks())}. One of your own is given as "
+            "FILE.py:NAME, where NAME is a Task in that file or a function that returns one"
         )
     if not Path(file).is_file():
         raise InputError(f"there is no file {file!r}, in which the task {attribute!r} was looked for")
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    assert spec is not None and spec.loader is not None, "the file ends in .py and is there"
+    if spec is None or spec.loader is None:
+        raise InputError(f"{file!r} cannot be read as Python, got {spec!r}; wanted a module with {attribute!r} in it")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found = getattr(module, attribute, None)
@@ -66,35 +68,47 @@ def find_task(name: str, variant: str = "paper") -> Task:
     return made
 
 
+def describe(what: str | os.PathLike[str] | Task, checkpoint: str = "last", seed: int = 0) -> dict[str, Any]:
+    """Which task and policy it is, as JSON has it, without making anything of them: arguments as of `subject`."""
+    if isinstance(what, Task):
+        return {"task": what.name, "policy": {"fresh": seed}}
+    if (run := _run_of(what)) is not None:
+        numbers = read_numbers(run.checkpoints / f"{checkpoint}.safetensors")
+        policy = {"run": run.folder.name, "checkpoint": checkpoint, "env_steps": int(numbers["env_steps"])}
+        return {"task": run.config.task, "policy": policy}
+    about: dict[str, Any] = {"task": find_task(str(what)).name, "policy": {"fresh": seed}}
+    if ".py:" in str(what):
+        about["source"] = hashlib.sha256(Path(str(what).rpartition(":")[0]).read_bytes()).hexdigest()
+    return about
+
+
 def subject(
-    task: str | Task, *, worlds: int, run: str | os.PathLike[str] | None = None, checkpoint: str = "last", seed: int = 0,
-    device: str = "cpu",
-) -> Subject:  # fmt: skip
-    """A task with the policy of a run's checkpoint, or without a run a fresh one, as training would begin with.
+    what: str | os.PathLike[str] | Task, *, worlds: int, checkpoint: str = "last", seed: int = 0, device: str = "cpu"
+) -> Subject:
+    """A task with a policy.
 
     Args:
-        task: A name out of `ahac.tasks()`, FILE.py:NAME, or a `Task`; it must be the run's if there is one.
+        what: The folder of a run, whose policy then acts in its task; or a task, by name, as FILE.py:NAME or as it is,
+            with a fresh policy, as training would begin with.
         worlds: How many run side by side.
-        run: Folder of the run whose policy acts.
-        checkpoint: Of the run: last, best or iteration-NNNNNN.
+        checkpoint: Of a run: last, best or iteration-NNNNNN.
         seed: Of a fresh policy, and of where episodes begin.
         device: cpu, cuda or auto.
     """
-    where = chosen_device(device)
-    opened = None if run is None else open_run(run)
-    variant = "paper" if opened is None else opened.config.variant
-    found = find_task(task, variant) if isinstance(task, str) else task
-    if opened is not None and opened.config.task != (task if isinstance(task, str) else found.name):
-        raise InputError(f"{opened.folder} is a run of {opened.config.task}, not of {task}; give it with its own task")
-    env = make(found, num_envs=worlds, device=where, seed=seed, early_termination=False)
-    about: dict[str, Any] = {"task": task if isinstance(task, str) else found.name, "variant": variant}
-    if opened is None:
-        algo = FirstOrder(recipe(found.name, "shac").learner, env.spec, seed)
-        about["policy"] = {"fresh": seed}
+    where, run = chosen_device(device), None if isinstance(what, Task) else _run_of(what)
+    if run is None:
+        task = what if isinstance(what, Task) else find_task(str(what))
+        env = make(task, num_envs=worlds, device=where, seed=seed, early_termination=False)
+        algo = FirstOrder(recipe(task.name, "shac").learner, env.spec, seed)
     else:
-        restored = Run(opened.folder, replace(opened.config, num_envs=1, device=where))
+        task = make_task(run.config.task, run.config.variant)
+        env = make(task, num_envs=worlds, device=where, seed=seed, early_termination=False)
+        restored = Run(run.folder, replace(run.config, num_envs=1, device=where))
         restored.restore(checkpoint, with_env=False)
         algo = restored.algo
-        numbers = read_numbers(opened.checkpoints / f"{checkpoint}.safetensors")
-        about["policy"] = {"run": opened.folder.name, "checkpoint": checkpoint, "env_steps": int(numbers["env_steps"])}
-    return Subject(env, algo.actor, algo.normalizer.view(), about)
+    return Subject(env, algo.actor, algo.normalizer.view(), describe(what, checkpoint, seed))
+
+
+def _run_of(what: str | os.PathLike[str]) -> Run | None:
+    """The run, if it is the folder of one."""
+    return open_run(what) if str(what) not in tasks() and Path(what).is_dir() else None

@@ -53,16 +53,16 @@ class TaskSettings:
 
 
 def study(
-    task: str | Task, settings: TaskSettings | None = None, *, run: str | os.PathLike[str] | None = None,
-    checkpoint: str = "last", device: str = "cpu", track: Track = silent,
+    what: str | os.PathLike[str] | Task, settings: TaskSettings | None = None, *, checkpoint: str = "last",
+    device: str = "cpu", track: Track = silent,
 ) -> Study:  # fmt: skip
     """Gradients of the H-step return by the policy's parameters, and where stiffness sits.
 
     Args:
-        task: A name out of `ahac.tasks()`, FILE.py:NAME, or a `Task`.
+        what: The folder of a run, whose policy then acts in its task; or a task, by name, as FILE.py:NAME or as it is,
+            with a fresh policy.
         settings: Sizes and seeds.
-        run: Folder of a run whose policy acts; without it, a fresh policy.
-        checkpoint: Of the run.
+        checkpoint: Of a run: last, best or iteration-NNNNNN.
         device: cpu, cuda or auto.
         track: Shows how far it is.
 
@@ -74,7 +74,7 @@ def study(
         gait_period (steps, one number).
     """
     c = settings or TaskSettings()
-    found = subject(task, worlds=c.samples, run=run, checkpoint=checkpoint, seed=c.seed, device=device)
+    found = subject(what, worlds=c.samples, checkpoint=checkpoint, seed=c.seed, device=device)
     start = at_one_start(found, c.after, c.seed)
     baseline = noise_free_returns(found, start, c.horizons[-1])
     trial = try_out(found, start, c.horizons[-1], c.seed)
@@ -124,10 +124,10 @@ def _gait(found: Subject, c: TaskSettings) -> dict[str, np.ndarray]:
     few = make(found.env.task, num_envs=WATCHED, device=spec.device, seed=c.seed, early_termination=False)
     feet = watch_feet(few, found.act, c.gait_steps, c.after, c.probes)
     world = int(feet.whole.argmax())
-    touching = feet.contact[:, world].any(axis=0)
+    touching = np.flatnonzero(feet.contact[:, world].any(axis=0))
     return {
         "gait_contact": feet.contact[:, world][:, touching],
-        "gait_geoms": np.array([name for name, any_ in zip(feet.geoms, touching, strict=True) if any_], dtype=np.str_),
+        "gait_geoms": np.array([feet.geoms[k] for k in touching], dtype=np.str_),
         "gait_stiffness": feet.stiffness[:, world],
         "gait_period": np.array(gait_period(feet.contact[:, world])),
     }

@@ -1,4 +1,4 @@
-"""The soft Heaviside function: the paper's figure 2, and the figure of its appendix with widths and noises beside it."""
+"""The soft Heaviside function: the paper's figure 2, and its appendix's with widths and noises beside it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def draw_appendix(study: Study, paths: Sequence[Path]) -> None:
 def _function(axes: Axes, study: Study) -> None:
     theta = study["theta"]
     axes.plot(theta, study["function"], color=EXACT, linewidth=1.8, label=r"soft Heaviside $\bar{H}(\theta)$")
-    axes.plot(theta, study["expectation"], color=COLOURS[2], linewidth=1.8, label=r"expectation $E[\bar{H}(\theta + w)]$")
+    axes.plot(
+        theta, study["expectation"], color=COLOURS[2], linewidth=1.8, label=r"expectation $E[\bar{H}(\theta + w)]$"
+    )
     axes.set_xlabel("θ")
     axes.legend(loc="upper left", fontsize=9.0)
     axes.set_ylim(-1.1, 1.6)

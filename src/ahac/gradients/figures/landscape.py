@@ -25,7 +25,9 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         axes = figure.subplots()
         axes.plot(places, study["noise_free"], color=QUIET, linewidth=1.0, label="without noise")
         axes.fill_between(places, study["low"], study["high"], color=EXACT, alpha=0.18, linewidth=0)
-        axes.plot(places, study["mean"], color=EXACT, linewidth=1.8, label=f"mean of {c['samples']:,} worlds with noise")
+        axes.plot(
+            places, study["mean"], color=EXACT, linewidth=1.8, label=f"mean of {c['samples']:,} worlds with noise"
+        )
         low, high = axes.get_ylim()
         middle = float(np.interp(0.0, places, study["mean"]))
         near = places[np.abs(places) <= SHARE * c["reach"]]

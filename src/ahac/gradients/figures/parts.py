@@ -34,7 +34,9 @@ def shade(axes: Axes, places: np.ndarray, share: np.ndarray) -> None:
     half = 0.5 * float(np.diff(places).min()) if len(places) > 1 else 0.5
     for place, part in zip(places, share, strict=True):
         if part > 0.0:
-            axes.axvspan(place - half, place + half, color="#000000", alpha=DARKEST * float(part), linewidth=0, zorder=0)
+            axes.axvspan(
+                place - half, place + half, color="#000000", alpha=DARKEST * float(part), linewidth=0, zorder=0
+            )
 
 
 def crosses(axes: Axes, signed: np.ndarray) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def draw_gait(study: Study, paths: Sequence[Path]) -> None:
         title(right, "mean over the gait's phase")
 
 
-def _about(settings: dict) -> str:
+def _about(settings: Mapping[str, Any]) -> str:
     policy = settings["policy"]
     who = "fresh policy" if "fresh" in policy else f"{policy['run']}, {policy['env_steps']:,} steps"
     return f"{settings['task']}, {who}"
@@ -113,7 +113,7 @@ def _ticks(axes: Axes, names: list[str]) -> None:
 
 def _beside(axes: Axes) -> Axes:
     """A second axis for stiffness, at the right, logarithmic."""
-    other: Axes = axes.twinx()  # pyright: ignore[reportAssignmentType]
+    other: Axes = axes.twinx()
     other.set_yscale("log")
     other.grid(visible=False)
     other.tick_params(axis="y", colors=FIRST)

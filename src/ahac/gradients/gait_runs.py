@@ -1,0 +1,114 @@
+"""Does a policy's gait follow the horizon it was trained with? SHAC on Ant for many horizons (the paper's figure 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ahac.core.checks import whole_number
+from ahac.core.errors import InputError
+from ahac.envs import make
+from ahac.gradients.gait import gait_period, watch_feet
+from ahac.gradients.progress import Track, silent
+from ahac.gradients.study import Study, recalled
+from ahac.gradients.subjects import describe
+from ahac.training.api import configure
+from ahac.training.config import RunConfig
+from ahac.training.records import Record, find_runs, read_record
+from ahac.training.run import Run, open_run
+
+__all__ = ["GaitSettings", "gait_configs", "measure_gait", "study"]
+
+KIND = "gaits"
+EVAL_SEED = 2_000_003
+"""Added to a run's seed: gaits are watched elsewhere than training began."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaitSettings:
+    """How the gait of a policy is measured."""
+
+    worlds: int = 8
+    """That are watched; the median over them counts."""
+    steps: int = 300
+    """Over which contacts are compared."""
+    skip: int = 150
+    """Before, for the gait to settle."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("worlds", 1), ("steps", 8), ("skip", 0)):
+            whole_number(name, getattr(self, name), least)
+
+
+def gait_configs(
+    horizons: Sequence[int], seeds: Sequence[int], task: str = "ant", out: str = "runs/gaits", **settings: Any  # noqa: ANN401 - fields of RunConfig
+) -> list[RunConfig]:  # fmt: skip
+    """The runs of the study: SHAC with every horizon and seed; `ahac.training.sweep` trains them."""
+    base = configure(task, "shac", **settings)
+    made = []
+    for horizon in horizons:
+        fixed = replace(base.learner.horizon, first=whole_number("a horizon", horizon, 1))
+        learner = replace(base.learner, horizon=fixed)
+        made += [replace(base, name=f"{task}-shac-h{horizon:02}-{seed}", seed=seed, out=out, learner=learner)
+                 for seed in seeds]  # fmt: skip
+    return made
+
+
+def measure_gait(folder: Path, settings: GaitSettings | None = None, redo: bool = False) -> Study:
+    """The gait of a run's last policy; kept in the run's folder.
+
+    Returns:
+        periods [worlds] in control steps, not a number where the gait does not repeat or the robot fell; dt [s].
+    """
+    c = settings or GaitSettings()
+    about = {**asdict(c), **describe(folder)}
+    return recalled(folder / "gradients" / "gait.npz", "gait", about, lambda: _measured(folder, c, about), redo)
+
+
+def _measured(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
+    opened = open_run(folder)
+    run = Run(opened.folder, replace(opened.config, num_envs=1, device="cpu"))
+    run.restore("last", with_env=False)
+    o = run.config
+    env = make(o.task, num_envs=c.worlds, seed=o.seed + EVAL_SEED, variant=o.variant)
+    feet = watch_feet(env, run.algo.act, c.steps, c.skip, probes=1)
+    periods = [gait_period(feet.contact[:, k]) if feet.whole[k] else np.nan for k in range(c.worlds)]
+    return Study("gait", about, {"periods": np.array(periods), "dt": np.array(env.spec.dt)})
+
+
+def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, track: Track = silent) -> Study:
+    """What the runs of a folder came to.
+
+    Returns:
+        By run [R]: horizon, seed, period (median over worlds, control steps), score (mean return of the evaluation).
+    """
+    records = [read_record(folder) for folder in find_runs(out)]
+    done = [record for record in records if record.complete and record.evaluation is not None]
+    if not done:
+        raise InputError(
+            f"{out} holds no complete run; `ahac grad gait run --out {out}` makes them, or goes on with them"
+        )
+    rows = [_row(record, measure_gait(record.folder, settings, redo)) for record in track(done, "gaits")]
+    arrays = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
+    tasks = sorted({str(record.settings["task"]) for record in done})
+    about = {
+        **asdict(settings or GaitSettings()),
+        "task": ", ".join(tasks),
+        "runs": len(done),
+        "unfinished": len(records) - len(done),
+    }
+    return Study(KIND, about, arrays)
+
+
+def _row(record: Record, gait: Study) -> dict[str, float]:
+    periods = gait["periods"]
+    known = periods[np.isfinite(periods)]
+    assert record.evaluation is not None, "only complete runs are looked at"
+    return {
+        "horizon": float(record.settings["learner"]["horizon"]["first"]), "seed": float(record.settings["seed"]),
+        "period": float(np.median(known)) if len(known) else np.nan, "score": float(record.evaluation["mean"]),
+    }  # fmt: skip
