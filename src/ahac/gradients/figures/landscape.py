@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, note, title
+from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, about, remark, title
 from ahac.gradients.study import Study
 from ahac.plots.theme import QUIET, drawing
 
@@ -41,7 +41,5 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         axes.set_xlabel(f"way along {ALONG.get(c['along'], Path(c['along']).name)} [‖θ‖]")
         axes.set_ylabel(f"{c['horizon']}-step return")
         axes.legend(loc="best", fontsize=9.0)
-        policy = c["policy"]
-        who = "fresh policy" if "fresh" in policy else f"{policy['run']}, {policy['env_steps']:,} steps"
         title(axes, f"landscape of {c['task']}")
-        note(axes, who)
+        remark(figure, f"{about(c)}; wedges: two standard errors")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ahac.plots.theme import COLOURS, QUIET
 
 if TYPE_CHECKING:
-    from ahac.plots.theme import Axes
+    from ahac.plots.theme import Axes, Figure
 
-__all__ = ["BOUND", "EXACT", "FIRST", "ZEROTH", "crosses", "note", "shade", "title"]
+__all__ = ["BOUND", "EXACT", "FIRST", "ZEROTH", "about", "crosses", "note", "remark", "shade", "title"]
 
 FIRST, ZEROTH, BOUND, EXACT = COLOURS[0], COLOURS[1], COLOURS[2], "#333333"
 """Of first- and zeroth-order estimates, of what bounds them, and of what is known exactly."""
@@ -27,6 +28,19 @@ def title(axes: Axes, text: str) -> None:
 def note(axes: Axes, text: str) -> None:
     """A remark below a panel's title, at the right."""
     axes.set_title(text, loc="right", fontsize=9.0, color=QUIET)
+
+
+def remark(figure: Figure, text: str) -> None:
+    """What the whole picture is of, below it."""
+    figure.supxlabel(text, fontsize=9.0, color=QUIET)
+
+
+def about(settings: Mapping[str, Any]) -> str:
+    """Which task and policy a study is of."""
+    policy = settings["policy"]
+    if "fresh" in policy:
+        return f"{settings['task']}, fresh policy"
+    return f"{settings['task']}, policy of {policy['run']} after {policy['env_steps']:,} steps"
 
 
 def shade(axes: Axes, places: np.ndarray, share: np.ndarray) -> None:

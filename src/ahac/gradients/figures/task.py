@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, note, shade, title
+from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, about, remark, shade, title
 from ahac.gradients.gait import phase_means
 from ahac.gradients.study import Study
 from ahac.plots.theme import COLOURS, drawing
@@ -35,7 +35,6 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
             ratio.semilogy(horizons, study[f"{name}_esnr"], "o-", color=colour, markersize=3.5)
         norm.legend(loc="lower right", fontsize=9.0)
         title(norm, "norm of the estimates")
-        note(norm, _about(c))
         error.semilogy(horizons, study["expected"], "--", color=EXACT, linewidth=1.2, label="expected by chance")
         error.semilogy(horizons, study["error"], "o-", color=FIRST, markersize=3.5, label="error")
         error.legend(loc="lower right", fontsize=9.0)
@@ -46,6 +45,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         ratio.legend(loc="best", fontsize=9.0)
         _steps(stiffness, steps, study)
         _gradients(gradient, steps, study)
+        remark(figure, f"{about(c)}; N = {c['samples']:,}; darker: more worlds touch the ground in that step")
 
 
 def draw_gait(study: Study, paths: Sequence[Path]) -> None:
@@ -63,7 +63,7 @@ def draw_gait(study: Study, paths: Sequence[Path]) -> None:
         beside = _beside(left)
         beside.plot(np.arange(len(stiffness)) + 0.5, stiffness, color=FIRST, linewidth=1.0)
         title(left, "contacts (bars) and stiffness ‖∇f‖ (line)")
-        note(left, _about(study.settings) + (f", period {period:.1f} steps" if repeats else ", no clear period"))
+        remark(figure, about(study.settings) + (f"; period {period:.1f} steps" if repeats else "; no clear period"))
         if not repeats:
             right.set_axis_off()
             return
@@ -75,12 +75,6 @@ def draw_gait(study: Study, paths: Sequence[Path]) -> None:
         right.set_xlabel("phase of the gait")
         _beside(right).plot(phases, means, color=FIRST, linewidth=1.8)
         title(right, "mean over the gait's phase")
-
-
-def _about(settings: Mapping[str, Any]) -> str:
-    policy = settings["policy"]
-    who = "fresh policy" if "fresh" in policy else f"{policy['run']}, {policy['env_steps']:,} steps"
-    return f"{settings['task']}, {who}"
 
 
 def _steps(axes: Axes, steps: np.ndarray, study: Study) -> None:
@@ -117,4 +111,5 @@ def _beside(axes: Axes) -> Axes:
     other.set_yscale("log")
     other.grid(visible=False)
     other.tick_params(axis="y", colors=FIRST)
+    other.tick_params(axis="y", which="minor", labelright=False)
     return other
