@@ -14,7 +14,7 @@ from torch import Tensor
 from ahac.core.checks import finite_number, whole_number
 from ahac.core.errors import InputError
 from ahac.envs import Task
-from ahac.gradients.differences import Compared, compared
+from ahac.gradients.differences import compared
 from ahac.gradients.progress import Track, silent
 from ahac.gradients.specimen import Specimen, specimen
 from ahac.sim import Model, State
@@ -102,9 +102,8 @@ def check(
     """
     c = settings or CheckSettings()
     found = specimen(what, c.states, c.steps, c.seed)
-    counts, points = list(found.outputs.values()), len(found.sim.model.touches)
+    counts = list(found.outputs.values())
     step = compared(found.outcome, found.inputs, counts, c.tolerance, track, f"a step of {found.name}")
-    force = compared(found.contact_forces, found.inputs[:2], [3] * points, c.tolerance, track, "contact forces")
     names, outputs = found.coordinates, list(found.outputs)
     groups = list(dict.fromkeys(names))
     members = [[i for i, name in enumerate(names) if name == group] for group in groups]
@@ -116,7 +115,7 @@ def check(
                 for name, own in zip(groups, members, strict=True)],
         outputs=[_summed_up(name, step.error[:, :, k], int(step.kink[:, :, k].sum()), names)
                  for k, name in enumerate(outputs)],
-        contacts=_contact_rows(found, force, names), errors=errors,
+        contacts=_contact_rows(found, c.tolerance, names, track) if found.sim.model.touches else [], errors=errors,
     )  # fmt: skip
 
 
@@ -134,9 +133,12 @@ def _summed_up(name: str, error: Tensor, kinks: int, others: Sequence[str], touc
     return Row(name, float(known.max()), f"{others[other]}, state {state}", kinks, touched)
 
 
-def _contact_rows(found: Specimen, force: Compared, names: Sequence[str]) -> list[Row]:
+def _contact_rows(found: Specimen, tolerance: float, names: Sequence[str], track: Track) -> list[Row]:
     """By shape and plane, of the states in which it touches."""
     q, v, _ = found.inputs
+    force = compared(
+        found.contact_forces, (q, v), [3] * len(found.sim.model.touches), tolerance, track, "contact forces"
+    )
     depth = found.sim.contacts(State(q, v)).depth
     pairs = [(touch.geom, touch.plane.name) for touch in found.sim.model.touches]
     rows = []

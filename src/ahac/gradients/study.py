@@ -45,7 +45,7 @@ class Study:
 def load_study(path: Path) -> Study:
     """Read what `Study.save` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             about = json.loads(str(file[ABOUT]))
             return Study(about["kind"], about["settings"], {name: file[name] for name in file.files if name != ABOUT})
     except FileNotFoundError as error:
