@@ -30,6 +30,8 @@ class Runs:
     """Worlds side by side; by default the recipe's."""
     iterations: int | None = None
     """Rollouts of each run; by default the recipe's."""
+    env_steps: int | None = None
+    """World-steps of each run, the same for every horizon; then iterations do not count."""
     device: str = "auto"
     """auto takes CUDA where there is one."""
     out: str = FOLDER
@@ -64,7 +66,7 @@ def _run(words: list[str]) -> int:
 
     text = "Train SHAC with every horizon and seed. What is complete is left alone: the same command goes on."
     (o,) = read(words, "ahac grad gait run", text, Runs)
-    own = {name: value for name in ("num_envs", "iterations") if (value := getattr(o, name)) is not None}
+    own = {name: value for name in ("num_envs", "iterations", "env_steps") if (value := getattr(o, name)) is not None}
     configs = gait_configs(o.horizons, o.seeds, o.task, o.out, device=o.device, **own)
     return summary(sweep(configs, o.jobs, o.seconds, tell))
 

@@ -47,14 +47,17 @@ class GaitSettings:
 def gait_configs(
     horizons: Sequence[int], seeds: Sequence[int], task: str = "ant", out: str = "runs/gaits", **settings: Any  # noqa: ANN401 - fields of RunConfig
 ) -> list[RunConfig]:  # fmt: skip
-    """The runs of the study: SHAC with every horizon and seed; `ahac.training.sweep` trains them."""
+    """The runs of the study: SHAC with every horizon and seed, a seed of all horizons after the other.
+
+    `ahac.training.sweep.sweep` trains them.
+    """
     base = configure(task, "shac", **settings)
     made = []
-    for horizon in horizons:
-        fixed = replace(base.learner.horizon, first=whole_number("a horizon", horizon, 1))
-        learner = replace(base.learner, horizon=fixed)
-        made += [replace(base, name=f"{task}-shac-h{horizon:02}-{seed}", seed=seed, out=out, learner=learner)
-                 for seed in seeds]  # fmt: skip
+    for seed in seeds:
+        for horizon in horizons:
+            fixed = replace(base.learner.horizon, first=whole_number("a horizon", horizon, 1))
+            learner, name = replace(base.learner, horizon=fixed), f"{task}-shac-h{horizon:02}-{seed}"
+            made.append(replace(base, name=name, seed=seed, out=out, learner=learner))
     return made
 
 

@@ -127,8 +127,8 @@ WANTED = {
 
 def test_the_runs_of_the_gait_study() -> None:
     configs = gait_configs([16, 44], [0, 1], num_envs=64)
-    assert [c.name for c in configs] == ["ant-shac-h16-0", "ant-shac-h16-1", "ant-shac-h44-0", "ant-shac-h44-1"]
-    assert [c.learner.horizon.first for c in configs] == [16, 16, 44, 44]
+    assert [c.name for c in configs] == ["ant-shac-h16-0", "ant-shac-h44-0", "ant-shac-h16-1", "ant-shac-h44-1"]
+    assert [c.learner.horizon.first for c in configs] == [16, 44, 16, 44]
     assert {(c.task, c.algo, c.num_envs, c.learner.horizon.rule) for c in configs} == {("ant", "shac", 64, "fixed")}
 
 
