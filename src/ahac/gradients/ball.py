@@ -51,14 +51,17 @@ class BallSettings:
     substeps: int = 8
     """Integration steps per control step."""
     stiffnesses: tuple[float, ...] = (1e3, 3e3, 1e4, 3e4, 1e5, 3e5)
-    """Of the sweep [N/m]."""
+    """Of the sweep of stiffness [N/m]."""
+    refinements: tuple[int, ...] = (8, 16, 32, 64, 128)
+    """Of the sweep of substeps, at the first stiffness."""
     seed: int = 0
     """Of the noise."""
 
     def __post_init__(self) -> None:
         whole_number("samples", self.samples, 2)
         whole_number("horizon", self.horizon, 1)
-        whole_number("substeps", self.substeps, 1)
+        for substeps in (self.substeps, *self.refinements):
+            whole_number("substeps", substeps, 1)
         whole_number("seed", self.seed, 0)
         finite_number("angle", self.angle)
         for name in ("speed", "sigma", "stiffness", "stiffnesses"):
@@ -86,19 +89,21 @@ def study(settings: BallSettings | None = None, track: Track = silent) -> Study:
         first_variance, zeroth_variance, first_esnr, zeroth_esnr, contact (share of throws that touch something in
         that step), reward_norm and dynamics_norm (largest ‖∇r‖ and ‖∇f‖ over throws), gathered (largest product of
         ‖∇f‖ along one throw); bound (the lemma as printed) and tight_bound (of what was gathered). Of the first worlds
-        paths [H + 1, 64, 2]; target [2]. The sweep's arrays, by stiffness: sweep_error, sweep_expected,
-        sweep_first_esnr, sweep_zeroth_esnr, sweep_tight_bound [S, H].
+        paths [H + 1, 64, 2]; target [2]. The same of sweeps: sweep_error, sweep_expected, sweep_first_esnr,
+        sweep_zeroth_esnr, sweep_tight_bound [S, H] by stiffness, and refined_error, ... [R, H] by substeps.
     """
     c = settings or BallSettings()
     arrays = throws(c)
-    swept = [throws(replace(c, stiffness=x)) for x in track(c.stiffnesses, "ball by stiffness")]
+    stiffer = [throws(replace(c, stiffness=x)) for x in track(c.stiffnesses, "ball by stiffness")]
+    finer = [throws(replace(c, substeps=x)) for x in track(c.refinements, "ball by substeps")]
     for name in ("error", "expected", "first_esnr", "zeroth_esnr", "tight_bound"):
-        arrays[f"sweep_{name}"] = np.array([found[name] for found in swept])
+        arrays[f"sweep_{name}"] = np.array([found[name] for found in stiffer])
+        arrays[f"refined_{name}"] = np.array([found[name] for found in finer])
     return Study(KIND, asdict(c), arrays)
 
 
 def throws(c: BallSettings) -> dict[str, np.ndarray]:
-    """All that is known of one stiffness."""
+    """All that is known of one stiffness and one number of substeps."""
     model = ball_model(c.stiffness)
     sim = Simulator(model, num_worlds=c.samples + 1, dt=DT, substeps=c.substeps, dtype=torch.float64)
     rng = torch.Generator().manual_seed(c.seed)

@@ -17,7 +17,7 @@ from ahac.training.trainer import finish
 from small_runs import small_config, small_learner
 
 Call = Callable[..., tuple[int, str]]
-BALL = ["--samples", "16", "--horizon", "14", "--stiffnesses", "1e4", "1e5"]
+BALL = ["--samples", "16", "--horizon", "14", "--stiffnesses", "1e4", "1e5", "--refinements", "4", "8"]
 TASK = ["--samples", "8", "--horizons", "2", "4", "--gait-steps", "20", "--probes", "1"]
 OWN = """
 from dataclasses import replace

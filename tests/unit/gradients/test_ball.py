@@ -12,7 +12,7 @@ from ahac.gradients.lemma import along_the_way, as_printed
 from ahac.gradients.study import Study
 from ahac.sim import Simulator, State
 
-SMALL = BallSettings(samples=64, stiffnesses=(1e4, 1e5))
+SMALL = BallSettings(samples=64, stiffnesses=(1e4, 1e5), refinements=(8, 128))
 """The figure's ball with few throws; no other stiffness, so that no other kernel is compiled."""
 SURE = 4.5
 """Standard errors within which a mean lies as good as always."""
@@ -62,6 +62,12 @@ def test_after_stiff_contact_first_order_is_the_noisier_one(found: Study) -> Non
     assert found["first_esnr"][-1] < found["zeroth_esnr"][-1]
     soft, stiff = found["sweep_first_esnr"][:, -1]
     assert soft > 10.0 * stiff
+
+
+def test_small_substeps_give_first_order_its_signal_back(found: Study) -> None:
+    coarse, fine = found["refined_first_esnr"][:, -1]
+    assert fine > 30.0 * coarse
+    assert found["refined_error"][1, -1] < 0.3 * found["refined_expected"][0, -1]
 
 
 def test_the_gradient_of_a_throw_is_that_of_differences() -> None:

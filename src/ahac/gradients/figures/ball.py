@@ -48,10 +48,10 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
 
 
 def draw_sweep(study: Study, paths: Sequence[Path]) -> None:
-    """Error and signal-to-noise ratio against the horizon, by stiffness of contact."""
+    """Error and signal-to-noise ratio by stiffness of contact; at the end of the horizon also by substeps."""
     c, steps = study.settings, np.arange(1, len(study["error"]) + 1)
-    with drawing(paths, 12.0, 3.7) as figure:
-        error, ratio, end = figure.subplots(1, 3)
+    with drawing(paths, 10.0, 6.6) as figure:
+        (error, ratio), (end, finer) = figure.subplots(2, 2)
         for k, stiffness in enumerate(c["stiffnesses"]):
             fade = 0.25 + 0.75 * (k + 1) / len(c["stiffnesses"])
             error.semilogy(steps, study["sweep_error"][k], color=FIRST, alpha=fade, label=f"{stiffness:.0e} N/m")
@@ -67,9 +67,18 @@ def draw_sweep(study: Study, paths: Sequence[Path]) -> None:
         end.loglog(c["stiffnesses"], study["sweep_expected"][:, -1], "--", color=EXACT, label="expected by chance")
         end.set_xlabel("stiffness of contact ke [N/m]")
         end.legend(loc="upper left", fontsize=8.5)
+        for name, colour, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
+            finer.loglog(c["refinements"], study[f"refined_{name}_esnr"][:, -1], "o-", color=colour, label=label)
+        finer.set_xticks(c["refinements"], [str(n) for n in c["refinements"]])
+        finer.set_xticks([], minor=True)
+        finer.set_xlabel("substeps per control step")
+        finer.legend(loc="lower right", fontsize=8.5)
         title(error, "error, by stiffness")
         title(ratio, "ESNR, by stiffness")
         title(end, f"error at H = {len(steps)}")
+        note(end, f"{c['substeps']} substeps")
+        title(finer, f"ESNR at H = {len(steps)}, by substeps")
+        note(finer, f"ke = {c['stiffness']:.0e} N/m")
 
 
 def _scene(axes: Axes, study: Study) -> None:
