@@ -10,7 +10,7 @@
 
 from ahac.gradients.ball import BallSettings
 from ahac.gradients.ball import study as study_ball
-from ahac.gradients.check import CheckSettings, Report, check
+from ahac.gradients.check import CheckSettings, check
 from ahac.gradients.estimators import Agreement, Estimate, agreement, estimate, gaussian_scores, zeroth_order
 from ahac.gradients.gait import gait_period
 from ahac.gradients.gait_runs import GaitSettings
@@ -18,12 +18,13 @@ from ahac.gradients.gait_runs import study as study_gaits
 from ahac.gradients.heaviside import HeavisideSettings
 from ahac.gradients.heaviside import study as study_heaviside
 from ahac.gradients.landscape import LandscapeSettings, landscape
+from ahac.gradients.report import Report, Row
 from ahac.gradients.study import Study, load_study
 from ahac.gradients.task import TaskSettings
 from ahac.gradients.task import study as study_task
 
 __all__ = [
     "Agreement", "BallSettings", "CheckSettings", "Estimate", "GaitSettings", "HeavisideSettings", "LandscapeSettings",
-    "Report", "Study", "TaskSettings", "agreement", "check", "estimate", "gait_period", "gaussian_scores", "landscape",
-    "load_study", "study_ball", "study_gaits", "study_heaviside", "study_task", "zeroth_order",
+    "Report", "Row", "Study", "TaskSettings", "agreement", "check", "estimate", "gait_period", "gaussian_scores",
+    "landscape", "load_study", "study_ball", "study_gaits", "study_heaviside", "study_task", "zeroth_order",
 ]  # fmt: skip

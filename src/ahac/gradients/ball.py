@@ -28,7 +28,7 @@ KIND = "ball"
 DT = 1.0 / 60.0
 FORCED = 1e-9
 """Change of velocity in a step [m/s], beyond gravity's, from which on something touched the ball."""
-SHOWN = 64
+SHOWN = 32
 """Worlds whose paths are kept."""
 
 
@@ -89,7 +89,7 @@ def study(settings: BallSettings | None = None, track: Track = silent) -> Study:
         first_variance, zeroth_variance, first_esnr, zeroth_esnr, contact (share of throws that touch something in
         that step), reward_norm and dynamics_norm (largest ‖∇r‖ and ‖∇f‖ over throws), gathered (largest product of
         ‖∇f‖ along one throw); bound (the lemma as printed) and tight_bound (of what was gathered). Of the first worlds
-        paths [H + 1, 64, 2]; target [2]. The same of sweeps: sweep_error, sweep_expected, sweep_first_esnr,
+        paths [H + 1, 32, 2]; target [2]. The same of sweeps: sweep_error, sweep_expected, sweep_first_esnr,
         sweep_zeroth_esnr, sweep_tight_bound [S, H] by stiffness, and refined_error, ... [R, H] by substeps.
     """
     c = settings or BallSettings()

@@ -16,10 +16,11 @@ from ahac.core.errors import InputError
 from ahac.envs import Task
 from ahac.gradients.differences import compared
 from ahac.gradients.progress import Track, silent
+from ahac.gradients.report import Report, Row
 from ahac.gradients.specimen import Specimen, specimen
 from ahac.sim import Model, State
 
-__all__ = ["CheckSettings", "Report", "Row", "check"]
+__all__ = ["CheckSettings", "check"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,53 +44,6 @@ class CheckSettings:
             raise InputError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
 
 
-@dataclass(frozen=True)
-class Row:
-    """One joint, control, output or contact."""
-
-    name: str
-    error: float
-    """The largest relative difference between derivative and difference; not a number where nothing was compared."""
-    where: str
-    """With what, and in which state, the difference is largest."""
-    kinks: int
-    """Comparisons that were left out because the function has a kink there."""
-    touched: int | None = None
-    """Of a contact, states in which it touched."""
-
-    def verdict(self, tolerance: float) -> str:
-        """ok, WRONG, or not seen where there was nothing to compare."""
-        if math.isnan(self.error):
-            return "not seen"
-        return "ok" if self.error <= tolerance else "WRONG"
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """What a check found."""
-
-    name: str
-    settings: CheckSettings
-    inputs: list[Row]
-    """Positions and velocities by joint, and controls."""
-    outputs: list[Row]
-    """What a step gives: positions, velocities; of a task, parts of observation and reward."""
-    contacts: list[Row]
-    """Derivatives of contact forces by the state, by shape and plane."""
-    errors: np.ndarray
-    """[inputs, outputs] the largest relative difference over states; not a number where only kinks were met."""
-
-    @property
-    def rows(self) -> list[Row]:
-        """All of them."""
-        return [*self.inputs, *self.outputs, *self.contacts]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing is wrong."""
-        return all(row.verdict(self.settings.tolerance) != "WRONG" for row in self.rows)
-
-
 def check(
     what: str | os.PathLike[str] | Task | Model, settings: CheckSettings | None = None, track: Track = silent
 ) -> Report:
@@ -110,7 +64,7 @@ def check(
     worst = _over(step.error, 0)
     errors = np.array([_over(worst[own], 0).numpy() for own in members])
     return Report(
-        found.name, c,
+        found.name, c.states, c.tolerance,
         inputs=[_summed_up(name, _over(step.error[:, own], 1), int(step.kink[:, own].sum()), outputs)
                 for name, own in zip(groups, members, strict=True)],
         outputs=[_summed_up(name, step.error[:, :, k], int(step.kink[:, :, k].sum()), names)

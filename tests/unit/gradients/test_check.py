@@ -13,8 +13,9 @@ from torch import Tensor
 
 from ahac.core.errors import InputError
 from ahac.envs import Action, make_task
-from ahac.gradients.check import CheckSettings, Report, check
+from ahac.gradients.check import CheckSettings, check
 from ahac.gradients.differences import compared
+from ahac.gradients.report import Report
 from ahac.sim import Real, World, load_model, stop
 
 ROBOT = """<mujoco model="crate"><worldbody><geom name="floor" type="plane" size="1 1 1"/>
@@ -24,6 +25,7 @@ ROBOT = """<mujoco model="crate"><worldbody><geom name="floor" type="plane" size
       contype="0" conaffinity="0"/></body></body></worldbody>
   <actuator><motor name="elbow" joint="elbow" ctrlrange="-2 2"/></actuator></mujoco>"""
 SMALL = CheckSettings(states=4, steps=40)
+CRATE = CheckSettings(states=8, steps=60)
 
 
 class Wrong(torch.autograd.Function):
@@ -76,7 +78,7 @@ def test_what_does_not_depend_on_an_input_agrees() -> None:
 
 @pytest.fixture(scope="module")
 def crate() -> Report:
-    return check(load_model(ROBOT), replace(SMALL, states=8, steps=60))
+    return check(load_model(ROBOT), CRATE)
 
 
 def test_a_robot_of_ones_own_is_right(crate: Report) -> None:
@@ -101,6 +103,7 @@ def test_what_never_touches_is_not_seen() -> None:
     assert [row.verdict(1e-5) for row in report.contacts] == ["not seen"]
     assert math.isnan(report.contacts[0].error)
     assert report.passed
+    assert "not seen in these states: box on floor" in report.table()
 
 
 def blind(world: World, action: Action) -> Real:
@@ -112,7 +115,7 @@ def test_a_task_is_right_term_by_term_and_a_term_of_ones_own_that_is_not_is_name
     task = make_task("cartpole")
     mine = replace(task, name="mine", reward={**task.reward, "blind": blind})
     report = check(mine, SMALL)
-    wrong = [row for row in report.rows if row.verdict(SMALL.tolerance) == "WRONG"]
+    wrong = report.wrong
     assert not report.passed
     first = task.model.joints[0].name
     assert [row.name for row in wrong] == [f"position of {first}", "reward: blind"]
@@ -126,7 +129,7 @@ def test_a_task_is_right_term_by_term_and_a_term_of_ones_own_that_is_not_is_name
 
 
 def test_a_seed_repeats_a_check(crate: Report) -> None:
-    again = check(load_model(ROBOT), crate.settings)
+    again = check(load_model(ROBOT), CRATE)
     assert np.array_equal(again.errors, crate.errors)
 
 
