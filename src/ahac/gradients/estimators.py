@@ -2,8 +2,8 @@
 
     J(θ) = E[ R ],   a ~ π_θ
 
-    first order     ∇^[1] = 1/N Σ ∇_θ R_i                       through the simulator: eq:first-order-grads
-    zeroth order    ∇^[0] = 1/N Σ (R_i − b_i) ∇_θ log π_θ       from returns alone: eq:zero-order-polcy-grad
+    first order     ∇^[1] = 1/N Σ ∇_θ R_i                       through the simulator: equation 3
+    zeroth order    ∇^[0] = 1/N Σ (R_i − b_i) ∇_θ log π_θ       from returns alone: equation 2
 
 with b the return of the policy without noise. Samples are [N, d], a gradient each; estimates are their means.
 """

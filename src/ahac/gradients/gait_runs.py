@@ -1,4 +1,4 @@
-"""Does a policy's gait follow the horizon it was trained with? SHAC on Ant for many horizons (the paper's figure 5)."""
+"""Does a policy's gait follow the horizon it was trained with? SHAC for many horizons (the paper's fig:ant_gaits)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Return and gait period against the horizon of training: the paper's figure 5."""
+"""Return and gait period against the horizon of training: the paper's fig:ant_gaits."""
 
 from __future__ import annotations
 

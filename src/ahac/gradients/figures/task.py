@@ -81,7 +81,7 @@ def _steps(axes: Axes, steps: np.ndarray, study: Study) -> None:
     axes.semilogy(steps, study["stiffness_max"], ":", color=FIRST, label="largest world")
     axes.semilogy(steps, study["stiffness"], color=FIRST, label="mean over worlds")
     axes.set_xlabel("step")
-    axes.legend(loc="best", fontsize=9.0)
+    axes.legend(loc="upper center", fontsize=9.0)
     title(axes, "stiffness ‖∇f‖ of each step")
 
 
