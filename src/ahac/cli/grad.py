@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, make_dataclass
@@ -168,7 +169,9 @@ def _task(what: str, words: list[str]) -> int:
     _table(found, c.horizons, ("first_norm", "zeroth_norm", "error", "expected", "cosine", "first_esnr", "zeroth_esnr"))
     pictures = [(figures.draw, path)]
     if c.gait_steps:
-        sys.stdout.write(f"gait: period of {float(found['gait_period']):.1f} steps\n")
+        period = float(found["gait_period"])
+        told = "contacts do not repeat" if math.isnan(period) else f"contacts repeat after {period:.1f} steps"
+        sys.stdout.write(f"gait: {told}\n")
         pictures.append((figures.draw_gait, folder / f"{stem}gait-and-stiffness.npz"))
     return draw(found, pictures)
 

@@ -99,8 +99,8 @@ def study(settings: HeavisideSettings | None = None, track: Track = silent) -> S
 
     Returns:
         theta [P]; of width and sigma: function, expectation, gradient, first, zeroth [P], from all N samples; sizes
-        [K]; first_by_width, zeroth_by_width [W, K] and first_by_sigma, zeroth_by_sigma [S, K]: the mean over theta of
-        |estimate − gradient|.
+        [K], and the mean over theta of |estimate − gradient| there: first_error, zeroth_error [K] of width and sigma,
+        first_by_width, zeroth_by_width [W, K], first_by_sigma, zeroth_by_sigma [S, K].
     """
     c = settings or HeavisideSettings()
     theta = np.linspace(-1.0, 1.0, c.points)
@@ -111,6 +111,8 @@ def study(settings: HeavisideSettings | None = None, track: Track = silent) -> S
         "expectation": expectation(theta, c.width, c.sigma), "gradient": gradient(theta, c.width, c.sigma),
         "first": first[-1], "zeroth": zeroth[-1],
     }  # fmt: skip
+    for name, estimates in (("first", first), ("zeroth", zeroth)):
+        arrays[f"{name}_error"] = np.abs(estimates - arrays["gradient"]).mean(axis=1)
     sweeps = {"width": [(w, c.sigma) for w in c.widths], "sigma": [(c.width, s) for s in c.sigmas]}
     for name, pairs in sweeps.items():
         rows = []

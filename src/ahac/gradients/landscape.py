@@ -75,7 +75,7 @@ def landscape(
     found = subject(what, worlds=c.samples, checkpoint=checkpoint, seed=c.seed, device=device)
     start = at_one_start(found, c.after, c.seed)
     baseline = noise_free_returns(found, start, c.horizon)
-    (samples,) = sample_gradients(try_out(found, start, c.horizon, c.seed), baseline, [c.horizon])
+    (samples,) = sample_gradients(try_out(found, start, [c.horizon], c.seed), baseline, [c.horizon])
     theta = parameters_to_vector(found.actor.parameters()).detach().double()
     direction = _direction(c, samples, theta)
     arrays = {"direction": direction.cpu().numpy(), "places": np.linspace(-c.reach, c.reach, c.points)}

@@ -43,8 +43,8 @@ class Trial:
     steps: list[Step]
     returns: Tensor
     """[T, N] of the first 1, 2, ... steps; carries gradients."""
-    scores: list[Tensor]
-    """T times [N, d]: ∇_θ of the log-probability of the first 1, 2, ... actions."""
+    scores: Mapping[int, Tensor]
+    """[N, d] by horizon: ∇_θ of the log-probability of the actions up to there."""
     parameters: Parameters
     """[N, ...] each, the worlds' own copies."""
 
@@ -76,8 +76,8 @@ def noise_free_returns(subject: Subject, start: Mapping[str, Tensor], horizon: i
     return torch.stack(earned).cumsum(dim=0)[:, 0]
 
 
-def try_out(subject: Subject, start: Mapping[str, Tensor], horizon: int, seed: int) -> Trial:
-    """Roll the policy out, with noise of its own in every world."""
+def try_out(subject: Subject, start: Mapping[str, Tensor], horizons: Sequence[int], seed: int) -> Trial:
+    """Roll the policy out up to the longest of these horizons, with noise of its own in every world."""
     env, actor = subject.env, subject.actor
     rng = torch.Generator(env.spec.device).manual_seed(seed)
     shape = (env.spec.num_envs, env.spec.action_size)
@@ -87,13 +87,14 @@ def try_out(subject: Subject, start: Mapping[str, Tensor], horizon: int, seed: i
     likely = vmap(lambda own, obs, noise: _log_density(actor, own, obs, noise))
     env.load_state_dict(start)
     on = torch.ones(shape[0], device=env.spec.device, dtype=torch.bool)
-    steps, earned, scores, total = [], [], [], torch.zeros((), device=env.spec.device)
-    for _ in range(horizon):
+    steps, earned, scores, total = [], [], dict[int, Tensor](), torch.zeros((), device=env.spec.device)
+    for horizon in range(1, max(horizons) + 1):
         seen = subject.view(env.obs)
         noise = torch.randn(shape, generator=rng, device=env.spec.device, dtype=env.spec.dtype)
         density = torch.where(on, likely(parameters, seen.detach(), noise), 0.0)
         total = total + _flat(torch.autograd.grad(density.sum(), list(parameters.values())))
-        scores.append(total)
+        if horizon in horizons:
+            scores[horizon] = total
         step = env.step(act(parameters, seen, noise))
         keep_gradients(step, states=True)
         earned.append(torch.where(on, step.reward, 0.0))
@@ -106,7 +107,7 @@ def sample_gradients(trial: Trial, baseline: Tensor, horizons: Sequence[int]) ->
     """Samples of both kinds, horizon by horizon; the last one leaves its gradients at actions and states behind."""
     leaves = list(trial.parameters.values())
     for horizon in horizons:
-        wanted, scores = trial.returns[horizon - 1], trial.scores[horizon - 1]
+        wanted, scores = trial.returns[horizon - 1], trial.scores[horizon]
         if horizon == horizons[-1]:
             wanted.sum().backward()
             first = _flat([torch.zeros_like(x) if x.grad is None else x.grad for x in leaves])

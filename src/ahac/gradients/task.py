@@ -77,7 +77,7 @@ def study(
     found = subject(what, worlds=c.samples, checkpoint=checkpoint, seed=c.seed, device=device)
     start = at_one_start(found, c.after, c.seed)
     baseline = noise_free_returns(found, start, c.horizons[-1])
-    trial = try_out(found, start, c.horizons[-1], c.seed)
+    trial = try_out(found, start, c.horizons, c.seed)
     samples = sample_gradients(trial, baseline, c.horizons)
     rows = [_compared(next(samples)) for _ in track(c.horizons, f"gradients on {found.env.spec.name}")]
     arrays = {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -79,6 +79,7 @@ def test_a_task_is_drawn(grad: Call) -> None:
     status, out = grad("study", "cartpole", *TASK)
     assert status == 0
     assert "first norm" in out
+    assert "gait: contacts do not repeat" in out, "a cart touches nothing"
     assert [path.name for path in pictures(out)][::2] == ["cartpole-study.png", "cartpole-gait-and-stiffness.png"]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, note, title
 from ahac.gradients.study import Study
 from ahac.plots.theme import COLOURS, drawing
@@ -25,8 +23,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         left, right = figure.subplots(1, 2)
         _function(left, study)
         for name, colour, label in (("first", FIRST, "first order"), ("zeroth", ZEROTH, "zeroth order")):
-            error = np.abs(_of_figure(study, name))
-            right.loglog(study["sizes"], error, color=colour, linewidth=1.8, label=label)
+            right.loglog(study["sizes"], study[f"{name}_error"], color=colour, linewidth=1.8, label=label)
         title(right, "error of the gradient")
         note(right, f"ν = {c['width']:g}, σ = {c['sigma']:g}")
         right.set_xlabel("samples N")
@@ -68,15 +65,6 @@ def _function(axes: Axes, study: Study) -> None:
     axes.set_ylim(-1.1, 1.6)
     axes.set_xticks([-1.0, -0.5, 0.0, 0.5, 1.0])
     title(axes, "a step, and what noise makes of it")
-
-
-def _of_figure(study: Study, name: str) -> np.ndarray:
-    """[K] errors of the figure's own width and noise, which may stand in either sweep."""
-    c = study.settings
-    for by, values, value in (("width", c["widths"], c["width"]), ("sigma", c["sigmas"], c["sigma"])):
-        if value in values:
-            return study[f"{name}_by_{by}"][values.index(value)]
-    return study[f"{name}_by_width"][0]
 
 
 def _errors(axes: Axes, study: Study, by: str, values: Sequence[float]) -> None:

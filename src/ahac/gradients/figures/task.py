@@ -53,28 +53,30 @@ def draw_gait(study: Study, paths: Sequence[Path]) -> None:
     contact, stiffness = study["gait_contact"], study["gait_stiffness"]
     period, names = float(study["gait_period"]), [str(name) for name in study["gait_geoms"]]
     repeats = bool(np.isfinite(period))
-    with drawing(paths, 12.0, 1.9 + 0.24 * max(len(names), 3)) as figure:
-        left, right = figure.subplots(1, 2, width_ratios=[2.0, 1.0])
+    with drawing(paths, 12.0 if repeats else 8.6, 1.9 + 0.24 * max(len(names), 3)) as figure:
+        left, *right = figure.subplots(1, 1 + repeats, width_ratios=[2.0, 1.0][: 1 + repeats], squeeze=False)[0]
         for k in range(len(names)):
             _bars(left, np.flatnonzero(contact[:, k]), k)
         _ticks(left, names)
         left.set_xlim(0, len(contact))
         left.set_xlabel("step")
-        beside = _beside(left)
-        beside.plot(np.arange(len(stiffness)) + 0.5, stiffness, color=FIRST, linewidth=1.0)
+        _beside(left).plot(np.arange(len(stiffness)) + 0.5, stiffness, color=FIRST, linewidth=1.0)
         title(left, "contacts (bars) and stiffness ‖∇f‖ (line)")
+        for axes in right:
+            _phases(axes, contact, stiffness, period, names)
         remark(figure, about(study.settings) + (f"; period {period:.1f} steps" if repeats else "; no clear period"))
-        if not repeats:
-            right.set_axis_off()
-            return
-        means, share = phase_means(stiffness, period), phase_means(contact.astype(float), period)
-        phases = (np.arange(len(means)) + 0.5) / len(means)
-        right.imshow(share.T, aspect="auto", origin="lower", extent=(0.0, 1.0, -0.5, len(names) - 0.5), cmap="Greys",
-                     vmin=0.0, vmax=1.6)  # fmt: skip
-        _ticks(right, names)
-        right.set_xlabel("phase of the gait")
-        _beside(right).plot(phases, means, color=FIRST, linewidth=1.8)
-        title(right, "mean over the gait's phase")
+
+
+def _phases(axes: Axes, contact: np.ndarray, stiffness: np.ndarray, period: float, names: list[str]) -> None:
+    """Contacts and stiffness by how far into the period a step is."""
+    means, share = phase_means(stiffness, period), phase_means(contact.astype(float), period)
+    phases = (np.arange(len(means)) + 0.5) / len(means)
+    axes.imshow(share.T, aspect="auto", origin="lower", extent=(0.0, 1.0, -0.5, len(names) - 0.5), cmap="Greys",
+                vmin=0.0, vmax=1.6)  # fmt: skip
+    _ticks(axes, names)
+    axes.set_xlabel("phase of the gait")
+    _beside(axes).plot(phases, means, color=FIRST, linewidth=1.8)
+    title(axes, "mean over the gait's phase")
 
 
 def _steps(axes: Axes, steps: np.ndarray, study: Study) -> None:
