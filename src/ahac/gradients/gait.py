@@ -20,6 +20,8 @@ CLEAR = 0.4
 """Correlation from which on a pattern repeats."""
 FIRST_PEAK = 0.85
 """Of the highest peak: the first one so high is the period, later ones are its multiples."""
+BLUR = np.convolve(np.ones(5), np.ones(5)) / 25.0
+"""Weights of neighbouring steps: no two strides are quite alike, and a foot may strike twice in one."""
 RARE = 0.02
 """A shape that touches, or does not, for a smaller share of the time tells nothing."""
 
@@ -61,16 +63,19 @@ def watch_feet(env: VecEnv, act: Callable[[Tensor], Tensor], steps: int, skip: i
 
 
 def gait_period(contact: np.ndarray) -> float:
-    """Steps after which contacts [T, ...] repeat, by the first high peak of their autocorrelation.
+    """Steps after which contacts [T, ...] repeat, by the first high peak of their autocorrelation, all taken together.
 
-    Between steps a parabola through the peak and its neighbours decides. Not a number where nothing repeats clearly.
+    Contacts are blurred by some steps before. Between steps a parabola through the peak and its neighbours decides. Not
+    a number where nothing repeats clearly.
     """
     signals = np.asarray(contact, dtype=np.float64).reshape(len(contact), -1)
     share = signals.mean(axis=0)
-    signals = (signals - share)[:, (share > RARE) & (share < 1.0 - RARE)]
-    longest = len(signals) // 2
-    if signals.shape[1] == 0 or longest <= SHORTEST:
+    telling = signals[:, (share > RARE) & (share < 1.0 - RARE)]
+    longest = (len(signals) - len(BLUR)) // 2
+    if telling.shape[1] == 0 or longest <= SHORTEST:
         return math.nan
+    signals = np.stack([np.convolve(column, BLUR, mode="valid") for column in telling.T], axis=1)
+    signals = signals - signals.mean(axis=0)
     power = float(np.square(signals).mean())
     correlation = np.array([float((signals[: len(signals) - k] * signals[k:]).mean()) for k in range(longest + 1)])
     correlation = correlation / power

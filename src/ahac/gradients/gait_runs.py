@@ -33,7 +33,7 @@ class GaitSettings:
     """How the gait of a policy is measured."""
 
     worlds: int = 8
-    """That are watched; the median over them counts."""
+    """That are watched, and taken together if they do not fall meanwhile."""
     steps: int = 300
     """Over which contacts are compared."""
     skip: int = 150
@@ -65,7 +65,8 @@ def measure_gait(folder: Path, settings: GaitSettings | None = None, redo: bool 
     """The gait of a run's last policy; kept in the run's folder.
 
     Returns:
-        periods [worlds] in control steps, not a number where the gait does not repeat or the robot fell; dt [s].
+        period in control steps, not a number where the gait does not repeat; whole [worlds] bool, without a fall: these
+        are what it is of; dt [s].
     """
     c = settings or GaitSettings()
     about = {**asdict(c), **describe(folder)}
@@ -79,15 +80,15 @@ def _measured(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
     o = run.config
     env = make(o.task, num_envs=c.worlds, seed=o.seed + EVAL_SEED, variant=o.variant)
     feet = watch_feet(env, run.algo.act, c.steps, c.skip, probes=1)
-    periods = [gait_period(feet.contact[:, k]) if feet.whole[k] else np.nan for k in range(c.worlds)]
-    return Study("gait", about, {"periods": np.array(periods), "dt": np.array(env.spec.dt)})
+    period = gait_period(feet.contact[:, feet.whole])
+    return Study("gait", about, {"period": np.array(period), "whole": feet.whole, "dt": np.array(env.spec.dt)})
 
 
 def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, track: Track = silent) -> Study:
     """What the runs of a folder came to.
 
     Returns:
-        By run [R]: horizon, seed, period (median over worlds, control steps), score (mean return of the evaluation).
+        By run [R]: horizon, seed, period (control steps), score (mean return of the evaluation).
     """
     records = [read_record(folder) for folder in find_runs(out)]
     done = [record for record in records if record.complete and record.evaluation is not None]
@@ -108,10 +109,8 @@ def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, t
 
 
 def _row(record: Record, gait: Study) -> dict[str, float]:
-    periods = gait["periods"]
-    known = periods[np.isfinite(periods)]
     assert record.evaluation is not None, "only complete runs are looked at"
     return {
         "horizon": float(record.settings["learner"]["horizon"]["first"]), "seed": float(record.settings["seed"]),
-        "period": float(np.median(known)) if len(known) else np.nan, "score": float(record.evaluation["mean"]),
+        "period": float(gait["period"]), "score": float(record.evaluation["mean"]),
     }  # fmt: skip
