@@ -8,7 +8,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

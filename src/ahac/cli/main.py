@@ -1,4 +1,4 @@
-"""`ahac train | resume | eval | play | sweep | compare | list | doctor | bench`: thin commands over the other rooms."""
+"""`ahac COMMAND`: train, resume, eval, play, sweep, compare, grad, list, doctor, bench; thin over the other rooms."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from ahac import __version__
 from ahac.cli.compare import compare
 from ahac.cli.evaluate import evaluate
+from ahac.cli.grad import grad
 from ahac.cli.listing import listing
 from ahac.cli.play import play
 from ahac.cli.streams import READER_LEFT, let_go, show_notices
@@ -84,6 +85,6 @@ def bench(arguments: list[str]) -> int:
 
 
 COMMANDS: dict[str, Command] = {
-    "train": train, "resume": resume, "eval": evaluate, "play": play, "sweep": sweep, "compare": compare,
+    "train": train, "resume": resume, "eval": evaluate, "play": play, "sweep": sweep, "compare": compare, "grad": grad,
     "list": listing, "doctor": doctor, "bench": bench,
 }  # fmt: skip

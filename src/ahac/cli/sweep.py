@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ahac.training.config import RunConfig
     from ahac.training.sweep import Outcome
 
-__all__ = ["read_list", "sweep"]
+__all__ = ["read_list", "summary", "sweep", "tell"]
 
 ABOUT = """Train the runs of a list, N at a time, each on cores of its own; the log of a run is beside its folder. Runs
 that are complete are skipped, unfinished ones are resumed: the same command goes on with a sweep that was stopped.
@@ -58,7 +58,7 @@ def sweep(arguments: list[str]) -> int:
             line = f"{config.name:{width}}  {standing(config):10}  {config.algo} on {config.task}, seed {config.seed}"
             sys.stdout.write(f"{line}\n")
         return 0
-    return _summary(swept(configs, options.jobs, options.seconds, _tell))
+    return summary(swept(configs, options.jobs, options.seconds, tell))
 
 
 def read_list(path: Path, out: str = "runs") -> list[RunConfig]:
@@ -146,11 +146,12 @@ def _plain(complaint: str) -> str:
     return " ".join(chosen)
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
+    """A line for whoever watches."""
     sys.stderr.write(f"{line}\n")
 
 
-def _summary(outcomes: list[Outcome]) -> int:
+def summary(outcomes: list[Outcome]) -> int:
     """Say how it went; the exit status."""
     counts = Counter(outcome.state for outcome in outcomes)
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])

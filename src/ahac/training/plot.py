@@ -1,4 +1,4 @@
-"""Learning curves of groups of runs, as a picture; the only place that knows matplotlib."""
+"""Learning curves of groups of runs, as a picture."""
 
 from __future__ import annotations
 
@@ -8,29 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ahac.core.errors import InputError
-from ahac.core.files import replacing
+from ahac.plots.theme import COLOURS, QUIET, STROKES, drawing
 from ahac.training.records import Record
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from ahac.plots.theme import Axes
 
 __all__ = ["curve", "plot"]
 
-KINDS = (".png", ".svg")
 PLACES = 300
 """Points of a curve."""
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#332288")
-"""Of Okabe and Ito's, which colour-blind readers tell apart, too; the last two are ours."""
-STROKES = ("-", "--", ":", "-.")
-"""Of the first eight groups, of the next eight, ..."""
 AXES = {"env_steps": "environment steps", "seconds": "seconds of training"}
-THEME: Any = {
-    "font.size": 10.0, "axes.titlesize": 11.0, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "axes.grid": True, "axes.axisbelow": True,
-    "grid.color": "#e6e6e6", "xtick.color": "#555555", "ytick.color": "#555555", "legend.frameon": False,
-    "svg.hashsalt": "ahac",
-}  # fmt: skip
 
 
 def plot(path: Path, groups: Mapping[str, Sequence[Record]]) -> None:
@@ -39,19 +27,11 @@ def plot(path: Path, groups: Mapping[str, Sequence[Record]]) -> None:
     A line is the mean over the runs of a group, its band goes from the lowest to the highest of them. Both end where
     the shortest run of the group does.
     """
-    if path.suffix not in KINDS:
-        raise InputError(f"a picture is a {' or '.join(KINDS)} file, got {str(path)!r}")
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError("pictures need matplotlib, which is not installed: pip install 'ahac[plot]'") from error
     tasks = list(dict.fromkeys(records[0].settings["task"] for records in groups.values()))
     shares = [{name: records for name, records in groups.items() if records[0].settings["task"] == task}
                       for task in tasks]  # fmt: skip
     heights = [max(3.8, 0.6 + 0.22 * len(chosen)) for chosen in shares]  # as high as the legend at least
-    with mpl.rc_context(THEME):
-        figure = Figure(figsize=(11.0, 0.4 + sum(heights)), layout="constrained")
+    with drawing([path], 11.0, 0.4 + sum(heights)) as figure:
         rows: Any = figure.subplots(len(tasks), 2, sharey="row", squeeze=False, height_ratios=heights)
         for task, chosen, row in zip(tasks, shares, rows, strict=True):
             for axes, axis in zip(row, AXES, strict=True):
@@ -59,11 +39,7 @@ def plot(path: Path, groups: Mapping[str, Sequence[Record]]) -> None:
             row[0].set_title(task, loc="left", fontweight="bold")
             row[0].set_ylabel("return in training")
             _legend(row[1], row[0])
-        figure.supxlabel("line: mean over seeds; band: lowest to highest seed", fontsize=9.0, color="#777777")
-        with replacing(path) as unfinished:
-            # Without a date: the same runs, the same file.
-            about = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(unfinished, format=path.suffix[1:], dpi=150, metadata=about)
+        figure.supxlabel("line: mean over seeds; band: lowest to highest seed", fontsize=9.0, color=QUIET)
 
 
 def curve(records: Sequence[Record], axis: str) -> tuple[np.ndarray, np.ndarray]:

@@ -104,7 +104,7 @@ def test_the_exit_status_says_how_it_went(
 ) -> None:
     outcomes = [Outcome(name=f"n{k}", state=state, log=tmp_path / "log", detail="why")  # pyright: ignore[reportArgumentType]
                 for k, state in enumerate(states)]  # fmt: skip
-    assert module._summary(outcomes) == status
+    assert module.summary(outcomes) == status
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{len(states)} run")
     assert all(f"1 {state}" in first for state in states)

@@ -1,0 +1,30 @@
+"""Gradients through contact, looked at: the paper's section 3 as studies, and the same instruments for any task.
+
+    from ahac.gradients import check, landscape, study_ball, study_heaviside, study_task
+
+    study_task("hopper")["error"]            # plain arrays, by name
+    check("robot.xml").passed                # the simulator's gradients against finite differences
+
+`ahac grad --help` does the same from the command line, and draws. What the arrays are stands with each function.
+"""
+
+from ahac.gradients.ball import BallSettings
+from ahac.gradients.ball import study as study_ball
+from ahac.gradients.check import CheckSettings, check
+from ahac.gradients.estimators import Agreement, Estimate, agreement, estimate, gaussian_scores, zeroth_order
+from ahac.gradients.gait import gait_period
+from ahac.gradients.gait_runs import GaitSettings
+from ahac.gradients.gait_runs import study as study_gaits
+from ahac.gradients.heaviside import HeavisideSettings
+from ahac.gradients.heaviside import study as study_heaviside
+from ahac.gradients.landscape import LandscapeSettings, landscape
+from ahac.gradients.report import Report, Row
+from ahac.gradients.study import Study, load_study
+from ahac.gradients.task import TaskSettings
+from ahac.gradients.task import study as study_task
+
+__all__ = [
+    "Agreement", "BallSettings", "CheckSettings", "Estimate", "GaitSettings", "HeavisideSettings", "LandscapeSettings",
+    "Report", "Row", "Study", "TaskSettings", "agreement", "check", "estimate", "gait_period", "gaussian_scores",
+    "landscape", "load_study", "study_ball", "study_gaits", "study_heaviside", "study_task", "zeroth_order",
+]  # fmt: skip

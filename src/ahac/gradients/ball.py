@@ -1,0 +1,168 @@
+"""A ball against a wall: gradients of where it ends by the angle of its throw, before and after contact.
+
+The policy is a = θ + w, w ~ N(0, σ²), the return R_H = 1 / ‖s_H − target‖, H control steps after the throw. World 0 has
+no noise: its return is the baseline. The simulator is ours, the ball's file `assets/ball.xml`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import as_file, files
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ahac.core.checks import finite_number, whole_number
+from ahac.core.errors import InputError
+from ahac.gradients import lemma
+from ahac.gradients.estimators import agreement, estimate, gaussian_scores, zeroth_order
+from ahac.gradients.progress import Track, silent
+from ahac.gradients.study import Study
+from ahac.sim import ContactMaterial, Model, Simulator, State, load_model
+
+__all__ = ["BallSettings", "ball_model", "study"]
+
+KIND = "ball"
+DT = 1.0 / 60.0
+FORCED = 1e-9
+"""Change of velocity in a step [m/s], beyond gravity's, from which on something touched the ball."""
+SHOWN = 32
+"""Worlds whose paths are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BallSettings:
+    """Of the study of the ball."""
+
+    samples: int = 1024
+    """Throws N."""
+    horizon: int = 40
+    """Largest H [control steps of 1/60 s]."""
+    angle: float = -0.25 * math.pi
+    """θ, upwards from x [rad]."""
+    speed: float = math.sqrt(50.0)
+    """Of the throw [m/s]."""
+    sigma: float = 0.1
+    """σ of the angle [rad]."""
+    stiffness: float = 1e5
+    """Of contact, ke [N/m]; damping and viscosity go with it."""
+    substeps: int = 8
+    """Integration steps per control step."""
+    stiffnesses: tuple[float, ...] = (1e3, 3e3, 1e4, 3e4, 1e5, 3e5)
+    """Of the sweep of stiffness [N/m]."""
+    refinements: tuple[int, ...] = (8, 16, 32, 64, 128)
+    """Of the sweep of substeps, at the first stiffness."""
+    seed: int = 0
+    """Of the noise."""
+
+    def __post_init__(self) -> None:
+        whole_number("samples", self.samples, 2)
+        whole_number("horizon", self.horizon, 1)
+        for substeps in (self.substeps, *self.refinements):
+            whole_number("substeps", substeps, 1)
+        whole_number("seed", self.seed, 0)
+        finite_number("angle", self.angle)
+        for name in ("speed", "sigma", "stiffness", "stiffnesses"):
+            given = getattr(self, name)
+            for value in given if isinstance(given, tuple) else (given,):
+                if finite_number(name, value, 0.0) == 0.0:
+                    raise InputError(f"{name} must be more than 0, got {value!r}")
+
+
+def ball_model(stiffness: float = 1e4) -> Model:
+    """The ball with contact so stiff; damping and viscosity keep their ratio to the stiffness."""
+    with as_file(files("ahac.gradients") / "assets" / "ball.xml") as path:
+        model = load_model(path)
+    usual = model.touches[0].material
+    share = stiffness / usual.stiffness
+    material = ContactMaterial(**{**{name: x * share for name, x in asdict(usual).items()}, "friction": usual.friction})
+    return replace(model, touches=tuple(replace(touch, material=material) for touch in model.touches))
+
+
+def study(settings: BallSettings | None = None, track: Track = silent) -> Study:
+    """Gradients against the horizon, the lemma's bound, and what stiffness does.
+
+    Returns:
+        For every horizon [H]: first, zeroth (the estimates), error (between them), expected (of that, by chance),
+        first_variance, zeroth_variance, first_esnr, zeroth_esnr, contact (share of throws that touch something in
+        that step), reward_norm and dynamics_norm (largest ‖∇r‖ and ‖∇f‖ over throws), gathered (largest product of
+        ‖∇f‖ along one throw); bound (the lemma as printed) and tight_bound (of what was gathered). Of the first worlds
+        paths [H + 1, 32, 2]; target [2]. The same of sweeps: sweep_error, sweep_expected, sweep_first_esnr,
+        sweep_zeroth_esnr, sweep_tight_bound [S, H] by stiffness, and refined_error, ... [R, H] by substeps.
+    """
+    c = settings or BallSettings()
+    arrays = throws(c)
+    stiffer = [throws(replace(c, stiffness=x)) for x in track(c.stiffnesses, "ball by stiffness")]
+    finer = [throws(replace(c, substeps=x)) for x in track(c.refinements, "ball by substeps")]
+    for name in ("error", "expected", "first_esnr", "zeroth_esnr", "tight_bound"):
+        arrays[f"sweep_{name}"] = np.array([found[name] for found in stiffer])
+        arrays[f"refined_{name}"] = np.array([found[name] for found in finer])
+    return Study(KIND, asdict(c), arrays)
+
+
+def throws(c: BallSettings) -> dict[str, np.ndarray]:
+    """All that is known of one stiffness and one number of substeps."""
+    model = ball_model(c.stiffness)
+    sim = Simulator(model, num_worlds=c.samples + 1, dt=DT, substeps=c.substeps, dtype=torch.float64)
+    rng = torch.Generator().manual_seed(c.seed)
+    noise = c.sigma * torch.randn(c.samples, 1, generator=rng, dtype=torch.float64)
+    angle = torch.full((c.samples + 1,), c.angle, dtype=torch.float64, requires_grad=True)
+    a = angle + torch.cat([torch.zeros(1, dtype=torch.float64), noise[:, 0]])
+    state = State(sim.rest_state().q, c.speed * torch.stack([a.cos(), a.sin()], dim=-1))
+    start, target = (_plane(place.position) for place in (model.links[0], model.sites["target"]))
+    # The action enters by the velocity of the throw, and so in the first step alone.
+    by_action = c.speed * torch.stack([0.0 * a, 0.0 * a, -a.sin(), a.cos()], dim=-1).detach()
+    gathered = torch.ones_like(a.detach())
+    rows, paths = [], [state.q.detach()]
+    for step in range(c.horizon):
+        jacobian = _jacobian(sim, state.detach())
+        norms = (jacobian @ by_action[..., None]).norm(dim=(1, 2)) if step == 0 else _norm(jacobian)
+        gathered = gathered * norms
+        before, state = state, sim.step(state)
+        reward = (start + state.q - target).norm(dim=-1).reciprocal()
+        (slopes,) = torch.autograd.grad(reward.sum(), angle, retain_graph=True)
+        kick = (state.v - before.v).detach() - DT * _plane(model.gravity)
+        rows.append({
+            **_compared(slopes[1:, None], reward.detach(), noise, c.sigma),
+            "contact": float((kick.norm(dim=-1) > FORCED).double().mean()),
+            "reward_norm": float(reward.detach().square().max()),  # of 1/d it is 1/d²
+            "dynamics_norm": float(norms.max()), "gathered": float(gathered.max()),
+        })  # fmt: skip
+        paths.append(state.q.detach())
+    arrays = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    arrays["bound"] = lemma.as_printed(arrays["reward_norm"], arrays["dynamics_norm"])
+    arrays["tight_bound"] = lemma.along_the_way(arrays["reward_norm"], arrays["gathered"])
+    return arrays | {"paths": (start + torch.stack(paths)[:, :SHOWN]).numpy(), "target": target.numpy()}
+
+
+def _compared(slopes: Tensor, reward: Tensor, noise: Tensor, sigma: float) -> dict[str, float]:
+    """Both estimates at one horizon."""
+    first = estimate(slopes)
+    zeroth = estimate(zeroth_order(reward[1:], reward[0], gaussian_scores(noise, sigma)))
+    both = agreement(first, zeroth)
+    return {
+        "first": float(first.mean), "zeroth": float(zeroth.mean), "error": both.error, "expected": both.expected,
+        "first_variance": first.variance, "zeroth_variance": zeroth.variance, "first_esnr": first.esnr,
+        "zeroth_esnr": zeroth.esnr,
+    }  # fmt: skip
+
+
+def _jacobian(sim: Simulator, state: State) -> Tensor:
+    """[N, 4, 4] of the state after a step by the state before it."""
+    q, v = state.q.clone().requires_grad_(), state.v.clone().requires_grad_()
+    end = sim.step(State(q, v))
+    outputs = [*end.q.unbind(dim=-1), *end.v.unbind(dim=-1)]
+    rows = [torch.cat(torch.autograd.grad(x.sum(), (q, v), retain_graph=True), dim=-1) for x in outputs]
+    return torch.stack(rows, dim=1)
+
+
+def _norm(matrices: Tensor) -> Tensor:
+    """[N] the largest factor by which each of [N, 4, 4] stretches."""
+    return torch.linalg.matrix_norm(matrices, ord=2)
+
+
+def _plane(vector: tuple[float, float, float]) -> Tensor:
+    """Its x and z."""
+    return torch.tensor([vector[0], vector[2]], dtype=torch.float64)

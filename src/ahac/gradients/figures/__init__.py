@@ -1,0 +1,1 @@
+"""Studies as pictures: each file draws the arrays of one kind."""

@@ -1,0 +1,116 @@
+"""Does a policy's gait follow the horizon it was trained with? SHAC for many horizons (the paper's fig:ant_gaits)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ahac.core.checks import whole_number
+from ahac.core.errors import InputError
+from ahac.envs import make
+from ahac.gradients.gait import gait_period, watch_feet
+from ahac.gradients.progress import Track, silent
+from ahac.gradients.study import Study, recalled
+from ahac.gradients.subjects import describe
+from ahac.training.api import configure
+from ahac.training.config import RunConfig
+from ahac.training.records import Record, find_runs, read_record
+from ahac.training.run import Run, open_run
+
+__all__ = ["GaitSettings", "gait_configs", "measure_gait", "study"]
+
+KIND = "gaits"
+EVAL_SEED = 2_000_003
+"""Added to a run's seed: gaits are watched elsewhere than training began."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaitSettings:
+    """How the gait of a policy is measured."""
+
+    worlds: int = 8
+    """That are watched, and taken together if they do not fall meanwhile."""
+    steps: int = 300
+    """Over which contacts are compared."""
+    skip: int = 150
+    """Before, for the gait to settle."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("worlds", 1), ("steps", 8), ("skip", 0)):
+            whole_number(name, getattr(self, name), least)
+
+
+def gait_configs(
+    horizons: Sequence[int], seeds: Sequence[int], task: str = "ant", out: str = "runs/gaits", **settings: Any  # noqa: ANN401 - fields of RunConfig
+) -> list[RunConfig]:  # fmt: skip
+    """The runs of the study: SHAC with every horizon and seed, a seed of all horizons after the other.
+
+    `ahac.training.sweep.sweep` trains them.
+    """
+    base = configure(task, "shac", **settings)
+    made = []
+    for seed in seeds:
+        for horizon in horizons:
+            fixed = replace(base.learner.horizon, first=whole_number("a horizon", horizon, 1))
+            learner, name = replace(base.learner, horizon=fixed), f"{task}-shac-h{horizon:02}-{seed}"
+            made.append(replace(base, name=name, seed=seed, out=out, learner=learner))
+    return made
+
+
+def measure_gait(folder: Path, settings: GaitSettings | None = None, redo: bool = False) -> Study:
+    """The gait of a run's last policy; kept in the run's folder.
+
+    Returns:
+        period in control steps, not a number where the gait does not repeat; whole [worlds] bool, without a fall: these
+        are what it is of; dt [s].
+    """
+    c = settings or GaitSettings()
+    about = {**asdict(c), **describe(folder)}
+    return recalled(folder / "gradients" / "gait.npz", "gait", about, lambda: _measured(folder, c, about), redo)
+
+
+def _measured(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
+    opened = open_run(folder)
+    run = Run(opened.folder, replace(opened.config, num_envs=1, device="cpu"))
+    run.restore("last", with_env=False)
+    o = run.config
+    env = make(o.task, num_envs=c.worlds, seed=o.seed + EVAL_SEED, variant=o.variant)
+    feet = watch_feet(env, run.algo.act, c.steps, c.skip, probes=1)
+    period = gait_period(feet.contact[:, feet.whole])
+    return Study("gait", about, {"period": np.array(period), "whole": feet.whole, "dt": np.array(env.spec.dt)})
+
+
+def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, track: Track = silent) -> Study:
+    """What the runs of a folder came to.
+
+    Returns:
+        By run [R]: horizon, seed, period (control steps), score (mean return of the evaluation).
+    """
+    records = [read_record(folder) for folder in find_runs(out)]
+    done = [record for record in records if record.complete and record.evaluation is not None]
+    if not done:
+        raise InputError(
+            f"{out} holds no complete run; `ahac grad gait run --out {out}` makes them, or goes on with them"
+        )
+    rows = [_row(record, measure_gait(record.folder, settings, redo)) for record in track(done, "gaits")]
+    arrays = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
+    tasks = sorted({str(record.settings["task"]) for record in done})
+    about = {
+        **asdict(settings or GaitSettings()),
+        "task": ", ".join(tasks),
+        "runs": len(done),
+        "unfinished": len(records) - len(done),
+    }
+    return Study(KIND, about, arrays)
+
+
+def _row(record: Record, gait: Study) -> dict[str, float]:
+    assert record.evaluation is not None, "only complete runs are looked at"
+    return {
+        "horizon": float(record.settings["learner"]["horizon"]["first"]), "seed": float(record.settings["seed"]),
+        "period": float(gait["period"]), "score": float(record.evaluation["mean"]),
+    }  # fmt: skip

@@ -1,0 +1,32 @@
+"""The paper's bound on the error of first-order gradients (lem:bias-bound), with constants estimated from samples.
+
+    B ≤ H B_r B_π ( ½ + B_f^(H−1) )                 ‖∇r‖ ≤ B_r,   ‖∇π‖ ≤ B_π,   ‖∇f‖ ≤ B_f
+
+B_r and B_f are taken as the largest norms that any sample meets up to step H. What samples meet is no more than what
+there is: the true constants are at least as large, and so is the true bound. Where ours holds, so does the lemma's.
+
+One B_f for all steps and samples is far too much, since most steps are free flight. By the same proof,
+
+    B ≤ H B_r B_π ( ½ + max_i Π_h ‖∇f(s_h,i, a_h,i)‖ )
+
+with the largest product that any one sample i gathers on its way: this bound says when it grows, and by how much.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["along_the_way", "as_printed"]
+
+
+def as_printed(reward: np.ndarray, dynamics: np.ndarray, policy: float = 1.0) -> np.ndarray:
+    """[H] the bound at every horizon, from the largest ‖∇r‖ and ‖∇f‖ over samples at each step [H], and B_π."""
+    steps = np.arange(1, len(reward) + 1)
+    b_r, b_f = np.maximum.accumulate(reward), np.maximum.accumulate(dynamics)
+    return steps * b_r * policy * (0.5 + b_f ** (steps - 1.0))
+
+
+def along_the_way(reward: np.ndarray, gathered: np.ndarray, policy: float = 1.0) -> np.ndarray:
+    """[H] the same from the largest product of norms ‖∇f‖ that a sample has gathered up to each step [H]."""
+    steps = np.arange(1, len(reward) + 1)
+    return steps * np.maximum.accumulate(reward) * policy * (0.5 + gathered)

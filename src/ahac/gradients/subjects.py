@@ -1,0 +1,114 @@
+"""What is looked at: a task by name or out of a file of the user's own, and a policy that acts in it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ahac.algos.first_order import FirstOrder
+from ahac.algos.recipes import recipe
+from ahac.core.errors import InputError
+from ahac.envs import VecEnv, make, make_task, tasks
+from ahac.envs.task import Task
+from ahac.nets.actor import Actor
+from ahac.nets.normalizer import View
+from ahac.training.checkpoint import read_numbers
+from ahac.training.folders import chosen_device
+from ahac.training.run import Run, open_run
+
+__all__ = ["Subject", "describe", "find_task", "subject"]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Worlds of a task that does not end episodes early, and a policy."""
+
+    env: VecEnv
+    actor: Actor
+    view: View
+    """How the policy sees observations."""
+    about: Mapping[str, Any]
+    """Which task and policy it is, as JSON has it; the same for the same."""
+
+    def act(self, obs: Tensor) -> Tensor:
+        """The policy's action without noise, from raw observations."""
+        with torch.no_grad():
+            return self.actor(self.view(obs))
+
+
+def find_task(name: str, variant: str = "paper") -> Task:
+    """A task by its name, or by FILE.py:NAME, where NAME is a `Task` or a function that returns one."""
+    file, colon, attribute = name.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        if name in tasks():
+            return make_task(name, variant)
+        raise InputError(
+            f"{name!r} is neither a run's folder nor a task; tasks: {', '.join(tasks())}. One of your own is given as "
+            "FILE.py:NAME, where NAME is a Task in that file or a function that returns one"
+        )
+    if not Path(file).is_file():
+        raise InputError(f"there is no file {file!r}, in which the task {attribute!r} was looked for")
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{file!r} cannot be read as Python, got {spec!r}; wanted a module with {attribute!r} in it")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, attribute, None)
+    made = found() if callable(found) else found
+    if not isinstance(made, Task):
+        raise InputError(f"{name} must be a Task or a function that returns one, got {type(made).__name__}")
+    return made
+
+
+def describe(what: str | os.PathLike[str] | Task, checkpoint: str = "last", seed: int = 0) -> dict[str, Any]:
+    """Which task and policy it is, as JSON has it, without making anything of them: arguments as of `subject`."""
+    if isinstance(what, Task):
+        return {"task": what.name, "policy": {"fresh": seed}}
+    if (run := _run_of(what)) is not None:
+        numbers = read_numbers(run.checkpoints / f"{checkpoint}.safetensors")
+        policy = {"run": run.folder.name, "checkpoint": checkpoint, "env_steps": int(numbers["env_steps"])}
+        return {"task": run.config.task, "policy": policy}
+    about: dict[str, Any] = {"task": find_task(str(what)).name, "policy": {"fresh": seed}}
+    if ".py:" in str(what):
+        about["source"] = hashlib.sha256(Path(str(what).rpartition(":")[0]).read_bytes()).hexdigest()
+    return about
+
+
+def subject(
+    what: str | os.PathLike[str] | Task, *, worlds: int, checkpoint: str = "last", seed: int = 0, device: str = "cpu"
+) -> Subject:
+    """A task with a policy.
+
+    Args:
+        what: The folder of a run, whose policy then acts in its task; or a task, by name, as FILE.py:NAME or as it is,
+            with a fresh policy, as training would begin with.
+        worlds: How many run side by side.
+        checkpoint: Of a run: last, best or iteration-NNNNNN.
+        seed: Of a fresh policy, and of where episodes begin.
+        device: cpu, cuda or auto.
+    """
+    where, run = chosen_device(device), None if isinstance(what, Task) else _run_of(what)
+    if run is None:
+        task = what if isinstance(what, Task) else find_task(str(what))
+        env = make(task, num_envs=worlds, device=where, seed=seed, early_termination=False)
+        algo = FirstOrder(recipe(task.name, "shac").learner, env.spec, seed)
+    else:
+        task = make_task(run.config.task, run.config.variant)
+        env = make(task, num_envs=worlds, device=where, seed=seed, early_termination=False)
+        restored = Run(run.folder, replace(run.config, num_envs=1, device=where))
+        restored.restore(checkpoint, with_env=False)
+        algo = restored.algo
+    return Subject(env, algo.actor, algo.normalizer.view(), describe(what, checkpoint, seed))
+
+
+def _run_of(what: str | os.PathLike[str]) -> Run | None:
+    """The run, if it is the folder of one."""
+    return open_run(what) if str(what) not in tasks() and Path(what).is_dir() else None

@@ -1,0 +1,178 @@
+"""`ahac grad`: every command at small size, with its pictures, its cache and its exit status."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ahac.cli.main import main
+from ahac.gradients import gait_runs, load_study
+from ahac.gradients.gait_runs import gait_configs
+from ahac.training import sweep as sweeping
+from ahac.training.config import RunConfig
+from ahac.training.run import start
+from ahac.training.trainer import finish
+from small_runs import small_config, small_learner
+
+Call = Callable[..., tuple[int, str]]
+BALL = ["--samples", "16", "--horizon", "14", "--stiffnesses", "1e4", "1e5", "--refinements", "4", "8"]
+TASK = ["--samples", "8", "--horizons", "2", "4", "--gait-steps", "20", "--probes", "1"]
+OWN = """
+from dataclasses import replace
+from ahac.envs import make_task
+from ahac.sim import stop
+cartpole = make_task("cartpole")
+right = replace(cartpole, name="right")
+wrong = replace(cartpole, name="wrong", reward={"blind": lambda world, action: stop(world.q[0])})
+"""
+
+
+@pytest.fixture
+def grad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str]:
+        status = main(["grad", *arguments])
+        out, err = capsys.readouterr()
+        return status, out + err
+
+    return call
+
+
+def pictures(out: str) -> list[Path]:
+    """Those that a command names, all of which must be there."""
+    found = [Path(line) for line in out.splitlines() if line.endswith((".png", ".svg"))]
+    for path in found:
+        begin = path.read_bytes()[:5]
+        assert begin.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml"), path
+    return found
+
+
+def test_heaviside_is_drawn_and_drawn_again_without_computing(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, out = grad("study", "heaviside", "--samples", "50", "--points", "40")
+    assert status == 0
+    assert "1.99% of samples" in out
+    drawn = pictures(out)
+    assert [path.name for path in drawn] == ["heaviside.png", "heaviside.svg", "heaviside-appendix.png",
+                                             "heaviside-appendix.svg"]  # fmt: skip
+    assert drawn[0].parent == Path("runs/gradients")
+    before = [path.read_bytes() for path in drawn]
+    monkeypatch.setattr("ahac.gradients.heaviside.study", lambda *given: pytest.fail("computed again"))
+    assert pictures(grad("study", "heaviside", "--samples", "50", "--points", "40")[1]) == drawn
+    assert [path.read_bytes() for path in drawn] == before
+    with pytest.raises(pytest.fail.Exception, match="computed again"):
+        grad("study", "heaviside", "--samples", "50", "--points", "40", "--redo")
+
+
+def test_the_ball_is_drawn_and_its_bound_told(grad: Call) -> None:
+    status, out = grad("study", "ball", *BALL, "--out", "here")
+    assert status == 0
+    assert "the lemma's bound holds at every horizon" in out
+    assert "the bound along the way holds at every horizon" in out
+    assert [path.name for path in pictures(out)] == ["ball.png", "ball.svg", "ball-stiffness.png", "ball-stiffness.svg"]
+    assert load_study(Path("here/ball.npz"))["error"].shape == (14,)
+
+
+def test_a_task_is_drawn(grad: Call) -> None:
+    status, out = grad("study", "cartpole", *TASK)
+    assert status == 0
+    assert "first norm" in out
+    assert "gait: contacts do not repeat" in out, "a cart touches nothing"
+    assert [path.name for path in pictures(out)][::2] == ["cartpole-study.png", "cartpole-gait-and-stiffness.png"]
+
+
+def test_a_landscape_is_drawn(grad: Call) -> None:
+    status, out = grad("landscape", "cartpole", "--samples", "8", "--horizon", "3", "--points", "5")
+    assert status == 0
+    assert "slope by first order: " in out
+    assert [path.name for path in pictures(out)] == ["cartpole-landscape-random.png", "cartpole-landscape-random.svg"]
+
+
+def test_a_check_tells_right_from_wrong_by_its_status(grad: Call, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    few = ("--states", "3", "--steps", "12")
+    status, out = grad("check", "own.py:right", *few)
+    assert (status, out.splitlines()[-1]) == (0, "right, 3 states: all derivatives agree with differences to 1e-05")
+    assert "by output of a step" in out
+    status, out = grad("check", "own.py:wrong", *few)
+    assert status == 1
+    assert out.splitlines()[-1].startswith("wrong, 3 states: WRONG: position of ")
+    assert out.splitlines()[-1].endswith("reward: blind")
+    status, out = grad("check", "own.py:neither", *few)
+    assert status == 2
+    assert "must be a Task or a function that returns one" in out
+
+
+@pytest.mark.parametrize("command", ["study", "landscape", "check", "gait"])
+def test_a_command_alone_shows_help(command: str, grad: Call) -> None:
+    with pytest.raises(SystemExit) as end:
+        grad(command)
+    assert end.value.code in (None, 0)
+
+
+def test_what_to_look_at_is_asked_for(grad: Call) -> None:
+    for command in ("study", "landscape", "check"):
+        assert grad(command, "--samples", "3") == (
+            2, f"ahac: say what to look at first: ahac grad {command} WHAT [options]; WHAT is {WANTED[command]}\n"
+        )  # fmt: skip
+
+
+WANTED = {
+    "study": "heaviside, ball, a task, FILE.py:NAME, or a run's folder",
+    "landscape": "a task, FILE.py:NAME, or a run's folder",
+    "check": "a task, FILE.py:NAME, or a robot's MJCF or URDF file",
+}
+
+
+def test_the_runs_of_the_gait_study() -> None:
+    configs = gait_configs([16, 44], [0, 1], num_envs=64)
+    assert [c.name for c in configs] == ["ant-shac-h16-0", "ant-shac-h44-0", "ant-shac-h16-1", "ant-shac-h44-1"]
+    assert [c.learner.horizon.first for c in configs] == [16, 44, 16, 44]
+    assert {(c.task, c.algo, c.num_envs, c.learner.horizon.rule) for c in configs} == {("ant", "shac", 64, "fixed")}
+
+
+def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained(configs: Sequence[RunConfig], *rest: object) -> list[sweeping.Outcome]:
+        """In this process, with small networks and short evaluations."""
+        learners = [replace(small_learner("hopper", "shac"), horizon=config.learner.horizon) for config in configs]
+        for config, learner in zip(configs, learners, strict=True):
+            finish(start(replace(config, learner=learner, eval_episodes=2)))
+        return [sweeping.Outcome(name=c.name, state="finished", log=Path("log")) for c in configs]
+
+    monkeypatch.setattr(sweeping, "sweep", trained)
+    few = ("--task", "hopper", "--horizons", "4", "6", "--seeds", "0", "--num-envs", "4", "--iterations", "2")
+    assert grad("gait", "run", *few, "--device", "cpu", "--out", "gaits")[0] == 0
+    start(small_config(Path("gaits"), name="begun"))
+    status, out = grad("gait", "draw", "gaits", "--worlds", "2", "--steps", "20", "--skip", "2")
+    assert status == 0
+    assert "1 runs are not complete, and left out" in out
+    assert [line.split()[:2] for line in out.splitlines() if line[:1] == " "][1:] == [["4", "0"], ["6", "0"]]
+    assert [path.name for path in pictures(out)] == ["gaits.png", "gaits.svg"]
+    assert load_study(Path("gaits/gaits.npz"))["horizon"].tolist() == [4.0, 6.0]
+    monkeypatch.setattr(gait_runs, "watch_feet", lambda *given, **more: pytest.fail("watched again"))
+    assert grad("gait", "draw", "gaits", "--worlds", "2", "--steps", "20", "--skip", "2")[0] == 0
+
+
+def test_a_figure_of_gaits_shows_periods_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib as mpl
+
+    from ahac.gradients.figures.gaits import draw
+    from ahac.gradients.study import Study
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
+    arrays = {"horizon": np.array([16.0, 16.0, 28.0]), "seed": np.array([0.0, 1.0, 0.0]),
+              "period": np.array([17.0, np.nan, 28.0]), "score": np.array([5e3, 6e3, 8e3])}  # fmt: skip
+    draw(Study("gaits", {"task": "ant", "runs": 3}, arrays), [tmp_path / "a.svg"])
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for told in ("SHAC on ant", "gait period [steps]", "period = horizon", "return in evaluation"):
+        assert told in text
+
+
+def test_gaits_without_runs_say_how_to_get_them(grad: Call, tmp_path: Path) -> None:
+    assert "`ahac grad gait run --out none` makes the runs" in grad("gait", "draw", "none")[1]
+    (tmp_path / "empty").mkdir()
+    status, out = grad("gait", "draw", "empty")
+    assert status == 2
+    assert "empty holds no complete run" in out

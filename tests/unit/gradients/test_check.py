@@ -1,0 +1,147 @@
+"""Checks of gradients: what is right passes, what is wrong is named, and kinks are neither."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.core.errors import InputError
+from ahac.envs import Action, make_task
+from ahac.gradients.check import CheckSettings, check
+from ahac.gradients.differences import compared
+from ahac.gradients.report import Report
+from ahac.sim import Real, World, load_model, stop
+
+ROBOT = """<mujoco model="crate"><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+  <body name="crate" pos="0 0 .3"><freejoint name="root"/><geom name="box" type="box" size=".1 .1 .1" mass="1"/>
+    <body name="arm" pos="0 0 .1"><joint name="elbow" axis="0 1 0" range="-60 60"/>
+      <geom name="arm" type="capsule" fromto="0 0 0 0 0 .3" size=".02" mass=".2"
+      contype="0" conaffinity="0"/></body></body></worldbody>
+  <actuator><motor name="elbow" joint="elbow" ctrlrange="-2 2"/></actuator></mujoco>"""
+SMALL = CheckSettings(states=4, steps=40)
+CRATE = CheckSettings(states=8, steps=60)
+
+
+class Wrong(torch.autograd.Function):
+    """x³, said to have the derivative of x²."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:  # noqa: ANN401 - torch has no type for it
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Tensor) -> Tensor:  # noqa: ANN401
+        return bars[0] * 2.0 * ctx.saved_tensors[0]
+
+
+def column(*numbers: float) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)[:, None]
+
+
+def test_a_smooth_function_agrees() -> None:
+    found = compared(lambda x, y: torch.cat([x.sin() * y, y.exp()], dim=-1), [column(0.3, 2.0), column(1.0, -2.0)],
+                     [1, 1], 1e-6)  # fmt: skip
+    assert found.error.shape == (2, 2, 2)
+    assert float(found.error.max()) < 1e-8
+    assert not found.kink.any()
+
+
+def test_a_wrong_derivative_is_seen() -> None:
+    found = compared(Wrong.apply, [column(0.5, 2.0)], [1], 1e-5)
+    assert found.error.flatten() == pytest.approx([1 / 3, 2 / 3], rel=1e-4)
+
+
+def test_a_kink_is_no_error_and_no_agreement() -> None:
+    found = compared(torch.relu, [column(0.0, 1.0, 3e-9)], [1], 1e-5)
+    assert found.kink.flatten().tolist() == [True, False, True]
+    assert found.error.flatten().isnan().tolist() == [True, False, True]
+    assert float(found.error[1]) < 1e-9
+
+
+def test_a_strong_curve_is_not_taken_for_a_kink() -> None:
+    found = compared(lambda x: 1e6 * x**2, [column(0.0, 1e-3)], [1], 1e-5)
+    assert not found.kink.any()
+    assert float(found.error.max()) < 1e-6
+
+
+def test_what_does_not_depend_on_an_input_agrees() -> None:
+    found = compared(lambda x, y: 1e3 + 0.0 * x + y, [column(0.1), column(0.2)], [1], 1e-5)
+    assert float(found.error.max()) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def crate() -> Report:
+    return check(load_model(ROBOT), CRATE)
+
+
+def test_a_robot_of_ones_own_is_right(crate: Report) -> None:
+    assert crate.passed
+    assert [row.name for row in crate.inputs][-2:] == ["velocity of elbow", "control of elbow"]
+    assert [row.name for row in crate.outputs] == ["positions", "velocities"]
+    assert crate.errors.shape == (len(crate.inputs), 2)
+    assert np.nanmax(crate.errors) == max(row.error for row in crate.inputs) < 1e-5
+
+
+def test_contacts_are_looked_at_where_they_touch(crate: Report) -> None:
+    [box] = crate.contacts
+    assert box.name == "box on floor"
+    assert box.touched is not None
+    assert box.touched >= 2
+    assert box.error < 1e-5
+
+
+def test_what_never_touches_is_not_seen() -> None:
+    high = load_model(ROBOT.replace('pos="0 0 .3"', 'pos="0 0 9"'))
+    report = check(high, replace(SMALL, states=2, steps=3))
+    assert [row.verdict(1e-5) for row in report.contacts] == ["not seen"]
+    assert math.isnan(report.contacts[0].error)
+    assert report.passed
+    assert "not seen in these states: box on floor" in report.table()
+
+
+def blind(world: World, action: Action) -> Real:
+    """A reward that hides where it comes from."""
+    return stop(world.q[0]) + world.q[1]
+
+
+def test_a_task_is_right_term_by_term_and_a_term_of_ones_own_that_is_not_is_named() -> None:
+    task = make_task("cartpole")
+    mine = replace(task, name="mine", reward={**task.reward, "blind": blind})
+    report = check(mine, SMALL)
+    wrong = report.wrong
+    assert not report.passed
+    first = task.model.joints[0].name
+    assert [row.name for row in wrong] == [f"position of {first}", "reward: blind"]
+    assert wrong[0].where.startswith("reward: blind, state ")
+    assert wrong[1].where.startswith(f"position of {first}, state ")
+    assert wrong[0].error == pytest.approx(1.0, rel=1e-3)
+    right = {row.name: row.error for row in report.outputs if row.name != "reward: blind"}
+    assert set(right) == {"positions", "velocities", *(f"reward: {name}" for name in task.reward),
+                          *(f"observation: {name}" for name in task.observation)}  # fmt: skip
+    assert max(right.values()) < 1e-6
+
+
+def test_a_seed_repeats_a_check(crate: Report) -> None:
+    again = check(load_model(ROBOT), CRATE)
+    assert np.array_equal(again.errors, crate.errors)
+
+
+@pytest.mark.parametrize("what", ["carpole", "robot.obj", "runs"])
+def test_what_is_neither_task_nor_robot_is_refused(what: str) -> None:
+    with pytest.raises(
+        InputError, match=r"is neither a task nor the file of a robot \(\.xml, \.mjcf, \.urdf\); tasks: ho"
+    ):
+        check(what)
+
+
+@pytest.mark.parametrize("odd", [{"states": 0}, {"steps": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}])
+def test_nonsense_is_refused(odd: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=next(iter(odd))):
+        CheckSettings(**odd)  # pyright: ignore[reportArgumentType]

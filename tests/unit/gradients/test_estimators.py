@@ -1,0 +1,78 @@
+"""Estimators on a quadratic whose gradient is known, and what is told of samples."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.core.errors import InputError
+from ahac.gradients import agreement, estimate, gaussian_scores, zeroth_order
+
+SIGMA, SAMPLES = 0.3, 4096
+CURVE = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
+CENTRE, THETA = torch.tensor([1.0, -2.0], dtype=torch.float64), torch.tensor([0.4, 0.3], dtype=torch.float64)
+GRADIENT = -CURVE @ (THETA - CENTRE)
+"""Of E[R(θ + w)]: the noise adds a constant to a quadratic."""
+SURE = 4.5
+"""Standard errors within which a mean of thousands of samples lies, but for one case in a hundred thousand."""
+
+
+def reward(action: Tensor) -> Tensor:
+    apart = action - CENTRE
+    return -0.5 * ((apart @ CURVE) * apart).sum(dim=-1)
+
+
+def samples(seed: int, baseline: bool = True) -> tuple[Tensor, Tensor]:
+    """[N, 2] of first and of zeroth order."""
+    noise = SIGMA * torch.randn(SAMPLES, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    theta = THETA.expand(SAMPLES, 2).clone().requires_grad_()
+    earned = reward(theta + noise)
+    (first,) = torch.autograd.grad(earned.sum(), theta)
+    base = reward(THETA) if baseline else 0.0
+    return first, zeroth_order(earned.detach(), base, gaussian_scores(noise, SIGMA))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_orders_are_unbiased_within_their_standard_errors(seed: int) -> None:
+    for drawn in samples(seed):
+        error = drawn.std(dim=0) / SAMPLES**0.5
+        assert ((drawn.mean(dim=0) - GRADIENT).abs() < SURE * error).all()
+
+
+def test_the_noise_free_baseline_takes_variance_not_truth() -> None:
+    (_, with_it), (_, without) = samples(0), samples(0, baseline=False)
+    assert estimate(with_it).variance < 0.7 * estimate(without).variance
+    assert ((without.mean(dim=0) - GRADIENT).abs() < SURE * without.std(dim=0) / SAMPLES**0.5).all()
+
+
+def test_orders_agree_as_well_as_chance_lets_them() -> None:
+    first, zeroth = map(estimate, samples(1))
+    both = agreement(first, zeroth)
+    assert both.error == pytest.approx(float((first.mean - zeroth.mean).norm()))
+    assert 0.0 < both.error < SURE * both.expected
+    assert both.cosine > 0.99
+    assert first.esnr > 10.0 * zeroth.esnr, "on a smooth function"
+
+
+def test_what_is_told_of_a_known_distribution() -> None:
+    drawn = torch.randn(200_000, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    mean, deviation = torch.tensor([1.0, -2.0, 0.5]), torch.tensor([2.0, 1.0, 3.0])
+    found = estimate(mean + deviation * drawn)
+    assert found.variance == pytest.approx(14.0, rel=0.01)
+    assert found.esnr == pytest.approx(5.25 / 14.0, rel=0.02)
+    assert found.standard_error == pytest.approx((14.0 / 200_000) ** 0.5, rel=0.01)
+
+
+def test_pure_noise_has_a_ratio_of_one_over_its_samples() -> None:
+    rng = torch.Generator().manual_seed(3)
+    ratios = [estimate(torch.randn(100, 50, generator=rng, dtype=torch.float64)).esnr for _ in range(20)]
+    assert sum(ratios) / 20 == pytest.approx(1 / 100, rel=0.15)
+
+
+def test_a_gradient_of_zero_has_no_direction() -> None:
+    still = estimate(torch.zeros(4, 2))
+    assert agreement(still, still).cosine == 0.0
+
+
+def test_a_single_sample_says_nothing_of_its_variance() -> None:
+    with pytest.raises(InputError, match=r"N of at least 2, got \[1, 3\]"):
+        estimate(torch.zeros(1, 3))

@@ -1,0 +1,168 @@
+"""Gradients by a policy's parameters: samples world by world, on a smooth task and on one with contact."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ahac.core.errors import InputError
+from ahac.envs import make_task
+from ahac.gradients.estimators import agreement, estimate
+from ahac.gradients.landscape import LandscapeSettings, landscape
+from ahac.gradients.sampling import at_one_start, noise_free_returns, sample_gradients, try_out
+from ahac.gradients.study import Study
+from ahac.gradients.subjects import Subject, describe, find_task, subject
+from ahac.gradients.task import TaskSettings, study
+from ahac.training.run import Run, start
+from ahac.training.trainer import train
+from small_runs import small_config
+
+SURE = 4.5
+"""Standard errors within which a mean lies as good as always."""
+OWN = """
+from dataclasses import replace
+from ahac.envs import make_task
+task = replace(make_task("cartpole"), name="mine")
+def made():
+    return task
+number = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def smooth() -> Subject:
+    """A pole on a cart, which touches nothing."""
+    return subject("cartpole", worlds=192, seed=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = start(small_config(tmp_path_factory.mktemp("runs"), name="trained", iterations=2))
+    train(run, display=False)
+    return run
+
+
+def test_orders_agree_on_a_smooth_task(smooth: Subject) -> None:
+    begin = at_one_start(smooth, 0, 1)
+    baseline = noise_free_returns(smooth, begin, 8)  # the first reward knows no action
+    for samples in sample_gradients(try_out(smooth, begin, [2, 4, 8], 1), baseline, [2, 4, 8]):
+        first, zeroth = estimate(samples.first), estimate(samples.zeroth)
+        both = agreement(first, zeroth)
+        assert 0.0 < both.error < 2.0 * both.expected, "a norm of many components is near its expectation"
+        # Along the one direction in which it is large, the difference is within its own standard error.
+        along = first.mean / first.mean.norm()
+        apart = (samples.first - samples.zeroth) @ along
+        assert abs(float(apart.mean())) < SURE * float(apart.std()) / len(apart) ** 0.5
+
+
+def test_samples_add_up_to_the_gradient_of_shared_parameters(smooth: Subject) -> None:
+    begin = at_one_start(smooth, 3, 1)
+    (samples,) = sample_gradients(try_out(smooth, begin, [4], 2), noise_free_returns(smooth, begin, 4), [4])
+    env, rng = smooth.env, torch.Generator().manual_seed(2)
+    env.load_state_dict(begin)
+    total = torch.zeros(())
+    for _ in range(4):
+        noise = torch.randn(192, env.spec.action_size, generator=rng)
+        total = total + env.step(smooth.actor(smooth.view(env.obs), noise)).reward.sum()
+    wanted = torch.cat([x.flatten() for x in torch.autograd.grad(total, list(smooth.actor.parameters()))])
+    assert samples.first.sum(dim=0).float() == pytest.approx(wanted, rel=1e-3, abs=1e-3 * float(wanted.abs().max()))
+
+
+def test_scores_are_those_of_the_gaussian(smooth: Subject) -> None:
+    trial = try_out(smooth, at_one_start(smooth, 0, 1), [1, 2], 5)
+    names = list(trial.parameters)
+    place = sum(trial.parameters[name][0].numel() for name in names[: names.index("log_std")])
+    rng = torch.Generator().manual_seed(5)
+    noise = torch.randn(192, 1, generator=rng)
+    # ∂/∂log σ of −ε²/2 − log σ, with the action held fixed, is ε² − 1.
+    assert trial.scores[1][:, place] == pytest.approx(noise[:, 0].square() - 1.0, abs=1e-4)
+
+
+def test_all_worlds_begin_alike_and_part_by_noise(smooth: Subject) -> None:
+    begin = at_one_start(smooth, 5, 1)
+    assert (begin["q"] == begin["q"][0]).all()
+    trial = try_out(smooth, begin, [3], 1)
+    assert trial.steps[-1].end.q.std(dim=0).max() > 0.0
+
+
+@pytest.fixture(scope="module")
+def hopper(trained: Run) -> Study:
+    c = TaskSettings(samples=16, horizons=(8, 2, 4), after=2, gait_steps=20, probes=1)
+    return study(trained.folder, c)
+
+
+def test_a_study_of_a_run_has_all_its_arrays(hopper: Study) -> None:
+    assert hopper["horizons"].tolist() == [2, 4, 8]
+    for name in ("first_norm", "zeroth_norm", "error", "expected", "cosine", "first_variance", "zeroth_variance",
+                 "first_esnr", "zeroth_esnr", "mean_return", "noise_free_return"):  # fmt: skip
+        assert (hopper[name].shape, np.isfinite(hopper[name]).all()) == ((3,), True), name
+    for name in ("stiffness", "stiffness_max", "contact", "action_gradient"):
+        assert (hopper[name].shape, np.isfinite(hopper[name]).all()) == ((8,), True), name
+    assert np.isfinite(hopper["state_gradient"][1:]).all()
+    assert (hopper["stiffness"] <= hopper["stiffness_max"]).all()
+    assert hopper["gait_contact"].shape == (20, len(hopper["gait_geoms"]))
+    assert hopper["gait_stiffness"].shape == (20,)
+    assert hopper.settings["policy"]["run"] == "trained"
+
+
+def test_a_policy_is_the_checkpoints(trained: Run) -> None:
+    one = subject(trained.folder, worlds=2)
+    trained.restore("last", with_env=False)
+    obs = one.env.obs
+    assert torch.equal(one.act(obs), trained.algo.act(obs))
+    assert describe(trained.folder)["policy"]["env_steps"] > 0
+
+
+def test_tasks_come_by_name_out_of_a_file_or_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN, encoding="utf-8")
+    assert find_task("cartpole").name == "cartpole"
+    assert find_task(f"{file}:task").name == find_task(f"{file}:made").name == "mine"
+    before = describe(f"{file}:task")
+    file.write_text(OWN + "# changed\n", encoding="utf-8")
+    assert describe(f"{file}:task") != before, "what a file holds is part of what was studied"
+    assert describe(make_task("cartpole"), seed=2) == {"task": "cartpole", "policy": {"fresh": 2}}
+    for odd, told in ((f"{file}:number", "must be a Task or a function that returns one, got int"),
+                      (f"{file}:none", "got NoneType"), (f"{tmp_path}/no.py:task", "there is no file"),
+                      ("carpole", "neither a run's folder nor a task; tasks: hopper")):  # fmt: skip
+        with pytest.raises(InputError, match=told):
+            find_task(odd)
+
+
+@pytest.mark.parametrize(("along", "reach", "close"), [("random", 3e-3, 0.05), ("first", 2e-4, 0.01),
+                                                       ("zeroth", 2e-4, 0.02)])  # fmt: skip
+def test_slopes_are_those_of_the_landscape(along: str, reach: float, close: float) -> None:
+    """Of which little is left to rounding, in float32, far from the middle, and little to its curve near it."""
+    c = LandscapeSettings(along=along, horizon=6, reach=reach, points=3, samples=64, seed=1)
+    found = landscape("cartpole", c)
+    # The noise is the same everywhere: first order must be the derivative of the very mean that is drawn.
+    difference = (found["mean"][2] - found["mean"][0]) / (2.0 * c.reach)
+    assert float(found["first_slope"]) == pytest.approx(difference, rel=close)
+    assert abs(float(found["zeroth_slope"]) - difference) < SURE * float(found["zeroth_slope_error"])
+    assert found["noise_free"].shape == (3,)
+
+
+def test_a_direction_out_of_a_file(tmp_path: Path) -> None:
+    c = LandscapeSettings(horizon=2, points=2, samples=4, along=str(tmp_path / "way.npy"))
+    with pytest.raises(InputError, match=r"way\.npy' cannot be read"):
+        landscape("cartpole", c)
+    size = sum(p.numel() for p in subject("cartpole", worlds=1).actor.parameters())
+    for odd, told in ((np.ones(3), f"must be {size} finite numbers"), (np.zeros(size), "has no length")):
+        np.save(tmp_path / "way.npy", odd)
+        with pytest.raises(InputError, match=told):
+            landscape("cartpole", c)
+    np.save(tmp_path / "way.npy", np.arange(size))
+    found = landscape("cartpole", c)
+    assert np.linalg.norm(found["direction"]) > 0.0
+    assert found["direction"][0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd"),
+    [(TaskSettings, {"samples": 1}), (TaskSettings, {"horizons": ()}), (TaskSettings, {"probes": 0}),
+     (LandscapeSettings, {"along": "up"}), (LandscapeSettings, {"reach": 0.0}), (LandscapeSettings, {"reach": -1.0})],
+)  # fmt: skip
+def test_nonsense_is_refused(kind: type, odd: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=next(iter(odd))):
+        kind(**odd)
