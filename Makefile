@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format train bench clean distclean
+.PHONY: help install test lint format train bench gpu clean distclean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ train: $(STAMP) ## train Hopper with AHAC on this machine, a few minutes on two 
 
 bench: $(STAMP) ## measure the simulator's speed on this machine
 	@$(BIN)/ahac bench robots $(ARGS)
+
+# On a machine with a CUDA device; docs/performance.md has the last output.
+gpu: $(STAMP) ## run the tests that need a GPU, and measure its speed
+	@$(BIN)/python -m pytest -m gpu $(ARGS)
+	@$(BIN)/ahac bench tasks hopper ant anymal humanoid snu_humanoid --device cuda --worlds 128 512 1024 4096 --json gpu-tasks.json
+	@$(BIN)/ahac bench train --device cuda --worlds 512 --horizon 32 --json gpu-train.json
 
 clean: ## remove build outputs and caches
 	@rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -42,9 +42,10 @@ class Launcher:
     parts: int | None = None
     """CUDA threads that share a world in a step; by default as many as pay off."""
 
-    def divided(self, source: Callable[[int], Source], program: Program) -> Kernel:
+    def divided(self, source: Callable[[int], Source], program: Program, worlds: int) -> Kernel:
         """A kernel in which several threads share a world, as `source(parts)` writes it around the program."""
-        parts = (_parts(len(program.live())) if self.target.cuda else 1) if self.parts is None else self.parts
+        best = _parts(len(program.live()), worlds) if self.target.cuda else 1
+        parts = best if self.parts is None else self.parts
         written = source(parts)
         while parts > 1 and written.slots * WARP * self.dtype.itemsize > self._shared_memory:
             parts //= 2
@@ -69,20 +70,23 @@ class Launcher:
         kernel.launch(addresses, worlds, steps, h, self.threads, stream)
 
 
-def _parts(operations: int) -> int:
+def _parts(operations: int, worlds: int) -> int:
     """CUDA threads per world that made a substep of so many operations fastest on an H200 (docs/performance.md)."""
-    return 8 if operations > 9000 else 4 if operations > 3000 else 1
+    if operations <= 3000:
+        return 1
+    return 8 if operations > 9000 and worlds <= 8192 else 4
 
 
 class StepKernels:
     """The control step of one model: forward kernel, and adjoint kernel when it is first needed."""
 
-    def __init__(self, launcher: Launcher, programs: StepPrograms) -> None:
-        self.launcher, self.programs = launcher, programs
+    def __init__(self, launcher: Launcher, programs: StepPrograms, worlds: int) -> None:
+        """For so many worlds: how a kernel is divided among threads depends on it."""
+        self.launcher, self.programs, self.worlds = launcher, programs, worlds
         self.nq, self.nv, self.nu = (len(programs.substep.inputs[g]) for g in ("q", "v", "u"))
         self.readouts = {name: len(group) for name, group in programs.readout.outputs.items()}
         self.context = tuple(context_groups(programs.readout))
-        self.forward = launcher.divided(lambda parts: step_source(programs, parts), programs.substep)
+        self.forward = launcher.divided(lambda parts: step_source(programs, parts), programs.substep, worlds)
 
     @cached_property
     def backward(self) -> Kernel:
@@ -91,7 +95,9 @@ class StepKernels:
         enter = adjoint(p.enter, ["q"])
         substep = adjoint(p.substep, ["q", "v", "u", "f"], unknowns="rate")
         readout = adjoint(p.readout, ["q", "v", "u", "q0", "v0"])
-        return self.launcher.divided(lambda parts: step_adjoint_source(enter, substep, readout, parts), substep)
+        return self.launcher.divided(
+            lambda parts: step_adjoint_source(enter, substep, readout, parts), substep, self.worlds
+        )
 
     def __call__(
         self, state: Sequence[Tensor | None], context: Sequence[Tensor], steps: int, h: float

@@ -68,7 +68,7 @@ class Simulator:
         self._programs = Programs(model, _laws(contact_law, forces), _named_functions(readouts or {}), self.context)
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
-        self._step = StepKernels(self._launcher, self._programs.step())
+        self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
         traced = self._programs
         self._mass_matrix = MapKernels(self._launcher, "mass matrix", traced.mass_matrix)
         self._bias_force = MapKernels(self._launcher, "bias force", traced.bias_force)
