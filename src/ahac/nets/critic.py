@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,29 +16,41 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ahac.nets.streams import side_by_side
-
 __all__ = ["Critic"]
 
 EPS = 1e-5
 """Of layer norms."""
+DATA_ALONE = [True, False, False]
+"""Of a layer norm's derivatives, the one by its input."""
 aten = torch.ops.aten
 
 
-class _Layer(NamedTuple):
-    """Views into a network's vector of weights, or of their gradients."""
+class _Head(NamedTuple):
+    """Views into the weights of all members, or into their gradients; members first."""
+
+    weight: Tensor
+    """[M, inputs, outputs]"""
+    bias: Tensor
+    """[M, 1, outputs]"""
+
+
+class _Hidden(NamedTuple):
+    """The same of a layer with a layer norm behind it."""
 
     weight: Tensor
     bias: Tensor
-    scale: Tensor | None
-    shift: Tensor | None
+    scale: Tensor
+    """[M, 1, outputs], as are the others."""
+    shift: Tensor
 
 
 class _Trace(NamedTuple):
-    """What a hidden layer's derivative needs."""
+    """What a hidden layer's derivative needs; [M, B, outputs] but for the inputs."""
 
     inputs: Tensor
     active: Tensor
+    normal: Tensor
+    """The same at zero mean and unit variance."""
     mean: Tensor
     spread: Tensor
 
@@ -53,15 +64,16 @@ class Critic(nn.Module):
         size = sum(a * b + b for a, b in pairwise(self.widths)) + 2 * sum(hidden)
         self.theta = nn.Parameter(torch.zeros(members, size))
         with torch.no_grad():
-            for member in self.theta:
-                for layer in self._layers(member):
-                    nn.init.orthogonal_(layer.weight, math.sqrt(2.0), generator=rng)
-                    if layer.scale is not None:
-                        layer.scale.fill_(1.0)
+            hidden, head = self._layers(self.theta)
+            for member in range(members):
+                for layer in (*hidden, head):
+                    nn.init.orthogonal_(layer.weight[member], math.sqrt(2.0), generator=rng)
+            for layer in hidden:
+                layer.scale.fill_(1.0)
 
     def each(self, obs: Tensor) -> Tensor:
         """[M, B] what every member says of [B, obs]; gradients flow through the observations alone."""
-        return torch.stack([self._value(member, obs) for member in self.theta.detach()])
+        return torch.stack([self._value(member, obs) for member in range(self.members)])
 
     def forward(self, obs: Tensor) -> Tensor:
         """[...] the least of what the members say."""
@@ -73,55 +85,47 @@ class Critic(nn.Module):
         """[M] mean squared errors on [B, obs] and [B]; their gradients are written to `theta.grad`."""
         if self.theta.grad is None:
             self.theta.grad = torch.zeros_like(self.theta)
-        pairs = zip(self.theta, self.theta.grad, strict=True)
-        works = [partial(self._regress, theta, grad, obs, target) for theta, grad in pairs]
-        return torch.stack(side_by_side(works, obs.device))
-
-    def _regress(self, theta: Tensor, grad: Tensor, obs: Tensor, target: Tensor) -> Tensor:
-        *hidden, head = self._layers(theta)
-        *hidden_bars, head_bar = self._layers(grad)
-        traces, x = [], obs
+        hidden, head = self._layers(self.theta)
+        hidden_bars, head_bar = self._layers(self.theta.grad)
+        traces, x = [], obs.expand(self.members, *obs.shape)
         for layer in hidden:
-            active = functional.elu(torch.addmm(layer.bias, x, layer.weight), inplace=True)
-            y, mean, spread = aten.native_layer_norm(active, layer.bias.shape, layer.scale, layer.shift, EPS)
-            traces.append(_Trace(x, active, mean, spread))
-            x = y
-        error = torch.addmm(head.bias, x, head.weight).squeeze(-1) - target
-        bar = (error * (2.0 / len(error)))[:, None]
-        torch.mm(x.t(), bar, out=head_bar.weight)
-        torch.sum(bar, dim=0, out=head_bar.bias)
-        bar = bar * head.weight.t()
+            active = functional.elu(torch.baddbmm(layer.bias, x, layer.weight), inplace=True)
+            normal, mean, spread = aten.native_layer_norm(active, active.shape[-1:], None, None, EPS)
+            traces.append(_Trace(x, active, normal, mean, spread))
+            x = layer.shift.addcmul(normal, layer.scale)
+        error = torch.baddbmm(head.bias, x, head.weight).squeeze(-1) - target
+        bar = (error * (2.0 / len(target)))[..., None]
+        head_bar.weight.copy_(x.mT @ bar)
+        head_bar.bias.copy_(bar.sum(dim=1, keepdim=True))
+        bar = bar * head.weight.mT
         for k in reversed(range(len(hidden))):
             layer, trace, bars = hidden[k], traces[k], hidden_bars[k]
-            bar, scale_bar, shift_bar = aten.native_layer_norm_backward(
-                bar, trace.active, layer.bias.shape, trace.mean, trace.spread, layer.scale, layer.shift, [True] * 3
-            )
-            if bars.scale is not None and bars.shift is not None:
-                bars.scale.copy_(scale_bar)
-                bars.shift.copy_(shift_bar)
+            bars.shift.copy_(bar.sum(dim=1, keepdim=True))
+            bars.scale.copy_((bar * trace.normal).sum(dim=1, keepdim=True))
+            bar = aten.native_layer_norm_backward(
+                bar * layer.scale, trace.active, bar.shape[-1:], trace.mean, trace.spread, None, None, DATA_ALONE
+            )[0]
             bar = aten.elu_backward(bar, 1.0, 1.0, 1.0, True, trace.active)
-            torch.mm(trace.inputs.t(), bar, out=bars.weight)
-            torch.sum(bar, dim=0, out=bars.bias)
+            bars.weight.copy_(trace.inputs.mT @ bar)
+            bars.bias.copy_(bar.sum(dim=1, keepdim=True))
             if k:
-                bar = bar @ layer.weight.t()
-        return error.square().mean()
+                bar = bar @ layer.weight.mT
+        return error.square().mean(dim=1)
 
-    def _value(self, theta: Tensor, obs: Tensor) -> Tensor:
-        *hidden, head = self._layers(theta)
+    def _value(self, member: int, obs: Tensor) -> Tensor:
+        hidden, head = self._layers(self.theta.detach()[member][None])
         x = obs
         for layer in hidden:
-            x = functional.elu(torch.addmm(layer.bias, x, layer.weight))
-            x = functional.layer_norm(x, layer.bias.shape, layer.scale, layer.shift, EPS)
-        return torch.addmm(head.bias, x, head.weight).squeeze(-1)
+            x = functional.elu(torch.addmm(layer.bias[0, 0], x, layer.weight[0]))
+            x = functional.layer_norm(x, x.shape[-1:], layer.scale[0, 0], layer.shift[0, 0], EPS)
+        return torch.addmm(head.bias[0, 0], x, head.weight[0]).squeeze(-1)
 
-    def _layers(self, theta: Tensor) -> list[_Layer]:
-        """A network's layers, as views into its vector."""
-        layers, start = [], 0
-        for inputs, outputs in pairwise(self.widths):
-            sizes = [inputs * outputs, outputs, outputs, outputs]
-            last = len(layers) == len(self.widths) - 2
-            parts = theta[start : start + sum(sizes[: 2 if last else 4])].split(sizes[: 2 if last else 4])
-            scale, shift = (None, None) if last else (parts[2], parts[3])
-            layers.append(_Layer(parts[0].view(inputs, outputs), parts[1], scale, shift))
-            start += sum(len(part) for part in parts)
-        return layers
+    def _layers(self, theta: Tensor) -> tuple[list[_Hidden], _Head]:
+        """All members' layers, as views into their [M, size] vectors."""
+        parts, start = [], 0
+        for k, (inputs, outputs) in enumerate(pairwise(self.widths)):
+            sizes = [inputs * outputs, *[outputs] * (1 if k == len(self.widths) - 2 else 3)]
+            weight, *rows = theta[:, start : start + sum(sizes)].split(sizes, dim=1)
+            parts.append((weight.view(len(theta), inputs, outputs), *(row[:, None] for row in rows)))
+            start += sum(sizes)
+        return [_Hidden(*part) for part in parts[:-1]], _Head(*parts[-1])
