@@ -64,11 +64,11 @@ class Critic(nn.Module):
         size = sum(a * b + b for a, b in pairwise(self.widths)) + 2 * sum(hidden)
         self.theta = nn.Parameter(torch.zeros(members, size))
         with torch.no_grad():
-            hidden, head = self._layers(self.theta)
+            layers, head = self._layers(self.theta)
             for member in range(members):
-                for layer in (*hidden, head):
-                    nn.init.orthogonal_(layer.weight[member], math.sqrt(2.0), generator=rng)
-            for layer in hidden:
+                for weight in (*(layer.weight for layer in layers), head.weight):
+                    nn.init.orthogonal_(weight[member], math.sqrt(2.0), generator=rng)
+            for layer in layers:
                 layer.scale.fill_(1.0)
 
     def each(self, obs: Tensor) -> Tensor:
