@@ -23,6 +23,10 @@ class View:
         """(x − mean) / √(variance + 1e-5), or x itself where nothing is normalised; gradients flow through x alone."""
         return (x - self.mean) * self.scale if self.enabled else x
 
+    def undo(self, x: Tensor) -> Tensor:
+        """What was normalised, as it was."""
+        return x / self.scale + self.mean if self.enabled else x
+
 
 class Normalizer(nn.Module):
     """Running mean and variance, merged batch by batch (Chan's parallel formula)."""
