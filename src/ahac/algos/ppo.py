@@ -157,7 +157,11 @@ class PPO:
                 told.append(self._descend(rows[chosen].split(widths, dim=-1), log_std))
         names = ("actor_loss", "critic_loss", "kl", "share_clipped", "actor_grad_norm")
         means = torch.stack([torch.stack(x) for x in told]).mean(dim=0)
-        return {**dict(zip(names, means, strict=True)), "rate": self.rate, "entropy": entropy(self.net.log_std.detach())}
+        return {
+            **dict(zip(names, means, strict=True)),
+            "rate": self.rate,
+            "entropy": entropy(self.net.log_std.detach()),
+        }
 
     @torch.no_grad()
     def _rows(self, seen: Experience, view: View) -> tuple[list[int], Tensor]:

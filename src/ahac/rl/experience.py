@@ -67,7 +67,9 @@ def flawed(parts: Mapping[str, Tensor]) -> Tensor:
 
 def trouble_in(parts: Mapping[str, Tensor], steps: Sequence[Step], otherwise: str) -> Trouble:
     """Where numbers stopped being numbers: the first of `parts`, or `otherwise` where all of them are finite."""
-    first = {name: flags.any(dim=1).int().argmax().item() for name, x in parts.items() if bool((flags := _bad(x)).any())}
+    first = {
+        name: flags.any(dim=1).int().argmax().item() for name, x in parts.items() if bool((flags := _bad(x)).any())
+    }
     actions, start = torch.stack([step.action for step in steps]), steps[0].start
     what = otherwise
     if first:

@@ -1,4 +1,4 @@
-"""What methods that learn from replay share: worlds stepped without gradients, remembered, and learnt from in between."""
+"""What methods that learn from replay share: worlds stepped without gradients, and learnt from in between."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ __all__ = ["Temperature"]
 class Temperature:
     """α > 0, by its logarithm."""
 
-    def __init__(self, first: float, rate: float, target_entropy: float, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, first: float, rate: float, target_entropy: float, device: torch.device, dtype: torch.dtype
+    ) -> None:
         self.log_alpha = nn.Parameter(torch.tensor(math.log(first), device=device, dtype=dtype))
         self.optimizer, self.target_entropy = optimizer([self.log_alpha], rate), target_entropy
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.cli import sweep as module
 from ahac.cli.main import main
 from ahac.cli.sweep import read_list
@@ -35,8 +36,10 @@ def test_a_list_is_read(tmp_path: Path) -> None:
         ("last", "hopper", "ahac", 5),
     ]  # fmt: skip
     assert runs[0].num_envs == 8
-    assert runs[1].learner.critic is not None
-    assert runs[1].learner.critic.members == 1
+    learner = runs[1].learner
+    assert isinstance(learner, FirstOrderConfig)
+    assert learner.critic is not None
+    assert learner.critic.members == 1
     assert {run.out for run in runs} == {str(tmp_path / "runs")}
 
 

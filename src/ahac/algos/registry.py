@@ -1,0 +1,31 @@
+"""From settings to what learns: which class belongs to which settings."""
+
+from __future__ import annotations
+
+from ahac.algos.algorithm import Algorithm
+from ahac.algos.config import FirstOrderConfig
+from ahac.algos.first_order import FirstOrder
+from ahac.algos.ppo import PPO, PPOConfig
+from ahac.algos.sac import SAC, SACConfig
+from ahac.algos.svg import SVG, SVGConfig
+from ahac.core.env import EnvSpec
+from ahac.core.errors import InputError
+
+__all__ = ["Learner", "make_algorithm"]
+
+Learner = FirstOrderConfig | PPOConfig | SACConfig | SVGConfig
+"""Settings of any algorithm."""
+
+
+def make_algorithm(learner: Learner, spec: EnvSpec, seed: int) -> Algorithm:
+    """What learns with these settings."""
+    match learner:
+        case FirstOrderConfig():
+            return FirstOrder(learner, spec, seed)
+        case PPOConfig():
+            return PPO(learner, spec, seed)
+        case SACConfig():
+            return SAC(learner, spec, seed)
+        case SVGConfig():
+            return SVG(learner, spec, seed)
+    raise InputError(f"settings of an algorithm were wanted, got {type(learner).__name__}")
