@@ -199,7 +199,6 @@ class PPO:
             if c.divergence is not None:
                 self.rate.copy_(adapted_rate(self.rate, divergence, c.divergence, RATES))
         norm = step_down(self.optimizer, loss, c.max_norm)
-        assert norm is not None, "the gradient is clipped"
         return actor_loss.detach(), critic_loss.detach(), divergence, clipped.to(divergence.dtype).mean(), norm
 
     def _learnt(self) -> dict[str, Tensor]:

@@ -155,9 +155,10 @@ class Soft:
         norm = step_down(self.optimizer, loss, c.max_norm)
         self.temperature.update(density)
         self.critic.follow()
-        told = {"critic_loss": critic_loss, "actor_loss": loss.detach(), "q": q, "entropy": -density.detach().mean(),
-                "temperature": alpha}  # fmt: skip
-        return told if norm is None else told | {"actor_grad_norm": norm}
+        return {
+            "critic_loss": critic_loss, "actor_loss": loss.detach(), "q": q, "entropy": -density.detach().mean(),
+            "temperature": alpha, "actor_grad_norm": norm,
+        }  # fmt: skip
 
     def noise(self, *counts: int) -> Tensor:
         """[..., actions] standard normal."""

@@ -15,11 +15,19 @@ def optimizer(parameters: Iterable[Tensor], rate: float | Tensor, eps: float = 1
     return torch.optim.Adam(parameters, lr=rate, eps=eps, fused=True)
 
 
-def step_down(optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor | None:
-    """One step; the norm of the gradient before it was clipped, where it is. Only the optimizer's weights see it."""
+def step_down(optimizer: torch.optim.Adam, loss: Tensor, max_norm: float | None = None) -> Tensor:
+    """One step; the norm of the gradient before it was clipped. Only the optimizer's weights see it.
+
+    Nothing moves where loss or gradient is not finite: the kernel looks at that itself, and nobody waits for it.
+    """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+    gradients = torch.autograd.grad(loss, parameters)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
-    norm = None if max_norm is None else nn.utils.clip_grad_norm_(parameters, max_norm)
+    norm = nn.utils.get_total_norm(gradients)
+    if max_norm is not None:
+        nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+    # What torch's own gradient scaler tells fused optimizers.
+    optimizer.found_inf = (~torch.isfinite(norm + loss.detach())).float()  # pyright: ignore[reportAttributeAccessIssue]
     optimizer.step()
     return norm

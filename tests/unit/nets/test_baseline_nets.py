@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from ahac.core.errors import InputError
 from ahac.nets.actor_critic import ActorCritic
+from ahac.nets.adam import moments
 from ahac.nets.dynamics import Dynamics
 from ahac.nets.mlp import activation, mlp
 from ahac.nets.optimizer import optimizer, step_down
@@ -97,7 +98,23 @@ def test_a_step_moves_only_the_optimizers_own_weights() -> None:
     one, other = nn.Linear(2, 1), nn.Linear(1, 1)
     down = optimizer(one.parameters(), 0.1)
     norm = step_down(down, 100.0 * other(one(torch.ones(1, 2))).square().sum(), 0.5)
-    assert norm is not None
     assert norm > 0.5, "it is that before clipping"
     assert all(p.grad is None for p in other.parameters())
     assert sum(float(p.grad.square().sum()) for p in one.parameters() if p.grad is not None) <= 0.2501
+
+
+@pytest.mark.parametrize("spoilt", ["loss", "gradient"])
+def test_nothing_moves_where_something_is_not_finite(spoilt: str) -> None:
+    net = nn.Linear(2, 1)
+    down = optimizer(net.parameters(), 0.1)
+    step_down(down, net(torch.ones(1, 2)).square().sum(), 1.0)
+    before, memory = [p.clone() for p in net.parameters()], {k: x.clone() for k, x in moments(down).items()}
+    said = net(torch.ones(1, 2)).sum()
+    # The root of zero is finite, its slope is not.
+    loss = said * float("nan") if spoilt == "loss" else (said - said.detach()).abs().sqrt()
+    assert bool(torch.isfinite(loss)) == (spoilt == "gradient")
+    step_down(down, loss, 1.0)
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+    assert all(torch.equal(memory[k], x) for k, x in moments(down).items())
+    step_down(down, net(torch.ones(1, 2)).square().sum(), 1.0)
+    assert not any(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
