@@ -37,7 +37,7 @@ PER_WORLD = 32
 
 SVG_STEPS = 1000
 """Of the paper's one world per iteration: 11 million steps in all, 10 million on Anymal."""
-SVG_DEFAULT = {"hopper": (64, 500), "ant": (128, 1000), "cartpole": (64, 60), "double_pendulum": (64, 120)}
+SVG_DEFAULT = {"hopper": (64, 500), "ant": (256, 500), "cartpole": (64, 60), "double_pendulum": (64, 120)}
 SVG_OTHERS = (64, 1000)
 
 

@@ -121,13 +121,13 @@ class Soft:
         laps, view, told = Laps(), self.normalizer.view(), list[Told]()
 
         def policy(obs: Tensor) -> Tensor:
-            return self.actor(view(obs), self.noise(len(obs)))[0]
+            return self.actor.play(view(obs), self.noise(len(obs)))
 
         steps = self.worlds.run(env, policy, lambda: told.append(learn(view)))
         self.normalizer.update(self.worlds.latest()["observation"].flatten(0, 1))
         means = {"flaws": self.worlds.flawed().to(env.spec.dtype)} | averaged(told)
         numbers = torch.stack([*means.values()]).tolist()  # the one wait for the device
-        laps.mark("rollout_and_learning")
+        laps.mark("learning")
         values, count = dict(zip(means, numbers, strict=True)), env.spec.num_envs * len(steps)
         if values.pop("flaws") or not all(map(math.isfinite, numbers)):
             before()
@@ -193,7 +193,7 @@ class Soft:
 
 def averaged(told: list[Told]) -> Told:
     """Means by name."""
-    if not told:
-        return {}
+    if len(told) < 2:
+        return told[0] if told else {}
     means = torch.stack([torch.stack([*x.values()]) for x in told]).mean(dim=0)
     return dict(zip(told[0], means, strict=True))

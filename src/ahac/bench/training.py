@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
-from ahac.algos.first_order import FirstOrder
 from ahac.algos.recipes import recipe
+from ahac.algos.registry import make_algorithm
 from ahac.envs import make
 
 __all__ = ["iteration_times"]
 
 Row = dict[str, Any]
-PARTS = ("rollout", "gradient", "critic", "rest")
+PARTS = ("rollout", "gradient", "critic", "rest", "learning")
 
 
 def iteration_times(task: str, algo: str, preset: str, worlds: int | None, device: str, iterations: int = 20) -> Row:
     """Milliseconds of an iteration, medians over some of them, torch on one thread."""
     made = recipe(task, algo, preset)
     env = make(task, num_envs=worlds or made.num_envs, device=device)
-    learner = FirstOrder(made.learner, env.spec, seed=0)
+    learner = make_algorithm(made.learner, env.spec, seed=0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

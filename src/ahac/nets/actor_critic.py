@@ -28,7 +28,6 @@ class ActorCritic(nn.Module):
     ) -> None:  # fmt: skip
         """`critic_hidden` is the critic's trunk; none: it shares the actor's."""
         super().__init__()
-        self.shared = critic_hidden is None
         if critic_hidden is None:
             if not hidden:
                 raise ValueError("a shared trunk needs a hidden layer")

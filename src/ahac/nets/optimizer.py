@@ -12,7 +12,9 @@ __all__ = ["optimizer", "step_down"]
 
 def optimizer(parameters: Iterable[Tensor], rate: float | Tensor, eps: float = 1e-8) -> torch.optim.Adam:
     """Adam; where the rate is a tensor, it may change on the device without anybody waiting."""
-    return torch.optim.Adam(parameters, lr=rate, eps=eps, fused=True)
+    owned = list(parameters)
+    on_cuda = any(parameter.is_cuda for parameter in owned)
+    return torch.optim.Adam(owned, lr=rate, eps=eps, fused=True, capturable=on_cuda)
 
 
 def step_down(optimizer: torch.optim.Adam, loss: Tensor, max_norm: float | None = None) -> Tensor:

@@ -27,11 +27,19 @@ class SquashedActor(nn.Module):
 
     def forward(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """[..., actions] sampled with standard normal noise, and [...] their log densities."""
-        mean, log_std = self.net(obs).chunk(2, dim=-1)
-        log_std = log_std.clamp(self.low, self.high)
-        x = torch.addcmul(mean, log_std.exp(), noise)
+        x, log_std = self._drawn(obs, noise)
         return torch.tanh(x), squashed_log_prob(x, noise, log_std)
+
+    def play(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """[..., actions] the same, without densities."""
+        return torch.tanh(self._drawn(obs, noise)[0])
 
     def mode(self, obs: Tensor) -> Tensor:
         """[..., actions] tanh(μ(s))."""
         return torch.tanh(self.net(obs).chunk(2, dim=-1)[0])
+
+    def _drawn(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """μ + σ ε before squashing, and log σ."""
+        mean, log_std = self.net(obs).chunk(2, dim=-1)
+        log_std = log_std.clamp(self.low, self.high)
+        return torch.addcmul(mean, log_std.exp(), noise), log_std

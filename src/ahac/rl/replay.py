@@ -41,9 +41,20 @@ class Replay:
         """Rows to draw from."""
         self.slots = self.length + whole_number("spare", spare, 0)
         self.device, self.dtype = device, dtype
-        self.added = 0
+        self._added, self._ring = 0, None
+        self._window = torch.zeros(2, dtype=torch.int64, device=device)
+        """Number of the oldest transition to draw from, and how many there are: where the device finds them."""
+
+    @property
+    def added(self) -> int:
         """Rows ever added."""
-        self._ring: Tensor | None = None
+        return self._added
+
+    @added.setter
+    def added(self, rows: int) -> None:
+        self._added = rows
+        self._window[0].fill_(self.first * self.worlds)
+        self._window[1].fill_(self.size * self.worlds)
 
     @property
     def width(self) -> int:
@@ -75,16 +86,12 @@ class Replay:
 
     def sample(self, count: int, rng: torch.Generator) -> dict[str, Tensor]:
         """[B, width] transitions, each drawn from all of them."""
-        row, world = self._draw(count, self.size, rng)
-        return self.parts(self._at(row, world))
+        return self.parts(self._at(self._draw(count, 1, rng)))
 
     def sample_sequences(self, count: int, length: int, rng: torch.Generator) -> dict[str, Tensor]:
         """[L, B, width] transitions that follow each other in their worlds, across the ends of episodes."""
-        if self.size < length:
-            raise InputError(f"sequences of {length} steps need as many rows, there are {self.size}; add more first")
-        row, world = self._draw(count, self.size - length + 1, rng)
         steps = torch.arange(length, device=self.device)[:, None]
-        return self.parts(self._at(row + steps, world.expand(length, -1)))
+        return self.parts(self._at(self._draw(count, length, rng) + self.worlds * steps))
 
     def rows(self, first: int, last: int) -> Tensor:
         """[last − first, worlds, width] rows by number, of those that are still there."""
@@ -113,13 +120,16 @@ class Replay:
             self._ring = torch.zeros(shape, device=self.device, dtype=self.dtype)
         return self._ring
 
-    def _draw(self, count: int, rows: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Rows among the first so many, counted from the oldest, and worlds."""
-        if rows < 1:
-            raise InputError("there is nothing to draw from replay yet; add to it first")
-        drawn = torch.randint(rows * self.worlds, (count,), generator=rng, device=self.device)
-        return drawn // self.worlds, drawn % self.worlds
+    def _draw(self, count: int, length: int, rng: torch.Generator) -> Tensor:
+        """[B] numbers of transitions, counted from the oldest, that as many rows follow as a sequence needs."""
+        if self.size < length:
+            raise InputError(
+                f"sequences of {length} steps need as many rows in the replay, there are {self.size}; add more first"
+            )
+        share = torch.rand(count, generator=rng, device=self.device, dtype=torch.float64)
+        return (share * (self._window[1] - (length - 1) * self.worlds)).long()
 
-    def _at(self, row: Tensor, world: Tensor) -> Tensor:
-        slot = (row + self.first) % self.slots
-        return self._rows().view(-1, self.width)[slot * self.worlds + world]
+    def _at(self, number: Tensor) -> Tensor:
+        """[..., width] transitions, by numbers counted from the oldest."""
+        place = (number + self._window[0]) % (self.slots * self.worlds)
+        return self._rows().view(-1, self.width)[place]

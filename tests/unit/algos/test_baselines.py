@@ -185,7 +185,7 @@ def test_a_time_out_is_followed_by_a_value_and_an_end_is_not(env: VecEnv) -> Non
     one = learner(env, "ppo")
     assert isinstance(one, PPO)
     with torch.no_grad():
-        one.net.critic[-1].bias.fill_(100.0)
+        list(one.net.critic.parameters())[-1].fill_(100.0)
     set_time_left(env, [0], 2)
     seen = collect(env, lambda obs: torch.zeros(WORLDS, 3, device=obs.device), 3)
     assert seen.done[:, 0].tolist() == [False, True, False]
@@ -201,7 +201,7 @@ def test_best_actions_are_the_clipped_means(env: VecEnv) -> None:
     one = learner(env, "ppo")
     assert isinstance(one, PPO)
     with torch.no_grad():
-        one.net.policy[-1].bias.copy_(torch.tensor([3.0, -3.0, 0.25]))
+        list(one.net.policy.parameters())[-1].copy_(torch.tensor([3.0, -3.0, 0.25]))
     found = one.act(env.obs)
     assert found[:, 0].tolist() == [1.0] * WORLDS
     assert found[:, 1].tolist() == [-1.0] * WORLDS

@@ -36,17 +36,16 @@ def test_weights_depend_on_the_generator_alone() -> None:
 
 @pytest.mark.parametrize("critic_hidden", [None, (8,)])
 def test_a_shared_trunk_gives_the_same_as_asking_twice(critic_hidden: tuple[int, ...] | None) -> None:
-    net = ActorCritic(
-        4, 2, hidden=(16, 8), critic_hidden=critic_hidden, function="elu", log_std=-0.5, rng=rng()
-    )
+    net = ActorCritic(4, 2, hidden=(16, 8), critic_hidden=critic_hidden, function="elu", log_std=-0.5, rng=rng())
     obs = torch.randn(3, 5, 4, generator=rng(1))
     mean, value = net(obs)
     assert (mean.shape, value.shape) == ((3, 5, 2), (3, 5))
     assert torch.equal(mean, net.mean(obs))
     assert torch.equal(value, net.value(obs))
     assert mean.abs().max() < 0.1, "first actions are near zero"
-    touched = {name for name, p in net.named_parameters() if torch.autograd.grad(value.sum(), p, retain_graph=True,
-                                                                                 allow_unused=True)[0] is not None}  # fmt: skip
+    names, weights = zip(*net.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(value.sum(), weights, allow_unused=True)
+    touched = {name for name, gradient in zip(names, gradients, strict=True) if gradient is not None}
     assert any(name.startswith("trunk") for name in touched) == (critic_hidden is None)
 
 
@@ -77,6 +76,7 @@ def test_deviations_stay_inside_their_bounds() -> None:
     fine = still.abs() < 2.0
     spread = ((moved - still) / 1e-3)[fine]
     assert 0.36 < spread.min() <= spread.max() < 0.42
+    assert torch.equal(actor.play(obs, torch.ones(50, 2)), actor(obs, torch.ones(50, 2))[0])
     assert torch.equal(actor.mode(obs), actor(obs, torch.zeros(50, 2))[0])
 
 

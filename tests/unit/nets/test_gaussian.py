@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from ahac.nets.gaussian import entropy, kl, log_prob, squashed_log_prob
 
-EXACT = {"rtol": 1e-10, "atol": 1e-10}
+EXACT = 1e-10
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def numbers() -> torch.Tensor:
 def test_a_gaussians_log_density(numbers: torch.Tensor) -> None:
     x, mean, log_std, *_ = numbers
     wanted = Independent(Normal(mean, log_std.exp()), 1)
-    assert_close(log_prob(x, mean, log_std), wanted.log_prob(x), **EXACT)
-    assert_close(entropy(log_std), wanted.entropy(), **EXACT)
+    assert_close(log_prob(x, mean, log_std), wanted.log_prob(x), rtol=EXACT, atol=EXACT)
+    assert_close(entropy(log_std), wanted.entropy(), rtol=EXACT, atol=EXACT)
 
 
 def test_a_squashed_gaussians_log_density(numbers: torch.Tensor) -> None:
@@ -43,5 +43,5 @@ def test_it_is_finite_where_the_action_is_one_to_all_digits() -> None:
 def test_the_divergence_of_two_gaussians(numbers: torch.Tensor) -> None:
     mean, log_std, other_mean, other_log_std, _ = numbers
     one, other = (Independent(Normal(m, s.exp()), 1) for m, s in ((mean, log_std), (other_mean, other_log_std)))
-    assert_close(kl(mean, log_std, other_mean, other_log_std), kl_divergence(one, other), **EXACT)
+    assert_close(kl(mean, log_std, other_mean, other_log_std), kl_divergence(one, other), rtol=EXACT, atol=EXACT)
     assert kl(mean, log_std, mean, log_std).abs().max() < 1e-12

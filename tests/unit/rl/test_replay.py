@@ -12,9 +12,7 @@ WORLDS = 3
 
 def replay(capacity: int = 12, spare: int = 2) -> Replay:
     widths = {"obs": 2, "action": 1, "reward": None}
-    return Replay(
-        widths, WORLDS, capacity=capacity, spare=spare, device=torch.device("cpu"), dtype=torch.float32
-    )
+    return Replay(widths, WORLDS, capacity=capacity, spare=spare, device=torch.device("cpu"), dtype=torch.float32)
 
 
 def add(to: Replay, rows: int) -> None:
@@ -31,7 +29,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 def test_nothing_is_allocated_or_drawn_before_something_was_added() -> None:
     made = replay(capacity=10**12)
-    with pytest.raises(InputError, match="nothing to draw"):
+    with pytest.raises(InputError, match="sequences of 1 steps need as many rows in the replay, there are 0"):
         made.sample(1, rng())
     assert made._ring is None
 
@@ -79,7 +77,7 @@ def test_sequences_go_on_in_their_world_and_never_over_the_end_of_the_ring() -> 
         assert torch.equal(row[1:], row[:-1] + 1.0)
         assert torch.equal(world[1:], world[:-1])
         assert set(row[0].tolist()) == {float(made.first), float(made.first + 1)}
-    with pytest.raises(InputError, match=r"sequences of 5 steps need as many rows, there are 4"):
+    with pytest.raises(InputError, match=r"sequences of 5 steps need as many rows in the replay, there are 4"):
         made.sample_sequences(1, 5, rng())
 
 

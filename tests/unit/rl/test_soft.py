@@ -70,7 +70,9 @@ def test_an_expanded_value_by_hand() -> None:
 
 
 def test_without_steps_in_the_model_it_is_the_soft_value() -> None:
-    found = expanded_value(torch.zeros(0, 1), torch.tensor([[2.0]]), torch.zeros(0, 1), torch.tensor([10.0]), ALPHA, 0.9)
+    found = expanded_value(
+        torch.zeros(0, 1), torch.tensor([[2.0]]), torch.zeros(0, 1), torch.tensor([10.0]), ALPHA, 0.9
+    )
     assert_close(found, torch.tensor([9.0]))
 
 

@@ -36,7 +36,7 @@ def config(out: Path, algo: str, **changes: object) -> RunConfig:
         task="hopper", algo=algo, num_envs=8, iterations=12, device="cpu", checkpoint_every=4, eval_episodes=4,
         out=str(out), learner=LEARNERS[algo],
     )  # fmt: skip
-    return replace(first, **changes)  # pyright: ignore[reportArgumentType]
+    return replace(first, **changes)
 
 
 def remembered(run: Run) -> list[list[float]] | None:
@@ -76,7 +76,7 @@ def test_a_broken_run_loses_nothing(algo: str, tmp_path: Path, monkeypatch: pyte
 
     def iterate(self: object, env: Env, progress: float) -> Report:
         done[0] += 1
-        report = honest(self, env, progress)  # pyright: ignore[reportArgumentType]
+        report = honest(self, env, progress)
         if done[0] == 11:
             raise BrokenError
         return report

@@ -126,7 +126,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     second = tmp_path / "rows-0000000004-0000000008.safetensors"
     whole = second.read_bytes()
     second.write_bytes(whole[:40])
-    with pytest.raises(CheckpointError, match="rows-0000000004-0000000008.safetensors is damaged"):
+    with pytest.raises(CheckpointError, match=r"rows-0000000004-0000000008\.safetensors is damaged"):
         ReplayFiles(tmp_path, replay()).load(8)
     second.unlink()
     with pytest.raises(CheckpointError, match="has no rows from 4 to 8; without its replay a run cannot go on"):
