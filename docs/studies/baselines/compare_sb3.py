@@ -72,10 +72,10 @@ def sac(task: str, env_steps: int, *, rate: float, gamma: float) -> Case:
 
 CASES = {
     "ppo-pendulum": ppo("Pendulum-v1", 61_440, worlds=4, steps=1024, passes=10, minibatches=32, rate=1e-3, gamma=0.9),
-    "ppo-double-pendulum": ppo("InvertedDoublePendulum-v5", 81_920, worlds=4, steps=512, passes=10, minibatches=8,
-                               rate=1e-3, gamma=0.99),
+    "ppo-inverted": ppo("InvertedPendulum-v5", 40_960, worlds=4, steps=512, passes=10, minibatches=16, rate=1e-3,
+                        gamma=0.99),
     "sac-pendulum": sac("Pendulum-v1", 5_000, rate=1e-3, gamma=0.99),
-    "sac-double-pendulum": sac("InvertedDoublePendulum-v5", 6_000, rate=1e-3, gamma=0.99),
+    "sac-inverted": sac("InvertedPendulum-v5", 4_000, rate=1e-3, gamma=0.99),
 }  # fmt: skip
 
 
