@@ -108,7 +108,7 @@ def model_errors(learner: SVG, steps: int) -> Tensor:
 
 def test_the_model_learns_a_known_motion_over_one_step_and_three() -> None:
     env = DoubleIntegrator(WORLDS, seed=0)
-    config = replace(SVG_TOY, model_updates=2, sequence=3)
+    config = replace(SVG_TOY, model_updates=2, sequence_steps=3)
     learner = SVG(config, env.spec, 0)
     learner.iterate(env, 0.0)  # which fills the replay
     seen = [model_errors(learner, 3)]

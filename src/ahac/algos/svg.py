@@ -60,7 +60,7 @@ class SVGConfig(SoftConfig):
     """Transitions per update."""
     sequences: int = 512
     """Sequences per update of the model."""
-    sequence: int = 4
+    sequence_steps: int = 4
     """Steps of each of them."""
     updates: int = 5
     """Of Q functions and policy, after every step of all worlds."""
@@ -69,7 +69,7 @@ class SVGConfig(SoftConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("latent", "layers", "sequences", "sequence"):
+        for name in ("latent", "layers", "sequences", "sequence_steps"):
             whole_number(name, getattr(self, name), 1)
         for name in ("horizon", "model_updates"):
             whole_number(name, getattr(self, name), 0)
@@ -77,8 +77,8 @@ class SVGConfig(SoftConfig):
             whole_number("the width of a hidden layer", width, 1)
         for name in ("model_rate", "head_rate"):
             finite_number(name, getattr(self, name), 0.0)
-        if self.sequence > self.steps:
-            raise InputError(f"sequence must not exceed steps, got {self.sequence} and {self.steps}")
+        if self.sequence_steps > self.steps:
+            raise InputError(f"sequence_steps must not exceed steps, got {self.sequence_steps} and {self.steps}")
 
 
 class SVG:
@@ -130,7 +130,7 @@ class SVG:
 
     def _update_model(self, view: View) -> Told:
         c = self.config
-        batch = self.replay.sample_sequences(c.sequences, c.sequence, self.soft.generator)
+        batch = self.replay.sample_sequences(c.sequences, c.sequence_steps, self.soft.generator)
         batch |= {name: view(batch[name]) for name in ("obs", "next_obs")}
         batch["reward"] = c.reward_scale * batch["reward"]
         first, last, reward = self.model.update(batch, MODEL_NORM)

@@ -24,7 +24,7 @@ SETTINGS = {
     "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps=6, passes=2, minibatches=2),
     "shared": PPOConfig(hidden=(8,), critic_hidden=None, steps=6, passes=2, minibatches=2, divergence=None),
     "sac": SACConfig(**SMALL),
-    "svg": SVGConfig(**SMALL, model_hidden=(8,), latent=4, sequences=8, sequence=3, updates=2, model_updates=1),
+    "svg": SVGConfig(**SMALL, model_hidden=(8,), latent=4, sequences=8, sequence_steps=3, updates=2, model_updates=1),
 }
 
 
@@ -298,7 +298,7 @@ def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
         (PPOConfig, "reward_scale", 0.0), (PPOConfig, "value_clip", 0.0), (PPOConfig, "log_std", float("nan")),
         (SACConfig, "batch", 0), (SACConfig, "tau", 2.0), (SACConfig, "temperature", 0.0), (SACConfig, "rate", -1.0),
         (SACConfig, "log_std", (2.0, -5.0)), (SACConfig, "capacity", 0), (SVGConfig, "horizon", -1),
-        (SVGConfig, "sequence", 0), (SVGConfig, "head_rate", -1.0), (SVGConfig, "max_norm", 0.0),
+        (SVGConfig, "sequence_steps", 0), (SVGConfig, "head_rate", -1.0), (SVGConfig, "max_norm", 0.0),
     ],
 )  # fmt: skip
 def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, field: str, value: float) -> None:
@@ -307,7 +307,7 @@ def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, fiel
 
 
 def test_settings_that_do_not_fit_each_other_are_refused() -> None:
-    with pytest.raises(InputError, match="sequence must not exceed steps, got 9 and 8"):
-        SVGConfig(sequence=9, steps=8)
+    with pytest.raises(InputError, match="sequence_steps must not exceed steps, got 9 and 8"):
+        SVGConfig(sequence_steps=9, steps=8)
     with pytest.raises(InputError, match="shares the policy's"):
         PPOConfig(hidden=(), critic_hidden=None)

@@ -120,6 +120,21 @@ def test_training_ends_with_an_evaluation_and_the_folder(algo: str, ahac: Shell)
     assert (config.learner.critic is None) == (algo == "bptt")
 
 
+@pytest.mark.parametrize("algo", ["ppo", "sac", "svg"])
+def test_baselines_are_trained_gone_on_with_and_judged_like_all_others(algo: str, ahac: Shell) -> None:
+    small = ["--num-envs", "4", "--iterations", "3", "--eval-episodes", "3", "--device", "cpu", "--learner.steps", "8"]
+    replay = [] if algo == "ppo" else ["--learner.batch", "16", "--learner.seed-steps", "30"]
+    done = ahac("train", "cartpole", "--algo", algo, "--learner.hidden", "8", "8", *small, *replay)
+    folder = Path("runs") / f"cartpole-{algo}-s0"
+    assert done.status == 0, done.err
+    assert done.out.splitlines()[-1] == str(folder)
+    assert (folder / "replay").is_dir() == (algo != "ppo")
+    assert ahac("resume", str(folder), "--iterations", "4").status == 0
+    assert len(table(folder)) == 4
+    assert "mean" in ahac("eval", str(folder), "--episodes", "2").out
+    assert algo in ahac("list", "runs").out
+
+
 @pytest.mark.parametrize("arguments", [[*SMALL, "cartpole"], ["--num-envs", "4"]])
 def test_the_task_comes_first(ahac: Shell, arguments: list[str]) -> None:
     done = ahac("train", *arguments)
