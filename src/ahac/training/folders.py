@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from ahac.algos.recipes import ALGOS, recipe
 from ahac.core.errors import InputError
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
@@ -19,6 +20,13 @@ logger = logging.getLogger("ahac")
 def check(config: RunConfig) -> None:
     """Refuse what no run can be made from, whatever the machine."""
     make_task(config.task, config.variant)
+    if config.algo in ALGOS:
+        wanted = type(recipe(config.task, config.algo).learner)
+        if not isinstance(config.learner, wanted):
+            raise InputError(
+                f"learner must be a {wanted.__name__} for algo {config.algo!r}, got a {type(config.learner).__name__}; "
+                "take the recipe's, ahac.training.api.configure(task, algo).learner, and replace what differs"
+            )
 
 
 def chosen_device(device: str) -> str:

@@ -13,6 +13,7 @@ from ahac.algos.registry import Learner
 from ahac.algos.sac import SAC, SACConfig
 from ahac.algos.svg import SVGConfig
 from ahac.core.env import Env
+from ahac.core.errors import InputError
 from ahac.training.checkpoint import CheckpointError
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, open_run, start
@@ -131,3 +132,9 @@ def test_evaluating_allocates_no_replay(tmp_path: Path) -> None:
     run = start(config(tmp_path, "sac", learner=huge))
     assert isinstance(run.algo, SAC)
     assert run.algo.act(torch.zeros(2, 11)).shape == (2, 3)
+
+
+def test_settings_of_another_algorithm_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="learner must be a PPOConfig for algo 'ppo', got a SACConfig"):
+        start(config(tmp_path, "ppo", learner=LEARNERS["sac"]))
+    assert not list(tmp_path.iterdir())
