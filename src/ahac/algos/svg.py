@@ -87,6 +87,11 @@ class SVG:
     def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int) -> None:
         c, obs, actions = config, spec.obs_size, spec.action_size
         self.config, self.soft = config, Soft(config, spec, seed)
+        if self.replay.length < c.sequence_steps:
+            raise InputError(
+                f"capacity must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} steps "
+                f"in {spec.num_envs} worlds, got {c.capacity}"
+            )
         rng, place = self.soft.first, {"device": spec.device, "dtype": spec.dtype}
         dynamics = Dynamics(
             obs, actions, hidden=c.model_hidden, latent=c.latent, layers=c.layers, function=c.activation, rng=rng

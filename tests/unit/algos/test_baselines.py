@@ -281,7 +281,8 @@ def test_value_gradients_agree_with_finite_differences() -> None:
 
 def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
     svg = SVG(replace(SVGConfig(**SMALL), horizon=0), env.spec, 0)
-    alpha, noise = torch.tensor(0.3), torch.randn(1, WORLDS, 3, generator=torch.Generator().manual_seed(0))
+    noise = torch.randn(1, WORLDS, 3, generator=torch.Generator().manual_seed(0)).to(env.obs.device)
+    alpha = torch.tensor(0.3, device=env.obs.device)
     value, density = svg.value(env.obs, noise, alpha)
     action, wanted = svg.soft.actor(env.obs, noise[0])
     assert torch.equal(density, wanted)
@@ -309,5 +310,8 @@ def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, fiel
 def test_settings_that_do_not_fit_each_other_are_refused() -> None:
     with pytest.raises(InputError, match="sequence_steps must not exceed steps, got 9 and 8"):
         SVGConfig(sequence_steps=9, steps=8)
+    few = SVGConfig(**{**SMALL, "capacity": 2 * WORLDS})
+    with pytest.raises(InputError, match="capacity must be at least 16 for sequences of 4 steps in 4 worlds, got 8"):
+        SVG(few, make("cartpole", num_envs=WORLDS).spec, 0)
     with pytest.raises(InputError, match="shares the policy's"):
         PPOConfig(hidden=(), critic_hidden=None)

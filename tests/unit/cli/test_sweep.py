@@ -47,7 +47,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     ("a hoper", "no task named 'hoper'"),
     ("a", "say what to train behind the run's name"),
     ("a --algo shac", "say what to train behind the run's name"),
-    ("a hopper --algo sac", "no algorithm named 'sac'; known: ahac"),
+    ("a hopper --algo dqn", "no algorithm named 'dqn'; known: ahac"),
     ("a hopper --preset x", "no preset named 'x'"),
     ("a hopper --sed 3", r"Unrecognized options: --sed, 3 \(`ahac train hopper --help` lists options\)"),
     ("a hopper --seed x", "Error parsing --seed: invalid literal"),
