@@ -89,8 +89,8 @@ class SVG:
         self.config, self.soft = config, Soft(config, spec, seed)
         if self.replay.length < c.sequence_steps:
             raise InputError(
-                f"capacity must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} steps "
-                f"in {spec.num_envs} worlds, got {c.capacity}"
+                f"capacity must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
+                f"steps in {spec.num_envs} worlds, got {c.capacity}"
             )
         rng, place = self.soft.first, {"device": spec.device, "dtype": spec.dtype}
         dynamics = Dynamics(
