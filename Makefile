@@ -50,7 +50,7 @@ train: $(STAMP) ## train Hopper with AHAC on this machine, a few minutes on two 
 	@$(BIN)/ahac train hopper $(ARGS)
 
 bench: $(STAMP) ## measure the simulator's speed on this machine
-	@$(BIN)/python -m ahac.bench $(ARGS)
+	@$(BIN)/ahac bench robots $(ARGS)
 
 clean: ## remove build outputs and caches
 	@rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -72,3 +72,30 @@ def test_dragging_turns_the_view(shown: Page) -> None:
     shown.mouse.move(320, 230)
     shown.mouse.up()
     eventually(shown, lambda: changed(before, picture(shown)) > 0.05, "a turn")
+
+
+def touch(tab: Page, *paths: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """Fingers on the picture, each from one point to another."""
+    hand = tab.context.new_cdp_session(tab)
+    for kind, k in (("touchStart", 0), ("touchMove", 1)):
+        points = [{"x": path[k][0], "y": path[k][1], "id": finger} for finger, path in enumerate(paths)]
+        hand.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    hand.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_turns_the_view(shown: Page) -> None:
+    shown.keyboard.press("Space")
+    shown.wait_for_timeout(300)
+    before = picture(shown)
+    touch(shown, ((200, 200), (320, 230)))
+    eventually(shown, lambda: changed(before, picture(shown)) > 0.05, "a turn")
+
+
+def test_two_fingers_zoom_in_and_out_again(shown: Page) -> None:
+    shown.keyboard.press("Space")
+    shown.wait_for_timeout(300)
+    before = picture(shown)
+    touch(shown, ((440, 200), (380, 200)), ((500, 200), (560, 200)))
+    eventually(shown, lambda: changed(before, picture(shown)) > 0.05, "a larger picture")
+    touch(shown, ((380, 200), (440, 200)), ((560, 200), (500, 200)))
+    eventually(shown, lambda: changed(before, picture(shown)) < 0.02, "the picture from before")

@@ -2,6 +2,9 @@
 
 One iteration: roll out, differentiate the discounted return with a value at its end, step the actor; fit the critic to
 TD(λ) targets; let the horizon learn from what was measured. The algorithms differ by the parts they are built from.
+
+Between its first kernel and the moment its numbers are fetched, an iteration looks at nothing: what went wrong is
+decided on the device. So on CUDA it can be recorded and replayed (`ahac.rl.recordings`).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -16,18 +20,20 @@ from torch import Tensor, nn
 from ahac.algos.algorithm import Report
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.parts import gauge, horizon_rule
-from ahac.core.env import Env, EnvSpec
+from ahac.core.env import Env, EnvSpec, Recordable
 from ahac.nets.actor import Actor
-from ahac.nets.adam import adam, moments, set_moments
+from ahac.nets.adam import adam, moments, only_where, set_moments
 from ahac.nets.critic import Critic
 from ahac.nets.descent import descent
 from ahac.nets.normalizer import Normalizer
-from ahac.rl.critic_fit import CriticFit, Plateau, never
+from ahac.rl.critic_fit import CriticFit
 from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
 from ahac.rl.gradient_horizon import overall_growth
 from ahac.rl.horizon import Signals
 from ahac.rl.laps import Laps
+from ahac.rl.lesson import Lesson, Told, told
 from ahac.rl.losses import constraint, short_horizon
+from ahac.rl.recordings import Direct, Player, Studio
 from ahac.rl.returns import td_lambda
 from ahac.rl.rollout import Rollout, roll_out
 from ahac.rl.schedule import linear, set_rate
@@ -39,9 +45,10 @@ __all__ = ["FirstOrder"]
 class FirstOrder:
     """An actor, a critic or none, and a horizon."""
 
-    def __init__(self, config: FirstOrderConfig, spec: EnvSpec, seed: int) -> None:
+    def __init__(self, config: FirstOrderConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
+        """On CUDA, `graphs` lets iterations be recorded and replayed."""
         cpu = torch.Generator().manual_seed(seed)
-        self.config, self.horizon = config, horizon_rule(config)
+        self.config, self.device, self.horizon = config, spec.device, horizon_rule(config)
         self._probes = config.stiffness.probes if config.stiffness.signal == "dynamics" else None
         self.gauge = gauge(config, self.horizon, self._probes)
         self.generator = torch.Generator(spec.device).manual_seed(seed)
@@ -55,9 +62,12 @@ class FirstOrder:
             self.target = None if c.target_alpha is None else deepcopy(self.critic).requires_grad_(False)
             self.critic_optimizer = adam(self.critic, c.rate)
             self.fit = CriticFit(
-                descent(self.critic, self.critic_optimizer, c.max_norm), passes=c.passes, minibatches=c.minibatches,
-                stop=never if c.plateau is None else Plateau(c.plateau), rng=self.generator, shuffle=c.shuffle,
+                descent(self.critic, self.critic_optimizer, c.max_norm), self.critic_optimizer, passes=c.passes,
+                minibatches=c.minibatches, tolerance=c.plateau, rng=self.generator, shuffle=c.shuffle,
             )  # fmt: skip
+        self._phi = torch.zeros(config.horizon.most, device=spec.device, dtype=spec.dtype)
+        self._graphs, self._studio = graphs and spec.device.type == "cuda", None
+        self._stream = torch.cuda.Stream(spec.device) if self._graphs else None
 
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
@@ -66,34 +76,44 @@ class FirstOrder:
 
     def iterate(self, env: Env, progress: float) -> Report:
         """Roll out, step the actor, fit the critic, learn the horizon."""
+        if self._stream is None:
+            return self._iterate(env, progress)
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._stream):
+            return self._iterate(env, progress)  # all of which is over when it returns
+
+    def _iterate(self, env: Env, progress: float) -> Report:
         self._set_rates(progress)
-        laps = Laps()
-        rollout = roll_out(env, self._policy(env), self.normalizer.view(), self.horizon.steps, self.gauge)
+        self._set_multipliers()
+        laps, player, length = Laps(self.device), self._player(env), self.horizon.steps
+        works = {
+            "rollout": lambda _: self._roll_out(env, length),
+            "gradient": lambda rolled: self._learn(env, *rolled),
+        }
+        lesson: Lesson = player.play(length, works, laps.mark)
+        fitted = self._fit_critic(lesson, player)
+        laps.mark("critic")
+        found = told(lesson, fitted)
+        report = self._report(env, lesson, found, progress)
+        laps.mark("rest")
+        return replace(report, seconds=laps.seconds)
+
+    def _player(self, env: Env) -> Player:
+        """Who does the work: in a new environment it is done directly once, which compiles and makes what lasts."""
+        if not self._graphs or not isinstance(env, Recordable):
+            return Direct()
+        if self._studio is None or self._studio.env is not env:
+            self._studio = Studio(env, [self.generator])
+            return Direct()
+        return self._studio
+
+    def _roll_out(self, env: Env, length: int) -> tuple[Rollout, Tensor, Tensor]:
+        """Of this length, what the critic says of the states it reached, and the loss."""
+        rollout = roll_out(env, self._policy(env), self.normalizer.view(), length, self.gauge)
         for step in rollout.steps:
             keep_gradients(step, states="growth" in self.horizon.needs)
         next_value = self._next_values(rollout)
-        loss = short_horizon(rollout, next_value, self.config.gamma)
-        laps.mark("rollout")
-        values = self._step_actor(loss + self._constraint(rollout), rollout) | {"actor_loss": loss.item()}
-        laps.mark("gradient")
-        if not math.isfinite(values["actor_grad_norm"]):
-            # Nothing is learnt from this rollout; the worlds that spoilt it begin anew.
-            trouble = find_trouble(rollout, next_value)
-            env.restart(trouble.worlds)
-            values = {"horizon": float(len(rollout.steps))}
-            return Report(rollout.reward.numel(), values, rollout.steps, laps.seconds, trouble)
-        values |= self._fit_critic(rollout, next_value.detach())
-        laps.mark("critic")
-        if not math.isfinite(values.get("critic_loss", 0.0)):
-            trouble = find_trouble(
-                rollout, next_value, "the critic's loss is not finite; it is as it was before this fit"
-            )
-            return Report(rollout.reward.numel(), values, rollout.steps, laps.seconds, trouble)
-        self.normalizer.update(rollout.raw_obs.flatten(0, 1))
-        values |= self._measured(env, rollout)
-        self._learn_horizon(rollout, values, progress)
-        laps.mark("rest")
-        return Report(rollout.reward.numel(), values, rollout.steps, laps.seconds)
+        return rollout, next_value, short_horizon(rollout, next_value, self.config.gamma)
 
     def _policy(self, env: Env) -> Callable[[Tensor], Tensor]:
         shape = (env.spec.num_envs, env.spec.action_size)
@@ -111,77 +131,97 @@ class FirstOrder:
         network = self.target or self.critic
         return torch.where(rollout.terminated, 0.0, network(rollout.final_obs))
 
+    def _learn(self, env: Env, rollout: Rollout, next_value: Tensor, loss: Tensor) -> Lesson:
+        """Differentiate, step the actor, and see what else there is to learn."""
+        norm, sound = self._step_actor(loss + self._constraint(rollout), rollout)
+        next_value = next_value.detach()
+        targets = td_lambda(rollout.reward.detach(), next_value, rollout.cut, self.config.gamma, self.config.lam)
+        self.normalizer.update(rollout.raw_obs.flatten(0, 1), sound)
+        measured = rollout.stiffness
+        if measured is None:  # of the last step, where nothing looks at the others
+            with torch.no_grad():
+                measured = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
+        measured = measured.detach()
+        return Lesson(
+            rollout=rollout, next_value=next_value, targets=targets, sound=sound,
+            numbers={
+                "actor_loss": loss.detach(), "actor_grad_norm": norm, "esnr": esnr(action_gradients(rollout.steps)),
+                "share_cut": rollout.stiff.float().mean(), "stiffness": measured.mean(),
+                "stiffness_max": measured.max(),
+            },
+            stiffness=None if rollout.stiffness is None else measured.mean(dim=1),
+            growth=adjoint_norms(rollout.steps) if "growth" in self.horizon.needs else None,
+        )  # fmt: skip
+
     def _constraint(self, rollout: Rollout) -> Tensor | float:
         """−φᵀ (C − ‖∇f‖), where the objective has it and the signal a gradient."""
-        phi = self.horizon.multipliers()
         stiffness, c = rollout.stiffness, self.config.stiffness
-        if not c.lagrangian or phi is None or stiffness is None or not stiffness.requires_grad:
+        if not c.lagrangian or stiffness is None or not stiffness.requires_grad:
             return 0.0
-        return constraint(stiffness, phi[: len(stiffness)].to(stiffness), c.threshold)
+        return constraint(stiffness, self._phi[: len(stiffness)], c.threshold)
 
-    def _step_actor(self, objective: Tensor, rollout: Rollout) -> dict[str, float]:
-        self.actor_optimizer.zero_grad(set_to_none=True)
+    def _step_actor(self, objective: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """The gradient's norm, and whether all is finite; else nothing is changed."""
+        self.actor_optimizer.zero_grad(set_to_none=False)
         objective.backward()
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
         # An infinite reward or stiffness may have a finite gradient, and would spoil the critic or the horizon.
-        sound = math.isfinite(objective.item()) and (
-            rollout.stiffness is None or bool(torch.isfinite(rollout.stiffness).all())
-        )
-        before = norm.item() if sound else math.nan
-        if math.isfinite(before):
-            self.actor_optimizer.step()
-        return {"actor_grad_norm": before, "actor_grad_norm_clipped": min(before, self.config.actor.max_norm)}
-
-    def _fit_critic(self, rollout: Rollout, next_value: Tensor) -> dict[str, float]:
-        if self.fit is None or self.critic is None:
-            return {}
-        targets = td_lambda(rollout.reward.detach(), next_value, rollout.cut, self.config.gamma, self.config.lam)
-        theta, memory = (
-            self.critic.theta.detach().clone(),
-            {k: x.clone() for k, x in moments(self.critic_optimizer).items()},
-        )
-        report = self.fit(rollout.obs.flatten(0, 1), targets.flatten())
-        if not math.isfinite(report.loss):
-            with torch.no_grad():
-                self.critic.theta.copy_(theta)
-            set_moments(self.critic_optimizer, memory)
-            return {"critic_loss": report.loss, "critic_passes": float(report.passes)}
-        if self.target is not None and self.config.critic is not None:
-            kept = self.config.critic.target_alpha or 0.0
-            for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
-                old.lerp_(new.detach(), 1.0 - kept)
-        return {"critic_loss": report.loss, "critic_passes": float(report.passes), "value": next_value.mean().item()}
-
-    def _measured(self, env: Env, rollout: Rollout) -> dict[str, float]:
-        """What a rollout and its backward pass tell; stiffness of the last step, where nothing looks at the others."""
-        stiffness = rollout.stiffness
-        if stiffness is None:
-            with torch.no_grad():
-                stiffness = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
-        return {
-            "horizon": float(len(rollout.steps)),
-            "esnr": esnr(action_gradients(rollout.steps)),
-            "share_cut": rollout.stiff.float().mean().item(),
-            "stiffness": stiffness.detach().mean().item(),
-            "stiffness_max": stiffness.detach().max().item(),
-        }
-
-    def _learn_horizon(self, rollout: Rollout, values: dict[str, float], progress: float) -> None:
-        """Let the rule see what it needs."""
-        growth = stiffness = None
-        if "growth" in self.horizon.needs:
-            growth = adjoint_norms(rollout.steps)
-            values["growth"] = overall_growth(growth)
+        sound = torch.isfinite(objective.detach()) & torch.isfinite(norm)
         if rollout.stiffness is not None:
-            stiffness = rollout.stiffness.detach().mean(dim=1)
-        signals = Signals(stiffness=stiffness, growth=growth, esnr=values["esnr"])
+            sound = sound & torch.isfinite(rollout.stiffness.detach()).all()
+        with only_where(sound, self.actor_optimizer):
+            self.actor_optimizer.step()
+        return norm, sound
+
+    def _fit_critic(self, lesson: Lesson, player: Player) -> dict[str, Tensor]:
+        """Fit it to the targets; a critic whose loss is not finite is put back to what it was."""
+        if self.fit is None or self.critic is None or self.config.critic is None:
+            return {}
+        states = {"theta": self.critic.theta.detach()} | moments(self.critic_optimizer)
+        before = {name: x.clone() for name, x in states.items()}
+        recorded = player.recordings if isinstance(player, Studio) else None
+        obs, targets = lesson.rollout.obs.flatten(0, 1), lesson.targets.flatten()
+        loss, passes = self.fit(obs, targets, lesson.sound, recorded)
+        sound = lesson.sound & torch.isfinite(loss)
+        for name, x in ({"theta": self.critic.theta.detach()} | moments(self.critic_optimizer)).items():
+            x.copy_(torch.where(sound, x, before.get(name, torch.zeros_like(x))))
+        if self.target is not None:
+            share = torch.where(sound, 1.0 - (self.config.critic.target_alpha or 0.0), 0.0)
+            for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
+                old.lerp_(new.detach(), share.to(old.dtype))
+        return {"critic_loss": loss, "critic_passes": passes, "value": lesson.next_value.mean()}
+
+    def _report(self, env: Env, lesson: Lesson, found: Told, progress: float) -> Report:
+        """What is logged; the horizon learns, and worlds that spoilt a rollout begin anew."""
+        rollout, values = lesson.rollout, found.numbers
+        taken, horizon = rollout.reward.numel(), {"horizon": float(len(rollout.steps))}
+        if self.fit is not None:
+            self.fit.rewind(round(values["critic_passes"]))
+        if not found.sound:
+            trouble = find_trouble(rollout, lesson.next_value)
+            env.restart(trouble.worlds)
+            return Report(taken, horizon, rollout.steps, trouble=trouble)
+        values["actor_grad_norm_clipped"] = min(values["actor_grad_norm"], self.config.actor.max_norm)
+        if not math.isfinite(values.get("critic_loss", 0.0)):
+            what = "the critic's loss is not finite; it is as it was before this fit"
+            trouble = find_trouble(rollout, lesson.next_value, what)
+            return Report(taken, values | horizon, rollout.steps, trouble=trouble)
+        if found.growth is not None:
+            values["growth"] = overall_growth(found.growth)
         rate = self.config.horizon.rate
+        signals = Signals(stiffness=found.stiffness, growth=found.growth, esnr=values["esnr"])
         self.horizon.update(signals, linear(rate, progress) / rate if rate > 0.0 else 0.0)
+        return Report(taken, values | horizon, rollout.steps)
 
     def _set_rates(self, progress: float) -> None:
         set_rate([self.actor_optimizer], linear(self.config.actor.rate, progress))
         if self.config.critic is not None:
             set_rate([self.critic_optimizer], linear(self.config.critic.rate, progress))
+
+    def _set_multipliers(self) -> None:
+        """φ where the loss finds it."""
+        if (phi := self.horizon.multipliers()) is not None:
+            self._phi[: len(phi)].copy_(phi)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that was learnt, and all chance."""
@@ -215,3 +255,4 @@ class FirstOrder:
         if self.target is not None:
             self.target.load_state_dict(part("target"))
         self.generator.set_state(state["generator"].cpu())
+        self._studio = None  # what was recorded works on other tensors now

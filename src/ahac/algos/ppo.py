@@ -125,7 +125,7 @@ class PPO:
 
     def iterate(self, env: Env, progress: float) -> Report:
         """Collect experience, then learn from it."""
-        laps, before, view = Laps(), self._learnt(), self.normalizer.view()
+        laps, before, view = Laps(env.spec.device), self._learnt(), self.normalizer.view()
 
         def policy(obs: Tensor) -> Tensor:
             mean = self.net.mean(view(obs))

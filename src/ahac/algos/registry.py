@@ -17,15 +17,15 @@ Learner = FirstOrderConfig | PPOConfig | SACConfig | SVGConfig
 """Settings of any algorithm."""
 
 
-def make_algorithm(learner: Learner, spec: EnvSpec, seed: int) -> Algorithm:
-    """What learns with these settings."""
+def make_algorithm(learner: Learner, spec: EnvSpec, seed: int, graphs: bool = True) -> Algorithm:
+    """What learns with these settings; on CUDA, `graphs` lets work be recorded and replayed."""
     match learner:
         case FirstOrderConfig():
-            return FirstOrder(learner, spec, seed)
+            return FirstOrder(learner, spec, seed, graphs)
         case PPOConfig():
             return PPO(learner, spec, seed)
         case SACConfig():
-            return SAC(learner, spec, seed)
+            return SAC(learner, spec, seed, graphs)
         case SVGConfig():
-            return SVG(learner, spec, seed)
+            return SVG(learner, spec, seed, graphs)
     raise InputError(f"settings of an algorithm were wanted, got {type(learner).__name__}")

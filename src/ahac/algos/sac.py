@@ -14,7 +14,6 @@ from torch import Tensor
 from ahac.algos.algorithm import Report
 from ahac.algos.soft import Soft, SoftConfig, Told, averaged
 from ahac.core.env import Env, EnvSpec
-from ahac.nets.normalizer import View
 from ahac.rl.replay import Replay
 
 __all__ = ["SAC", "SACConfig"]
@@ -28,8 +27,8 @@ class SACConfig(SoftConfig):
 class SAC:
     """The policy climbs min Q(s, a) − α log π(a | s)."""
 
-    def __init__(self, config: SACConfig, spec: EnvSpec, seed: int) -> None:
-        self.config, self.soft = config, Soft(config, spec, seed)
+    def __init__(self, config: SACConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
+        self.config, self.soft = config, Soft(config, spec, seed, graphs)
 
     @property
     def replay(self) -> Replay:
@@ -45,8 +44,8 @@ class SAC:
         before = self.soft.learnt()
         return self.soft.iterate(env, self._learn, lambda: self.soft.set_learnt(before))
 
-    def _learn(self, view: View) -> Told:
-        return averaged([self.soft.update(view, self._value) for _ in range(self.config.updates)])
+    def _learn(self) -> Told:
+        return averaged([self.soft.update(self._value) for _ in range(self.config.updates)])
 
     def _value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         action, density = self.soft.actor(obs, self.soft.noise(len(obs)))

@@ -15,13 +15,14 @@ from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.adam import moments, set_moments
 from ahac.nets.mlp import Activation
-from ahac.nets.normalizer import Normalizer, View
+from ahac.nets.normalizer import Normalizer
 from ahac.nets.optimizer import optimizer, step_down
 from ahac.nets.squashed_actor import SquashedActor
 from ahac.nets.states import gathered, part
 from ahac.nets.twin_q import TwinQ
 from ahac.rl.laps import Laps
 from ahac.rl.off_policy import Worlds
+from ahac.rl.recordings import Direct, Player, Recordings
 from ahac.rl.soft import soft_target
 from ahac.rl.soft_critic import SoftCritic
 from ahac.rl.temperature import Temperature
@@ -94,7 +95,8 @@ class SoftConfig:
 class Soft:
     """A policy, twin Q functions with slow copies, a temperature, and worlds that fill a replay."""
 
-    def __init__(self, config: SoftConfig, spec: EnvSpec, seed: int) -> None:
+    def __init__(self, config: SoftConfig, spec: EnvSpec, seed: int, graphs: bool) -> None:
+        """On CUDA, `graphs` lets updates be recorded and replayed."""
         c = config
         self.config, self.first = config, torch.Generator().manual_seed(seed)
         """`first` is the chance that networks begin with."""
@@ -110,22 +112,31 @@ class Soft:
         self.temperature = Temperature(c.temperature, c.temperature_rate, wanted, spec.device, spec.dtype)
         self.worlds = Worlds(spec, capacity=c.capacity, steps=c.steps, seed_steps=c.seed_steps, rng=self.generator)
         self._actions = spec.action_size
+        self.view = self.normalizer.view()
+        """What observations are seen through in this iteration; always in the same place."""
+        self._sums: Told = {}
+        self._graphs = graphs and spec.device.type == "cuda"
+        self._player: Player | None = None
 
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
         with torch.no_grad():
             return self.actor.mode(self.normalizer.view()(obs))
 
-    def iterate(self, env: Env, learn: Callable[[View], Told], before: Callable[[], None]) -> Report:
+    def iterate(self, env: Env, learn: Callable[[], Told], before: Callable[[], None]) -> Report:
         """Step the worlds, and learn after every step; `before` takes back what was learnt, if it cannot be kept."""
-        laps, view, told = Laps(), self.normalizer.view(), list[Told]()
+        laps, times = Laps(env.spec.device), 0 if self.worlds.seeding else self.config.steps
+        self.view.take(self.normalizer.view())
+        for total in self._sums.values():
+            total.zero_()
 
         def policy(obs: Tensor) -> Tensor:
-            return self.actor.play(view(obs), self.noise(len(obs)))
+            return self.actor.play(self.view(obs), self.noise(len(obs)))
 
-        steps = self.worlds.run(env, policy, lambda: told.append(learn(view)))
+        steps = self.worlds.run(env, policy, lambda: self._play(learn))
         self.normalizer.update(self.worlds.latest()["observation"].flatten(0, 1))
-        means = {"flaws": self.worlds.flawed().to(env.spec.dtype)} | averaged(told)
+        means = {name: total / times for name, total in self._sums.items() if times}
+        means["flaws"] = self.worlds.flawed().to(env.spec.dtype)
         numbers = torch.stack([*means.values()]).tolist()  # the one wait for the device
         laps.mark("learning")
         values, count = dict(zip(means, numbers, strict=True)), env.spec.num_envs * len(steps)
@@ -135,14 +146,28 @@ class Soft:
         values["replay"] = float(self.worlds.replay.size * env.spec.num_envs)
         return Report(count, values, steps, laps.seconds)
 
-    def update(self, view: View, value: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> Told:
+    def _play(self, learn: Callable[[], Told]) -> None:
+        """Learn once, by a recording where there may be one; the first time directly, which makes what lasts."""
+
+        def work(_: object) -> None:
+            told = learn()
+            if not self._sums:
+                self._sums = {name: torch.zeros_like(x) for name, x in told.items()}
+            torch._foreach_add_(list(self._sums.values()), list(told.values()))
+
+        if self._player is None:
+            Direct().play("learn", {"learn": work}, _unnoticed)
+            self._player = Recordings([self.generator]) if self._graphs else Direct()
+        else:
+            self._player.play("learn", {"learn": work}, _unnoticed)
+
+    def update(self, value: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> Told:
         """One of Q functions, policy, temperature and slow copies.
 
         Args:
-            view: What observations are seen through.
             value: [B] what the policy climbs, of normalised observations and α; and [B] log densities of its actions.
         """
-        c, batch = self.config, self.worlds.replay.sample(self.config.batch, self.generator)
+        c, view, batch = self.config, self.view, self.worlds.replay.sample(self.config.batch, self.generator)
         obs, next_obs, alpha = view(batch["obs"]), view(batch["next_obs"]), self.temperature.alpha
         with torch.no_grad():
             next_action, next_density = self.actor(next_obs, self.noise(c.batch))
@@ -174,7 +199,8 @@ class Soft:
         })  # fmt: skip
 
     def set_learnt(self, state: Mapping[str, Tensor]) -> None:
-        """Go back to what was learnt then."""
+        """Go back to what was learnt then; optimizers have other memory afterwards, which no recording knows."""
+        self._player = None
         self.actor.load_state_dict(part(state, "actor"))
         self.normalizer.load_state_dict(part(state, "normalizer"))
         set_moments(self.optimizer, part(state, "optimizer"))
@@ -189,6 +215,10 @@ class Soft:
         """Go on exactly from there, once the replay is filled."""
         self.generator.set_state(state["generator"].cpu())
         self.worlds.replay.added = int(state["replay.added"])
+
+
+def _unnoticed(name: str) -> None:
+    """Updates are not timed one by one."""
 
 
 def averaged(told: list[Told]) -> Told:

@@ -18,7 +18,6 @@ from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.dynamics import Dynamics
 from ahac.nets.mlp import mlp
-from ahac.nets.normalizer import View
 from ahac.nets.states import gathered, part
 from ahac.rl.model_fit import ModelFit
 from ahac.rl.replay import Replay
@@ -84,9 +83,9 @@ class SVGConfig(SoftConfig):
 class SVG:
     """The policy climbs soft values over H steps of a learnt model."""
 
-    def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int) -> None:
+    def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
         c, obs, actions = config, spec.obs_size, spec.action_size
-        self.config, self.soft = config, Soft(config, spec, seed)
+        self.config, self.soft = config, Soft(config, spec, seed, graphs)
         if self.replay.length < c.sequence_steps:
             raise InputError(
                 f"capacity must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
@@ -126,15 +125,15 @@ class SVG:
         last = self.soft.critic.q.least(seen[-1], played[-1])
         return expanded_value(reward, density, on, last, alpha, self.config.gamma), density[0]
 
-    def _learn(self, view: View) -> Told:
-        model = [self._update_model(view) for _ in range(self.config.model_updates)]
-        return averaged([self.soft.update(view, self._value) for _ in range(self.config.updates)]) | averaged(model)
+    def _learn(self) -> Told:
+        model = [self._update_model() for _ in range(self.config.model_updates)]
+        return averaged([self.soft.update(self._value) for _ in range(self.config.updates)]) | averaged(model)
 
     def _value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         return self.value(obs, self.soft.noise(self.config.horizon + 1, len(obs)), alpha)
 
-    def _update_model(self, view: View) -> Told:
-        c = self.config
+    def _update_model(self) -> Told:
+        c, view = self.config, self.soft.view
         batch = self.replay.sample_sequences(c.sequences, c.sequence_steps, self.soft.generator)
         batch |= {name: view(batch[name]) for name in ("obs", "next_obs")}
         batch["reward"] = c.reward_scale * batch["reward"]

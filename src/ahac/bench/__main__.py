@@ -1,4 +1,4 @@
-"""Measure the simulator: `python -m ahac.bench --help`."""
+"""Measure this machine: `ahac bench robots | tasks | train`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from typing import Any
 from ahac.core.errors import AhacError
 from ahac.core.machine import usable_cores
 
+__all__ = ["main"]
+
 Row = dict[str, Any]
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> int:
     """Print tables of what this machine does, and write them as JSON where asked to."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as cold:
+    with tempfile.TemporaryDirectory() as empty:
         if options.cold:
             # Read by Warp when it is first imported, which is below.
-            os.environ["WARP_CACHE_PATH"] = cold
+            os.environ["WARP_CACHE_PATH"] = empty
         try:
-            tables = _measure(options)
+            tables = options.measure(options)
         except AhacError as error:
             parser.error(str(error))
     for title, rows in tables.items():
@@ -37,51 +39,84 @@ def main(arguments: list[str] | None = None) -> None:
         Path(options.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
     else:
         sys.stdout.write(f"\n{json.dumps(report)}\n")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ahac-bench", description="Speed of the simulator on this machine.")
-    parser.add_argument("--robots", nargs="+", help="Gymnasium's robots by name, or files; default: all standard ones")
-    parser.add_argument("--tasks", nargs="*", help="measure tasks instead: by name, or all where none is named")
-    parser.add_argument("--training", nargs="*", metavar="TASK", help="measure training; hopper and ant by default")
-    parser.add_argument("--algos", nargs="+", default=["shac", "ahac"], help="algorithms to measure training with")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--worlds", nargs="+", type=int, default=[1, 64, 1024], help="numbers of worlds")
-    parser.add_argument("--threads", nargs="+", type=int, help="numbers of CPU threads; default: 1 and all cores")
-    parser.add_argument("--seconds", type=float, default=1.0, help="time spent on each measurement")
-    parser.add_argument("--cold", action="store_true", help="compile everything anew, and show how long that takes")
-    parser.add_argument("--json", help="file for the numbers; without one, they are printed last, in one line")
+    parser = argparse.ArgumentParser(prog="ahac bench", description="How fast it is on this machine.")
+    kinds = parser.add_subparsers(metavar="WHAT", required=True)
+    robots = kinds.add_parser("robots", help="the bare simulator, beside MuJoCo's mj_step")
+    robots.add_argument("names", nargs="*", help="Gymnasium's robots by name, or files; default: all standard ones")
+    robots.add_argument("--cold", action="store_true", help="compile everything anew, and show how long that takes")
+    robots.set_defaults(measure=_robots)
+    tasks = kinds.add_parser("tasks", help="differentiable steps of environments")
+    tasks.add_argument("names", nargs="*", help="tasks by name; default: all")
+    tasks.set_defaults(measure=_tasks)
+    train = kinds.add_parser("train", help="one iteration of training, and what its parts take")
+    train.add_argument("names", nargs="*", help="tasks by name; default: the five of the paper")
+    train.add_argument("--algos", nargs="+", default=["shac", "ahac"], help="algorithms (default: shac ahac)")
+    train.add_argument("--preset", default="default", help="of the hyper-parameters (default: default)")
+    train.add_argument("--horizon", type=int, help="a fixed one, instead of the algorithm's rule")
+    train.add_argument("--iterations", type=int, default=20, help="of which medians are taken (default: 20)")
+    train.add_argument("--no-graphs", action="store_true", help="on CUDA, step by step instead of recorded")
+    train.set_defaults(measure=_train)
+    for kind in (robots, tasks, train):
+        kind.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+        kind.add_argument("--worlds", nargs="+", type=int, help="numbers of worlds")
+        kind.add_argument("--json", help="file for the numbers; without one, they are printed last, in one line")
+        kind.set_defaults(**({} if kind is robots else {"cold": False}))
+    for kind in (robots, tasks):
+        kind.add_argument("--threads", nargs="+", type=int, help="numbers of CPU threads; default: 1 and all cores")
+        kind.add_argument("--seconds", type=float, default=1.0, help="time spent on each measurement (default: 1)")
     return parser
 
 
-def _measure(options: argparse.Namespace) -> dict[str, list[Row]]:
+def _robots(options: argparse.Namespace) -> dict[str, list[Row]]:
     from ahac.bench.cases import against_mujoco, compiling, throughput
     from ahac.bench.robots import STANDARD
-    from ahac.bench.tasks import task_throughput
-    from ahac.bench.training import iteration_times
-    from ahac.envs import tasks
 
-    cpu = options.device == "cpu"
-    threads = options.threads or (sorted({1, usable_cores()}) if cpu else [1])
-    if options.tasks is not None:
-        names = options.tasks or tasks()
-        measured = [task_throughput(name, options.worlds, options.device, threads, options.seconds) for name in names]
-        return {"Differentiable steps of tasks": [row for rows in measured for row in rows]}
-    if options.training is not None:
-        chosen = [(task, algo) for task in options.training or ["hopper", "ant"] for algo in options.algos]
-        rows = [iteration_times(task, algo, "default", None, options.device) for task, algo in chosen]
-        return {"One iteration of training, its parts, torch on one thread": rows}
-    robots = options.robots or list(STANDARD)
+    names, device, seconds = options.names or list(STANDARD), options.device, options.seconds
     tables: dict[str, list[Row]] = {}
     if options.cold:
-        tables["Compiling (both kernels, nothing cached)"] = [compiling(robot, options.device) for robot in robots]
-    if cpu:
-        rows = [row for robot in robots for row in against_mujoco(robot, 256, options.seconds)]
+        tables["Compiling (both kernels, nothing cached)"] = [compiling(name, device) for name in names]
+    if device == "cpu":
+        rows = [row for name in names for row in against_mujoco(name, 256, seconds)]
         tables["One core: a world-substep beside MuJoCo's mj_step"] = rows
+    worlds, threads = options.worlds or [1, 64, 1024], _threads(options)
     tables["Control steps of 16 substeps"] = [
-        row for robot in robots for row in throughput(robot, options.worlds, options.device, threads, options.seconds)
+        row for name in names for row in throughput(name, worlds, device, threads, seconds)
     ]
     return tables
+
+
+def _tasks(options: argparse.Namespace) -> dict[str, list[Row]]:
+    from ahac.bench.tasks import task_throughput
+    from ahac.envs import tasks
+
+    worlds, threads = options.worlds or [64, 1024], _threads(options)
+    measured = [
+        task_throughput(name, worlds, options.device, threads, options.seconds) for name in options.names or tasks()
+    ]
+    return {"Differentiable steps of tasks": [row for rows in measured for row in rows]}
+
+
+def _train(options: argparse.Namespace) -> dict[str, list[Row]]:
+    from ahac.bench.training import PAPER_TASKS, iteration_times
+
+    rows = [
+        iteration_times(
+            task, algo, options.preset, worlds=worlds, device=options.device, horizon=options.horizon,
+            iterations=options.iterations, graphs=not options.no_graphs,
+        )
+        for task in options.names or PAPER_TASKS
+        for algo in options.algos
+        for worlds in options.worlds or [None]
+    ]  # fmt: skip
+    return {"One iteration of training, its parts, torch on one thread": rows}
+
+
+def _threads(options: argparse.Namespace) -> list[int]:
+    return options.threads or (sorted({1, usable_cores()}) if options.device == "cpu" else [1])
 
 
 def _table(rows: list[Row]) -> str:
@@ -120,4 +155,4 @@ def _cpu_info() -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ahac.bench.clock import interleaved
 from ahac.envs import make_task
 from ahac.envs.vec_env import VecEnv
+from ahac.rl.recordings import Direct, Studio
 from ahac.sim import Simulator, State
 
 __all__ = ["task_throughput"]
@@ -33,17 +35,30 @@ class _Rollouts:
             torch.rand(shape, generator=rng, device=self.sim.device).mul(2.0).sub(1.0).requires_grad_()
             for _ in range(ROLLOUT)
         ]
+        # On CUDA as in training: recorded, and replayed.
+        self.player = Studio(self.env, []) if self.sim.device.type == "cuda" else Direct()
 
     def forward(self) -> None:
-        with torch.no_grad():
-            for action in self.actions:
-                self.env.step(action)
+        self.player.play("forward", {"steps": self._forward}, lambda name: None)
 
     def both(self) -> None:
+        self.player.play("both", {"steps": self._both}, lambda name: None)
+
+    @torch.no_grad()
+    def _forward(self, _: object) -> None:
+        for action in self.actions:
+            self.env.step(action)
+
+    def _both(self, _: object) -> tuple[Tensor, ...]:
         self.env.detach()
         steps = [self.env.step(action) for action in self.actions]
         total = torch.stack([step.reward for step in steps]).sum() + steps[-1].final_obs.sum()
-        torch.autograd.grad(total, self.actions)
+        return torch.autograd.grad(total, self.actions)
+
+    def warm_up(self) -> None:
+        """Compile everything, once step by step."""
+        self._forward(None)
+        self._both(None)
 
     def bare(self) -> None:
         end = State(self.env.state.q.detach(), self.env.state.v.detach())
@@ -58,11 +73,13 @@ def task_throughput(name: str, sizes: list[int], device: str, threads: list[int]
     for worlds in sizes:
         for n in threads:
             work = _Rollouts(name, worlds, device, n)
-            kinds = {"forward": work.forward, "both": work.both, "bare": work.bare}
-            if work.sim.device.type == "cuda":
+            work.warm_up()
+            cuda = work.env.spec.device.type == "cuda"
+            kinds = {"forward": work.forward, "both": work.both} | ({} if cuda else {"bare": work.bare})
+            if cuda:
                 torch.cuda.reset_peak_memory_stats()
-            took = interleaved(kinds, work.sim.device, seconds)
-            peak = torch.cuda.max_memory_allocated() / 1e6 if work.sim.device.type == "cuda" else float("nan")
+            took = interleaved(kinds, work.env.spec.device, seconds)
+            peak = torch.cuda.max_memory_allocated() / 1e6 if cuda else float("nan")
             rows.append(
                 {
                     "task": name, "device": device, "threads": n if device == "cpu" else "-", "worlds": worlds,
@@ -70,7 +87,7 @@ def task_throughput(name: str, sizes: list[int], device: str, threads: list[int]
                     "forward+backward [steps/s]": worlds * ROLLOUT / took["both"],
                     "forward [ms]": took["forward"] * 1e3 / ROLLOUT,
                     "forward+backward [ms]": took["both"] * 1e3 / ROLLOUT,
-                    "over the bare simulator": took["both"] / took["bare"], "peak [MB]": peak,
+                    "over the bare simulator": took["both"] / took.get("bare", float("nan")), "peak [MB]": peak,
                 }
             )  # fmt: skip
     return rows

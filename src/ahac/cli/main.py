@@ -1,4 +1,4 @@
-"""`ahac train | resume | eval | play | sweep | compare | list | doctor`: thin commands over the other rooms."""
+"""`ahac train | resume | eval | play | sweep | compare | list | doctor | bench`: thin commands over the other rooms."""
 
 from __future__ import annotations
 
@@ -76,7 +76,14 @@ def doctor(arguments: list[str]) -> int:
     return 0
 
 
+def bench(arguments: list[str]) -> int:
+    """measure how fast it is here"""
+    from ahac.bench.__main__ import main as measure
+
+    return measure(arguments)
+
+
 COMMANDS: dict[str, Command] = {
     "train": train, "resume": resume, "eval": evaluate, "play": play, "sweep": sweep, "compare": compare,
-    "list": listing, "doctor": doctor,
+    "list": listing, "doctor": doctor, "bench": bench,
 }  # fmt: skip

@@ -33,7 +33,7 @@ def play(arguments: list[str]) -> int:
     parser.add_argument("--agent", choices=agents, help="who acts (default: a run's policy, else zero)")
     parser.add_argument("--worlds", type=int, default=4, help="side by side (default: 4; recordings show one)")
     parser.add_argument("--seed", type=int, default=0, help="of how episodes begin")
-    parser.add_argument("--newest", action="store_true", help="of a run that trains: take up every new checkpoint")
+    parser.add_argument("--newest", action="store_true", help="of a run that trains: every new policy, at low priority")
     parser.add_argument("--port", type=int, help="of the viewer (default: the first free one from 8080 on)")
     parser.add_argument("--no-browser", action="store_true", help="only say where the viewer is")
     kinds = ", ".join(f"{suffix} ({what})" for suffix, what in RECORDINGS.items())
@@ -47,9 +47,9 @@ def play(arguments: list[str]) -> int:
         return 0
     from ahac.view.live import serve
 
-    serve(
-        _stage(options), port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=_tell
-    )
+    announce = _tell_and_stand_back if options.newest else _tell
+    stage = _stage(options)
+    serve(stage, port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=announce)
     return 0
 
 
@@ -115,7 +115,8 @@ def _run(options: argparse.Namespace) -> Stage:
     found = open_run(options.what)
     run = Run(found.folder, replace(found.config, device="cpu"))
     c = run.config
-    env = make(c.task, num_envs=options.worlds, device="cpu", seed=options.seed, variant=c.variant)
+    threads = 1 if options.newest else None  # the others are for training
+    env = make(c.task, num_envs=options.worlds, device="cpu", seed=options.seed, variant=c.variant, num_threads=threads)
     if options.agent in ("zero", "random"):
         return EnvStage(env, agent(options.agent, env.spec.action_size, options.seed))
     if not options.newest:
@@ -149,3 +150,11 @@ def _blind(options: argparse.Namespace) -> str:
 
 def _tell(line: str) -> None:
     sys.stderr.write(f"{line}\n")
+
+
+def _tell_and_stand_back(line: str) -> None:
+    """The steps and pictures that follow come from this thread; the page itself is served by another one."""
+    from ahac.cli.watch import stand_back
+
+    _tell(line)
+    stand_back()

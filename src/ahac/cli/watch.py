@@ -8,17 +8,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["watched"]
+__all__ = ["stand_back", "watched"]
 
 logger = logging.getLogger("ahac")
 
 COMMAND = (sys.executable, "-m", "ahac.cli.watch")
 """What shows the run of a folder: `ahac play RUN --newest`, tied to this process."""
 NICE = 10
-"""By which the viewer stands back behind training."""
+"""By which the viewer stands back behind training while it starts; after that, `stand_back`."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 GRACE = 5.0
 """Seconds that the viewer has to end."""
@@ -79,6 +79,15 @@ def tie(pipe: int) -> None:
         os._exit(0)
 
     threading.Thread(target=wait, name="ahac tie", daemon=True).start()
+
+
+def stand_back() -> None:
+    """Leave this thread only the time that no other program wants, where there is such a thing; else little of it."""
+    if hasattr(os, "nice"):
+        os.nice(19)  # the most there is
+    if hasattr(os, "SCHED_IDLE"):
+        with suppress(OSError):  # where that is forbidden, being nice must do
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _view() -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-__all__ = ["Env", "EnvSpec", "Physical", "Step"]
+__all__ = ["Env", "EnvSpec", "Physical", "Recordable", "Step"]
 
 
 class Physical(Protocol):
@@ -116,4 +116,23 @@ class Env(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state."""
+        ...
+
+
+@runtime_checkable
+class Recordable(Protocol):
+    """An environment whose steps can be replayed: the same work every time, on memory that is known."""
+
+    @property
+    def memory(self) -> list[Tensor]:
+        """What the future depends on, but for chance."""
+        ...
+
+    def adopt(self, memory: list[Tensor]) -> None:
+        """Go on from these tensors, without copying them."""
+        ...
+
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        """All chance."""
         ...

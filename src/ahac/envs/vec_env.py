@@ -180,6 +180,21 @@ class VecEnv:
         context = {"clock": self._clock, "noise": self._noise}
         return stiffness.measure(self.sim, step, signal, probes, self._probe_generator, context)
 
+    @property
+    def memory(self) -> list[Tensor]:
+        """What the future depends on, but for chance."""
+        return [self._state.q, self._state.v, self._obs, self._clock, self._noise]
+
+    def adopt(self, memory: list[Tensor]) -> None:
+        """Go on from these tensors, without copying them; the graph is theirs."""
+        q, v, self._obs, self._clock, self._noise = memory
+        self._state = State(q, v)
+
+    @property
+    def generators(self) -> tuple[torch.Generator, ...]:
+        """All chance: of starts, and of probes."""
+        return self._generator, self._probe_generator
+
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the future depends on: physics, clocks, returns so far, chance."""
         return {

@@ -14,7 +14,7 @@ from typing import Any
 
 import warp as wp
 
-from ahac.native.frame import MAX_ARRAYS, Target, Task, framed
+from ahac.native.frame import MAX_ARRAYS, WARP, Target, Task, framed
 from ahac.native.source import Source
 from ahac.native.threads import share
 
@@ -32,7 +32,6 @@ CPU_FLAGS = (
 """The graph's own order keeps fewer values alive than the machine scheduler's (docs/performance.md)."""
 CUDA_OPTIMIZATION = 2
 """Faster than level 3, both to compile and to run (docs/performance.md)."""
-CUDA_BLOCK = 32
 
 NOTICE_AFTER = 0.5
 """Seconds after which a build is worth a word: loading a kernel that was compiled before takes a tenth of that."""
@@ -51,6 +50,7 @@ class Kernel:
     def __init__(self, source: Source, target: Target, label: str) -> None:
         self.source, self.target = source, target
         self.label = f"{source.name} of {label!r}"
+        self._block = WARP * source.parts
         self._local = threading.local()
         self._starting = threading.Lock()
         self._ready = threading.Event()
@@ -90,9 +90,9 @@ class Kernel:
         command.launch()
 
     def _launch_cuda(self, addresses: list[int], worlds: int, steps: int, h: float, stream: int) -> None:
-        command = self._command()
-        if command.bounds.size != worlds:
-            command.set_dim(worlds)
+        command, threads = self._command(), -(-worlds // WARP) * self._block
+        if command.bounds.size != threads:
+            command.set_dim(threads)
         for i, value in enumerate((addresses, h, worlds, steps)):
             command.set_param_at_index_from_ctype(i, value)
         command.launch(_stream(self.target.device, stream))
@@ -103,7 +103,7 @@ class Kernel:
         if command is None:
             inputs = [Addresses(), 0.0, 0, 0] if self.target.cuda else [0]
             command = self._local.command = wp.launch(
-                self._kernel, dim=1, inputs=inputs, device=self.target.device, block_dim=CUDA_BLOCK, record_cmd=True
+                self._kernel, dim=1, inputs=inputs, device=self.target.device, block_dim=self._block, record_cmd=True
             )
         return command
 
@@ -123,8 +123,9 @@ class Kernel:
             with _creating:
                 with nullcontext() if self.target.cuda else _without_driver_warning():
                     wp.init()
-                self._kernel = _cuda_kernel(code) if self.target.cuda else _cpu_kernel(code)
-            wp.load_module(self._kernel.module, device=self.target.device, block_dim=CUDA_BLOCK)
+                numbers = self.source.slots * WARP
+                self._kernel = _cuda_kernel(code, self.target.wide, numbers) if self.target.cuda else _cpu_kernel(code)
+            wp.load_module(self._kernel.module, device=self.target.device, block_dim=self._block)
         except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
             self._failure = error
         finally:
@@ -142,15 +143,28 @@ def _cpu_kernel(code: str) -> Any:
     return kernel
 
 
-def _cuda_kernel(code: str) -> Any:
-    @wp.func_native(code)
-    def body(address: Addresses, h: wp.float64, n: int, steps: int, world: int) -> None: ...  # pyright: ignore[reportInvalidTypeForm]
+def _cuda_kernel(code: str, wide: bool, shared: int) -> Any:
+    """With so many numbers of shared memory, from the start of what a block has: Warp gives it to a tile there."""
+    number = wp.float64 if wide else wp.float32
 
-    @wp.kernel(enable_backward=False, module="unique", module_options={"optimization_level": CUDA_OPTIMIZATION})
-    def kernel(address: Addresses, h: wp.float64, n: int, steps: int) -> None:  # pyright: ignore[reportInvalidTypeForm]
+    @wp.func_native(code)
+    def body(address: Addresses, h: wp.float64, n: int, steps: int, thread: int) -> None: ...  # pyright: ignore[reportInvalidTypeForm]
+
+    options = {"optimization_level": CUDA_OPTIMIZATION}
+    if not shared:
+
+        @wp.kernel(enable_backward=False, module="unique", module_options=options)
+        def kernel(address: Addresses, h: wp.float64, n: int, steps: int) -> None:  # pyright: ignore[reportInvalidTypeForm]
+            body(address, h, n, steps, wp.tid())
+
+        return kernel
+
+    @wp.kernel(enable_backward=False, module="unique", module_options=options)
+    def divided(address: Addresses, h: wp.float64, n: int, steps: int) -> None:  # pyright: ignore[reportInvalidTypeForm]
+        slots = wp.tile_zeros(shape=shared, dtype=number, storage="shared")  # noqa: F841 - it is there
         body(address, h, n, steps, wp.tid())
 
-    return kernel
+    return divided
 
 
 @contextmanager

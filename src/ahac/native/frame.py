@@ -1,7 +1,8 @@
 """What stands around a kernel's body: the task it works on, and how CPU threads and CUDA threads come to their share.
 
 On the CPU a kernel takes the address of one `Task` that all threads share; each takes the next block of lanes until
-none is left (see `threads`). On CUDA a kernel takes the task's members themselves, and every thread is one world.
+none is left (see `threads`). On CUDA a kernel takes the task's members themselves. A warp works on 32 worlds; where
+several threads share a world they are in as many warps of one block, each with code of its own, and meet at barriers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,27 @@ from pathlib import Path
 
 from ahac.native.source import Source
 
-__all__ = ["MAX_ARRAYS", "Target", "Task", "framed"]
+__all__ = ["MAX_ARRAYS", "WARP", "Target", "Task", "framed"]
 
 MAX_ARRAYS = 64
 """Most arrays that a kernel takes."""
+WARP = 32
+"""CUDA threads that run in step."""
 LANES = (Path(__file__).parent / "lanes.h").read_text(encoding="utf-8")
 
+CPU_FRAME = """
+#define FIRST_PART true
+#define FIRST_WORLD block * W
+#define SHARED
+"""
+CUDA_FRAME = """
+#define PART part
+#define FIRST_PART (part == 0 && block < task.n)
+#define FIRST_WORLD (block < task.n ? block : task.n - 1)
+#define SHARED extern __shared__ real slots[]
+#define SLOT(i) slots[(i) * {warp} + threadIdx.x % {warp}]
+#define MEET asm volatile("bar.sync 1, {threads};" ::: "memory")
+"""
 FRAME = """
 #define REAL {real}
 #define WIDE_REAL {wide}
@@ -27,8 +43,9 @@ struct Task {{
     unsigned long long address[{arrays}], yield;
     double h;
     int n, steps, blocks, next, finished;
-    static CUDA_CALLABLE void run(const Task& task, int block) {{
-        [[maybe_unused]] const int n = task.n, e = block * W;
+    static CUDA_CALLABLE void run(const Task& task, [[maybe_unused]] int block, [[maybe_unused]] int part) {{
+        [[maybe_unused]] const int n = task.n, e = FIRST_WORLD;
+        SHARED;
 {body}
     }}
 }};
@@ -36,7 +53,7 @@ struct Task {{
 CPU_ENTRY = """
 Task& task = *(Task*)address;
 for (int b; (b = __atomic_fetch_add(&task.next, 1, __ATOMIC_RELAXED)) < task.blocks;) {
-    Task::run(task, b);
+    Task::run(task, b, 0);
     __atomic_fetch_add(&task.finished, 1, __ATOMIC_RELEASE);
 }
 // Whoever comes here waits for blocks that others still work on: never longer than one block takes.
@@ -45,7 +62,8 @@ for (int spins = 0; __atomic_load_n(&task.finished, __ATOMIC_ACQUIRE) < task.blo
 """
 CUDA_ENTRY = f"""
 const Task task = {{{{{", ".join(f"address[{i}]" for i in range(MAX_ARRAYS))}}}, 0, h, n, steps}};
-Task::run(task, world);
+const int warp = __shfl_sync(~0u, thread / {WARP}, 0);
+Task::run(task, warp / PARTS * {WARP} + thread % {WARP}, warp % PARTS);
 """
 
 
@@ -101,7 +119,10 @@ def framed(source: Source, target: Target) -> str:
         arrays=MAX_ARRAYS,
         body=source.body,
     )
-    return frame + (CUDA_ENTRY if target.cuda else CPU_ENTRY)
+    if not target.cuda:
+        return CPU_FRAME + frame + CPU_ENTRY
+    parts = f"#define PARTS {source.parts}\n"
+    return parts + CUDA_FRAME.format(warp=WARP, threads=WARP * source.parts) + frame + CUDA_ENTRY
 
 
 def _yield_address() -> int:

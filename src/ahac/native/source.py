@@ -9,7 +9,7 @@ __all__ = ["Source"]
 
 @dataclass(frozen=True)
 class Source:
-    """C++ in which `run(task, block)` does one block of the work, on arrays passed as bare addresses."""
+    """C++ in which `run(task, block, part)` does one block of the work, on arrays passed as bare addresses."""
 
     name: str
     arrays: tuple[str, ...]
@@ -17,3 +17,7 @@ class Source:
     body: str
     operations: int
     """On lanes, per block and step: a measure of how long it runs, and of how long compiling takes."""
+    parts: int = 1
+    """CUDA threads that share a world; on the CPU there is one."""
+    slots: int = 0
+    """Numbers per world in shared memory, through which those threads speak."""

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["adam", "moments", "set_moments"]
+__all__ = ["adam", "moments", "only_where", "set_moments"]
 
 BETAS = (0.7, 0.95)
 """As in SHAC and its successors."""
 
 
 def adam(network: nn.Module, rate: float) -> torch.optim.Adam:
-    """Adam as SHAC and its successors use it."""
-    return torch.optim.Adam(network.parameters(), lr=rate, betas=BETAS, fused=True)
+    """Adam as SHAC and its successors use it; on CUDA it can be recorded, its rate lies on the device."""
+    device = next(network.parameters()).device
+    cuda = device.type == "cuda"
+    first = torch.tensor(rate, device=device) if cuda else rate
+    return torch.optim.Adam(network.parameters(), lr=first, betas=BETAS, fused=True, capturable=cuda)
+
+
+@contextmanager
+def only_where(sound: Tensor, optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Steps change something only where `sound`, a bool on the device, is true: nobody need look at it.
+
+    This is what a gradient scaler tells a fused optimizer of gradients that are not finite.
+    """
+    optimizer.found_inf = (~sound).float()  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        del optimizer.found_inf  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

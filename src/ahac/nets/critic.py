@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from ahac.nets.streams import side_by_side
 
 __all__ = ["Critic"]
 
@@ -71,7 +74,8 @@ class Critic(nn.Module):
         if self.theta.grad is None:
             self.theta.grad = torch.zeros_like(self.theta)
         pairs = zip(self.theta, self.theta.grad, strict=True)
-        return torch.stack([self._regress(theta, grad, obs, target) for theta, grad in pairs])
+        works = [partial(self._regress, theta, grad, obs, target) for theta, grad in pairs]
+        return torch.stack(side_by_side(works, obs.device))
 
     def _regress(self, theta: Tensor, grad: Tensor, obs: Tensor, target: Tensor) -> Tensor:
         *hidden, head = self._layers(theta)

@@ -23,6 +23,11 @@ class View:
         """(x − mean) / √(variance + 1e-5), or x itself where nothing is normalised; gradients flow through x alone."""
         return (x - self.mean) * self.scale if self.enabled else x
 
+    def take(self, other: View) -> None:
+        """See as another view does, without moving: recorded work looks through the same tensors."""
+        self.mean.copy_(other.mean)
+        self.scale.copy_(other.scale)
+
     def undo(self, x: Tensor) -> Tensor:
         """What was normalised, as it was."""
         return x / self.scale + self.mean if self.enabled else x
@@ -44,17 +49,17 @@ class Normalizer(nn.Module):
         self.register_buffer("count", torch.tensor(FIRST_COUNT, dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, batch: Tensor) -> None:
-        """Learn from [B, size] observations."""
+    def update(self, batch: Tensor, sound: Tensor | None = None) -> None:
+        """Learn from [B, size] observations, where `sound`, a bool on the device, says so."""
         if not self.enabled:
             return
         variance, mean = torch.var_mean(batch, dim=0, correction=0)
         total = self.count + len(batch)
         share = (len(batch) / total).to(mean.dtype)
         delta = mean - self.mean
-        self.mean += delta * share
-        self.variance += (variance - self.variance) * share + delta.square() * share * (1.0 - share)
-        self.count.copy_(total)
+        spread = self.variance + (variance - self.variance) * share + delta.square() * share * (1.0 - share)
+        for old, new in ((self.mean, self.mean + delta * share), (self.variance, spread), (self.count, total)):
+            old.copy_(new if sound is None else torch.where(sound, new, old))
 
     def view(self) -> View:
         """The statistics as they are now."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from ahac.nets.adam import only_where
+
 __all__ = ["optimizer", "step_down"]
 
 
@@ -29,7 +31,6 @@ def step_down(optimizer: torch.optim.Adam, loss: Tensor, max_norm: float | None 
     norm = nn.utils.get_total_norm(gradients)
     if max_norm is not None:
         nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
-    # What torch's own gradient scaler tells fused optimizers.
-    optimizer.found_inf = (~torch.isfinite(norm + loss.detach())).float()  # pyright: ignore[reportAttributeAccessIssue]
-    optimizer.step()
+    with only_where(torch.isfinite(norm + loss.detach()), optimizer):
+        optimizer.step()
     return norm

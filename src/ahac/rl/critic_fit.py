@@ -1,76 +1,123 @@
-"""Fitting a critic to targets: passes over the rollout's states in minibatches, until a rule says stop."""
+"""Fitting a critic to targets: passes over the rollout's states in minibatches, until the loss has settled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ahac.nets.adam import only_where
 from ahac.nets.descent import Descent
+from ahac.rl.recordings import Recordings, queued
 
-__all__ = ["CriticFit", "FitReport", "Plateau", "StopRule", "never"]
+__all__ = ["CriticFit", "FitReport", "settled"]
 
-StopRule = Callable[[list[float]], bool]
-"""From the losses of the passes so far to whether another one is not worth it."""
-
-
-def never(losses: list[float]) -> bool:
-    """Never stop before the last pass."""
-    return False
+WINDOW = 6
+"""Losses that the rule looks at; so many passes are made at least."""
+AHEAD = 1
+"""Passes that are queued before the host looks at one: it follows, and the device never waits for it."""
 
 
-@dataclass(frozen=True)
-class Plateau:
-    """Stop when the loss has stopped changing: |mean difference of the last five losses| below a tolerance.
+def settled(losses: Tensor, tolerance: float) -> Tensor:
+    """Whether the loss has stopped changing: |mean difference of five losses before the latest| below a tolerance.
 
     The paper's text sums losses, its appendix sums differences; the released code takes the mean of the differences,
-    after at least six passes. This is that rule.
+    after at least six passes. This is that rule, on the last six losses.
     """
-
-    tolerance: float = 0.2
-
-    def __call__(self, losses: list[float]) -> bool:
-        """Whether the last five losses before the latest pass have flattened out."""
-        if len(losses) < 6:
-            return False
-        window = losses[-6:-1]
-        change = abs(window[-1] - window[0]) / 4.0
-        return change < self.tolerance
+    return (losses[-2] - losses[-6]).abs() / 4.0 < tolerance
 
 
-@dataclass(frozen=True)
-class FitReport:
-    """How a fit went."""
+class FitReport(NamedTuple):
+    """How a fit went; numbers on the critic's device."""
 
-    loss: float
+    loss: Tensor
     """Mean squared error of the last pass."""
-    passes: int
+    passes: Tensor
 
 
 class CriticFit:
     """Regression of a critic on targets."""
 
     def __init__(
-        self, descend: Descent, *, passes: int, minibatches: int, stop: StopRule, rng: torch.Generator,
-        shuffle: bool = True,
+        self, descend: Descent, optimizer: torch.optim.Optimizer, *, passes: int, minibatches: int,
+        tolerance: float | None, rng: torch.Generator, shuffle: bool = True,
     ) -> None:  # fmt: skip
-        self.descend, self.passes, self.minibatches, self.stop = descend, passes, minibatches, stop
-        self.rng, self.shuffle = rng, shuffle
+        """With at most so many passes; fewer, where there is a tolerance and the loss settles."""
+        self.descend, self.optimizer, self.passes, self.minibatches = descend, optimizer, passes, minibatches
+        self.tolerance, self.rng, self.shuffle = tolerance, rng, shuffle
+        self._recorded: _RecordedFit | None = None
 
-    def __call__(self, obs: Tensor, target: Tensor) -> FitReport:
-        """Fit to [B, obs] states and [B] targets."""
-        losses: list[float] = []
-        parts = min(self.minibatches, len(obs))
-        while len(losses) < self.passes:
-            losses.append(self.descend(obs, target, self._order(obs), parts).mean().item())
-            if self.stop(losses):
+    def __call__(self, obs: Tensor, target: Tensor, sound: Tensor, recordings: Recordings | None = None) -> FitReport:
+        """Fit to [B, obs] states and [B] targets, unless they are not sound; with recordings, by replaying passes.
+
+        These draw more than they need: `rewind` takes it back once the number of passes is known.
+        """
+        if recordings is not None:
+            if self._recorded is None or self._recorded.recordings is not recordings:
+                self._recorded = _RecordedFit(self, recordings)
+            return self._recorded(obs, target, sound)
+        self._recorded = None
+        losses = torch.full((self.passes + WINDOW,), math.nan, dtype=torch.float64)
+        done = 0
+        while bool(sound) and done < self.passes:
+            losses[WINDOW + done] = self.one_pass(obs, target).item()
+            done += 1
+            if self.tolerance is not None and done >= WINDOW and settled(losses[: WINDOW + done], self.tolerance):
                 break
-        return FitReport(losses[-1], len(losses))
+        return FitReport(losses[WINDOW + done - 1].to(obs.device), torch.tensor(done, device=obs.device))
 
-    def _order(self, obs: Tensor) -> Tensor:
-        """In which a pass takes the states."""
+    def one_pass(self, obs: Tensor, target: Tensor) -> Tensor:
+        """Its mean loss."""
         if self.shuffle:
-            return torch.randperm(len(obs), generator=self.rng, device=obs.device)
-        return torch.arange(len(obs), device=obs.device)
+            order = torch.randperm(len(obs), generator=self.rng, device=obs.device)
+        else:
+            order = torch.arange(len(obs), device=obs.device)
+        return self.descend(obs, target, order, min(self.minibatches, len(obs))).mean()
+
+    def rewind(self, passes: int) -> None:
+        """So many passes counted: take back what was drawn after them."""
+        if self._recorded is not None:
+            self.rng.set_offset(self._recorded.drawn[passes])
+
+
+class _RecordedFit:
+    """On CUDA, replayed: the device itself decides when it is enough, and the host follows at a distance."""
+
+    def __init__(self, fit: CriticFit, recordings: Recordings) -> None:
+        device = fit.rng.device
+        self.fit, self.recordings = fit, recordings
+        self.drawn: list[int] = []
+        """Where chance stood before each pass, and after the last."""
+        self._active = torch.ones((), dtype=torch.bool, device=device)
+        self._losses = torch.zeros(WINDOW, dtype=torch.float64, device=device)
+        self._count = torch.zeros((), dtype=torch.int64, device=device)
+        self._seen = torch.zeros(fit.passes, dtype=torch.bool, pin_memory=True)
+
+    def __call__(self, obs: Tensor, target: Tensor, sound: Tensor) -> FitReport:
+        self._active.copy_(sound)
+        self._count.zero_()
+        self._losses.fill_(math.nan)
+        self.drawn = [self.fit.rng.get_offset()]
+        events: list[torch.cuda.Event] = []
+        key, works = ("pass", obs.data_ptr(), target.data_ptr()), {"pass": lambda _: self._pass(obs, target)}
+        while len(events) < self.fit.passes:
+            self.recordings.play(key, works, lambda name: None)
+            self.drawn.append(self.fit.rng.get_offset())
+            self._seen[len(events)].copy_(self._active, non_blocking=True)
+            events.append(queued())
+            if self.fit.tolerance is not None and len(events) > AHEAD:
+                events[-1 - AHEAD].synchronize()
+                if not self._seen[len(events) - 1 - AHEAD]:
+                    break
+        return FitReport(self._losses[-1].clone(), self._count.clone())
+
+    def _pass(self, obs: Tensor, target: Tensor) -> None:
+        """One pass, if it is still needed."""
+        with only_where(self._active, self.fit.optimizer):
+            loss = self.fit.one_pass(obs, target).double()
+        self._losses.copy_(torch.where(self._active, torch.cat([self._losses[1:], loss[None]]), self._losses))
+        self._count += self._active
+        if self.fit.tolerance is not None:
+            self._active &= ~((self._count >= WINDOW) & settled(self._losses, self.fit.tolerance))

@@ -32,9 +32,8 @@ def adjoint_norms(steps: list[Step]) -> Tensor:
     return torch.stack(norms) if norms else steps[0].reward.new_ones(1)
 
 
-def esnr(gradients: Tensor) -> float:
+def esnr(gradients: Tensor) -> Tensor:
     """Expected signal-to-noise ratio over worlds, eq:esnr: Σ E[g]² / Σ Var[g], of [..., N, actions] gradients."""
     mean = gradients.mean(dim=-2)
-    variance = gradients.var(dim=-2, correction=0)
-    noise = variance.sum()
-    return float(mean.square().sum() / noise) if float(noise) > 0.0 else 0.0
+    noise = gradients.var(dim=-2, correction=0).sum()
+    return torch.where(noise > 0.0, mean.square().sum() / noise, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+from torch import Tensor
 
 __all__ = ["linear", "set_rate"]
 
@@ -21,4 +22,7 @@ def set_rate(optimizers: Iterable[torch.optim.Optimizer], rate: float) -> None:
     """Give optimizers a learning rate."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ahac.core.errors import AhacError
 from ahac.native.build import Kernel
-from ahac.native.frame import Target
+from ahac.native.frame import WARP, Target
+from ahac.native.source import Source
 from ahac.sim.compiler.emit import context_groups, map_source, step_adjoint_source, step_source
 from ahac.sim.compiler.program import Program, StepPrograms, adjoint
 
@@ -37,6 +38,23 @@ class Launcher:
     dtype: torch.dtype
     label: str
     threads: int
+    """On the CPU."""
+    parts: int | None = None
+    """CUDA threads that share a world in a step; by default as many as pay off."""
+
+    def divided(self, source: Callable[[int], Source], program: Program) -> Kernel:
+        """A kernel in which several threads share a world, as `source(parts)` writes it around the program."""
+        parts = (_parts(len(program.live())) if self.target.cuda else 1) if self.parts is None else self.parts
+        written = source(parts)
+        while parts > 1 and written.slots * WARP * self.dtype.itemsize > self._shared_memory:
+            parts //= 2
+            written = source(parts)
+        return Kernel(written, self.target, self.label)
+
+    @property
+    def _shared_memory(self) -> int:
+        """Bytes that a block of CUDA threads may have, less what Warp has for itself."""
+        return torch.cuda.get_device_properties(self.device).shared_memory_per_block_optin - 4096
 
     def empty(self, *shape: int) -> Tensor:
         """A new tensor for a kernel to write."""
@@ -51,6 +69,11 @@ class Launcher:
         kernel.launch(addresses, worlds, steps, h, self.threads, stream)
 
 
+def _parts(operations: int) -> int:
+    """CUDA threads per world that made a substep of so many operations fastest on an H200 (docs/performance.md)."""
+    return 8 if operations > 9000 else 4 if operations > 3000 else 1
+
+
 class StepKernels:
     """The control step of one model: forward kernel, and adjoint kernel when it is first needed."""
 
@@ -59,18 +82,16 @@ class StepKernels:
         self.nq, self.nv, self.nu = (len(programs.substep.inputs[g]) for g in ("q", "v", "u"))
         self.readouts = {name: len(group) for name, group in programs.readout.outputs.items()}
         self.context = tuple(context_groups(programs.readout))
-        self.forward = Kernel(step_source(programs), launcher.target, launcher.label)
+        self.forward = launcher.divided(lambda parts: step_source(programs, parts), programs.substep)
 
     @cached_property
     def backward(self) -> Kernel:
         """The adjoint kernel."""
         p = self.programs
-        source = step_adjoint_source(
-            adjoint(p.enter, ["q"]),
-            adjoint(p.substep, ["q", "v", "u", "f"], unknowns="rate"),
-            adjoint(p.readout, ["q", "v", "u", "q0", "v0"]),
-        )
-        return Kernel(source, self.launcher.target, self.launcher.label)
+        enter = adjoint(p.enter, ["q"])
+        substep = adjoint(p.substep, ["q", "v", "u", "f"], unknowns="rate")
+        readout = adjoint(p.readout, ["q", "v", "u", "q0", "v0"])
+        return self.launcher.divided(lambda parts: step_adjoint_source(enter, substep, readout, parts), substep)
 
     def __call__(
         self, state: Sequence[Tensor | None], context: Sequence[Tensor], steps: int, h: float

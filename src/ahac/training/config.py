@@ -14,7 +14,7 @@ from ahac.core.errors import InputError
 
 __all__ = ["OWN", "RunConfig"]
 
-OWN = frozenset({"name", "out", "device", "torch_threads", "checkpoint_every", "deterministic"})
+OWN = frozenset({"name", "out", "device", "graphs", "torch_threads", "checkpoint_every", "deterministic"})
 """Settings in which two runs may differ, and still be the same; where it is about seeds, those, too."""
 
 
@@ -42,6 +42,8 @@ class RunConfig:
     """auto takes CUDA where there is one; else cpu, cuda, cuda:1, ..."""
     deterministic: bool = False
     """Refuse what may give other bits when run again; on the CPU a run repeats without, on CUDA it may be slower."""
+    graphs: bool = True
+    """On CUDA, record iterations and replay them (CUDA graphs); the results are the same, to the bit."""
     torch_threads: int = 1
     """Threads of torch on the CPU; more of them fight with the simulator's own."""
     checkpoint_every: int = 50

@@ -26,8 +26,10 @@ __all__ = ["AGENTS", "EnvStage", "RobotStage", "agent", "record"]
 PUSH = 2.0
 """Change of the root's velocity by a push [m/s]."""
 AGENTS = ("zero", "random")
-LOOK_EVERY = 30
-"""Control steps between two looks for a new checkpoint."""
+LOOK_EVERY = 0.5
+"""Between two looks for a new checkpoint [s of the world]."""
+PICTURES = 10.0
+"""Per second, of a run that trains meanwhile: looking on is to cost it next to nothing."""
 
 Policy = Callable[[Tensor], Tensor]
 
@@ -50,9 +52,11 @@ class EnvStage:
     """An environment under a policy."""
 
     def __init__(self, env: VecEnv, act: Policy, run: Run | None = None, newest: bool = False) -> None:
-        """Of a run that trains meanwhile, `newest` takes up every new checkpoint."""
-        self.env, self.act, self.run, self.dt = env, act, run, env.spec.dt
-        self._newest, self._seen, self._steps = newest, 0.0, 0
+        """Of a run that trains meanwhile, `newest` takes up every new checkpoint, and shows fewer moments."""
+        self.env, self.act, self.run = env, act, run
+        self._stride = max(1, round(1.0 / (PICTURES * env.spec.dt))) if newest else 1
+        self.dt = self._stride * env.spec.dt
+        self._newest, self._seen, self._unseen = newest, 0.0, 0.0
         self._camera = _Camera(env.sim)
         self.scene = self._camera.scene
 
@@ -77,10 +81,13 @@ class EnvStage:
 
     @torch.no_grad()
     def step(self) -> Frame:
-        """One control step."""
-        self._steps += 1
-        if self._newest and self._steps % LOOK_EVERY == 0:
+        """Control steps until the next moment that is shown."""
+        self._unseen += self.dt
+        if self._newest and self._unseen >= LOOK_EVERY:
+            self._unseen = 0.0
             self._take_newest()
+        for _ in range(self._stride - 1):
+            self.env.step(self.act(self.env.obs))
         done = self.env.step(self.act(self.env.obs))
         seen = {"reward": done.reward, "stiffness": self.env.stiffness(done, "contact")}
         return self._camera.frame(self.env.state, done.action, seen)

@@ -70,7 +70,7 @@ class Run:
     @cached_property
     def algo(self) -> Algorithm:
         """What learns."""
-        return make_algorithm(self.config.learner, self.env.spec, self.config.seed)
+        return make_algorithm(self.config.learner, self.env.spec, self.config.seed, self.config.graphs)
 
     @cached_property
     def replay_files(self) -> ReplayFiles | None:

@@ -115,7 +115,8 @@ def _work(job: Path, out: Path) -> None:
         if done.returncode != NO_GRAPHICS and done.returncode > 0:
             raise AhacError(f"the film could not be made: {last}")
         said.append(f"{library}: {last if done.returncode > 0 else f'ended by signal {-done.returncode}'}")
-    chosen = f"; {VARIABLE}={asked} is set, unset it to have both tried" if asked else ""
+    ways = f"`unset {VARIABLE}` has both of {' and '.join(LIBRARIES)} tried, {VARIABLE}={LIBRARIES[-1]} the surest one"
+    chosen = f"; {VARIABLE}={asked} is set: {ways}" if asked else ""
     raise InputError(
         f"this machine cannot draw without a display ({'; '.join(said)}){chosen}. Install Debian's libosmesa6, or "
         "libegl1 and libgl1-mesa-dri, and pip install 'ahac[view]'; a recording as .html or .npz needs neither"

@@ -54,9 +54,11 @@ def pictures(header: Mapping[str, Any], shot: Mapping[str, np.ndarray]) -> Itera
     camera = mujoco.MjvCamera()
     camera.azimuth, camera.elevation, camera.distance = AZIMUTH, ELEVATION, AWAY * header["span"]
     ends = np.cumsum(shot["count"])
-    with mujoco.Renderer(
-        model, height, width, max_geom=model.ngeom + int(shot["count"].max(initial=0)) + 8
-    ) as renderer:
+    try:
+        drawn_with = mujoco.Renderer(model, height, width, max_geom=model.ngeom + int(shot["count"].max(initial=0)) + 8)
+    except mujoco.FatalError as error:  # as MUJOCO_GL=glfw does where there is no display
+        raise RuntimeError(str(error)) from error
+    with drawn_with as renderer:
         for t, (begin, end) in enumerate(zip(ends - shot["count"], ends, strict=True)):
             data.mocap_pos[:-1], data.mocap_quat[:-1] = shot["position"][t, 1:], shot["quaternion"][t, 1:]
             data.mocap_pos[-1] = camera.lookat[:] = shot["target"][t]

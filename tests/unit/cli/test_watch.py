@@ -95,6 +95,13 @@ def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
         process.kill()
 
 
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux has it")
+def test_a_viewer_gets_the_time_that_training_leaves() -> None:
+    code = "import os; from ahac.cli.watch import stand_back; stand_back(); print(os.sched_getscheduler(0), os.nice(0))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(os.SCHED_IDLE), "19"]
+
+
 @pytest.mark.parametrize("place", [0, 1, 5])
 def test_training_is_watched_and_its_settings_do_not_know(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

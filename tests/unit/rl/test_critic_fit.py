@@ -6,7 +6,9 @@ from torch import Tensor
 
 from ahac.nets.critic import Critic
 from ahac.nets.descent import TorchDescent, descent
-from ahac.rl.critic_fit import CriticFit, Plateau, StopRule, never
+from ahac.rl.critic_fit import CriticFit, FitReport, settled
+
+SOUND = torch.tensor(True)
 
 
 class Spy(Critic):
@@ -21,11 +23,16 @@ class Spy(Critic):
         return super().regress(obs, target)
 
 
-def fitted(critic: Critic, *, rate: float = 0.0, passes: int = 1, minibatches: int = 4, stop: StopRule = never,
-           max_norm: float | None = None, shuffle: bool = True) -> CriticFit:  # fmt: skip
-    descend = TorchDescent(critic, torch.optim.SGD(critic.parameters(), lr=rate), max_norm)
-    rng = torch.Generator().manual_seed(1)
-    return CriticFit(descend, passes=passes, minibatches=minibatches, stop=stop, rng=rng, shuffle=shuffle)
+def fitted(  # noqa: PLR0913 - settings of a fit, keyword-only
+    critic: Critic, obs: Tensor, target: Tensor, *, rate: float = 0.0, passes: int = 1, minibatches: int = 4,
+    tolerance: float | None = None, max_norm: float | None = None, shuffle: bool = True,
+) -> FitReport:  # fmt: skip
+    optimizer, rng = torch.optim.SGD(critic.parameters(), lr=rate), torch.Generator().manual_seed(1)
+    fit = CriticFit(
+        TorchDescent(critic, optimizer, max_norm), optimizer, passes=passes, minibatches=minibatches,
+        tolerance=tolerance, rng=rng, shuffle=shuffle,
+    )  # fmt: skip
+    return fit(obs, target, SOUND)
 
 
 def samples(count: int) -> tuple[Tensor, Tensor]:
@@ -35,11 +42,6 @@ def samples(count: int) -> tuple[Tensor, Tensor]:
 
 
 # ---------------------------------------------------------------------------------------------------------- plateau
-
-
-def test_a_plateau_needs_six_passes() -> None:
-    stop = Plateau(0.2)
-    assert [stop([1.0] * count) for count in range(1, 8)] == [False] * 5 + [True] * 2
 
 
 @pytest.mark.parametrize(
@@ -53,13 +55,22 @@ def test_a_plateau_needs_six_passes() -> None:
     ],
 )
 def test_plateau_by_hand(losses: list[float], wanted: bool) -> None:
-    assert Plateau(0.2)(losses) is wanted
+    assert bool(settled(torch.tensor(losses), 0.2)) is wanted
 
 
-def test_fits_stop_where_the_rule_says_and_at_the_last_pass() -> None:
-    flat = fitted(Spy(), passes=64, stop=Plateau(0.2))(*samples(8))
-    assert flat.passes == 6
-    assert fitted(Spy(), passes=3)(*samples(8)).passes == 3
+def test_fits_stop_when_the_loss_has_settled_and_at_the_last_pass() -> None:
+    flat = fitted(Spy(), *samples(8), passes=64, tolerance=0.2)
+    assert flat.passes == 6, "six losses must be known"
+    assert fitted(Spy(), *samples(8), passes=3).passes == 3
+    assert fitted(Spy(), *samples(8), passes=3, tolerance=0.2).passes == 3
+
+
+def test_nothing_is_fitted_to_what_is_not_sound() -> None:
+    critic, optimizer = Spy(), torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    rng = torch.Generator().manual_seed(1)
+    fit = CriticFit(TorchDescent(critic, optimizer, None), optimizer, passes=3, minibatches=4, tolerance=None, rng=rng)
+    report = fit(*samples(8), ~SOUND)
+    assert (report.passes, bool(report.loss.isnan()), critic.seen) == (0, True, [])
 
 
 # ------------------------------------------------------------------------------------------------------ minibatches
@@ -69,7 +80,7 @@ def test_fits_stop_where_the_rule_says_and_at_the_last_pass() -> None:
 @pytest.mark.parametrize("count", [16, 18, 2])
 def test_every_pass_visits_every_sample_once(count: int, shuffle: bool) -> None:
     critic, (obs, target) = Spy(), samples(count)
-    fitted(critic, passes=3, shuffle=shuffle)(obs, target)
+    fitted(critic, obs, target, passes=3, shuffle=shuffle)
     per_pass = len(critic.seen) // 3
     assert per_pass == min(4, count)
     for i in range(3):
@@ -82,7 +93,7 @@ def test_every_pass_visits_every_sample_once(count: int, shuffle: bool) -> None:
 
 def test_passes_are_shuffled_anew() -> None:
     critic = Spy()
-    fitted(critic, passes=2, minibatches=1)(*samples(16))
+    fitted(critic, *samples(16), passes=2, minibatches=1)
     assert not torch.equal(critic.seen[0][0], critic.seen[1][0])
 
 
@@ -93,7 +104,7 @@ def test_the_loss_of_a_pass_is_the_mean_over_its_minibatches(count: int) -> None
     with torch.no_grad():
         critic.theta.zero_()
     obs = torch.zeros(count, 1)
-    assert fitted(critic, minibatches=4)(obs, torch.full((count,), 3.0)).loss == pytest.approx(9.0)
+    assert fitted(critic, obs, torch.full((count,), 3.0), minibatches=4).loss.item() == pytest.approx(9.0)
 
 
 def test_the_loss_is_the_mean_of_the_members() -> None:
@@ -101,7 +112,7 @@ def test_the_loss_is_the_mean_of_the_members() -> None:
     with torch.no_grad():
         critic.theta.zero_()
         critic.theta[1, 1] = 2.0  # the bias: errors are 3 and 1
-    assert fitted(critic)(torch.zeros(8, 1), torch.full((8,), 3.0)).loss == pytest.approx(5.0)
+    assert fitted(critic, torch.zeros(8, 1), torch.full((8,), 3.0)).loss.item() == pytest.approx(5.0)
 
 
 def test_gradients_are_clipped_to_the_norm() -> None:
@@ -109,9 +120,9 @@ def test_gradients_are_clipped_to_the_norm() -> None:
     with torch.no_grad():
         critic.theta.zero_()
     # d/db (b − 30)² = −60 and no slope at zero states: a step of 0.5 along the clipped gradient of −1.
-    fitted(critic, rate=0.5, minibatches=1, max_norm=1.0)(torch.zeros(8, 1), torch.full((8,), 30.0))
+    fitted(critic, torch.zeros(8, 1), torch.full((8,), 30.0), rate=0.5, minibatches=1, max_norm=1.0)
     assert critic.theta[0].tolist() == pytest.approx([0.0, 0.5], abs=1e-5)
-    fitted(critic, rate=0.01, minibatches=1)(torch.zeros(8, 1), torch.full((8,), 30.5))
+    fitted(critic, torch.zeros(8, 1), torch.full((8,), 30.5), rate=0.01, minibatches=1)
     assert critic.theta[0].tolist() == pytest.approx([0.0, 1.1], abs=1e-5)
 
 
@@ -124,9 +135,10 @@ def test_a_critic_learns_a_smooth_function(members: int) -> None:
     critic = Critic(3, (32, 32), members=members, rng=generator)
     obs = torch.randn(256, 3, generator=generator)
     target = obs[:, 0].sin() + obs[:, 1] * obs[:, 2]
-    descend = descent(critic, torch.optim.Adam(critic.parameters(), lr=3e-3), 1.0)
-    fit = CriticFit(descend, passes=200, minibatches=4, stop=never, rng=generator)
-    loss = fit(obs, target).loss
+    optimizer = torch.optim.Adam(critic.parameters(), lr=3e-3)
+    descend = descent(critic, optimizer, 1.0)
+    fit = CriticFit(descend, optimizer, passes=200, minibatches=4, tolerance=None, rng=generator)
+    loss = fit(obs, target, SOUND).loss.item()
     assert loss < 0.05 * target.var().item()
     assert (critic.each(obs) - target).square().mean().item() == pytest.approx(loss, rel=0.5)
 
@@ -134,9 +146,9 @@ def test_a_critic_learns_a_smooth_function(members: int) -> None:
 def test_the_generator_alone_decides() -> None:
     def fit(seed: int) -> Tensor:
         critic = Critic(1, (8,), members=1, rng=torch.Generator().manual_seed(0))
-        descend = descent(critic, torch.optim.Adam(critic.parameters(), lr=1e-2), 1.0)
-        rng = torch.Generator().manual_seed(seed)
-        CriticFit(descend, passes=3, minibatches=4, stop=never, rng=rng)(*samples(16))
+        optimizer, rng = torch.optim.Adam(critic.parameters(), lr=1e-2), torch.Generator().manual_seed(seed)
+        descend = descent(critic, optimizer, 1.0)
+        CriticFit(descend, optimizer, passes=3, minibatches=4, tolerance=None, rng=rng)(*samples(16), SOUND)
         return critic.theta.detach()
 
     assert torch.equal(fit(1), fit(1))

@@ -59,21 +59,21 @@ def test_states_that_nothing_depends_on_have_norm_zero() -> None:
 
 def test_esnr_by_hand() -> None:
     # Worlds say 1 and 3 of one action, 0 and −2 of another: means 2 and −1, variances 1 and 1.
-    assert esnr(torch.tensor([[1.0, 0.0], [3.0, -2.0]])) == pytest.approx(2.5)
+    assert esnr(torch.tensor([[1.0, 0.0], [3.0, -2.0]])).item() == pytest.approx(2.5)
 
 
 def test_esnr_of_a_known_distribution() -> None:
     drawn = torch.randn(5, 100_000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert esnr(3.0 + 2.0 * drawn) == pytest.approx(9.0 / 4.0, rel=0.02)
+    assert esnr(3.0 + 2.0 * drawn).item() == pytest.approx(9.0 / 4.0, rel=0.02)
 
 
 def test_esnr_of_gradients_all_alike_is_zero() -> None:
-    assert esnr(torch.ones(3, 4, 2)) == 0.0
+    assert esnr(torch.ones(3, 4, 2)).item() == 0.0
 
 
 def test_esnr_does_not_depend_on_the_scale() -> None:
     gradients = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(1))
-    assert esnr(1e3 * gradients) == pytest.approx(esnr(gradients), rel=1e-5)
+    assert esnr(1e3 * gradients).item() == pytest.approx(esnr(gradients).item(), rel=1e-5)
 
 
 def test_linear_schedules_end_at_the_floor() -> None:

@@ -110,9 +110,18 @@ def test_checkpoints_can_be_chosen_and_new_ones_are_taken_up(tmp_path: Path) -> 
     stage.choose("iteration-000002")
     early = [x.detach().clone() for x in run.algo.actor.parameters()]
     assert any(not torch.equal(a, b) for a, b in zip(last, early, strict=True))
-    for _ in range(30):
+    for _ in range(5):
         stage.step()
     assert all(torch.equal(a, b) for a, b in zip(last, run.algo.actor.parameters(), strict=True)), "the newest"
+
+
+def test_of_a_run_that_trains_fewer_moments_are_shown() -> None:
+    every, few = (
+        EnvStage(ahac.make("hopper", num_envs=1), agent("zero", 3), newest=newest) for newest in (False, True)
+    )
+    assert (every.dt, few.dt) == pytest.approx((1 / 60, 0.1))
+    frames = [every.step() for _ in range(6)]
+    assert few.step().position.tolist() == frames[-1].position.tolist(), "the worlds move as they always do"
 
 
 def test_without_a_run_there_is_nothing_to_choose(hopper: VecEnv) -> None:

@@ -132,14 +132,17 @@ def test_a_thumbnail_is_a_png(roll: Trajectory, tmp_path: Path) -> None:
         thumbnail(roll, tmp_path / "a.jpg")
 
 
+@pytest.mark.parametrize("library", ["disable", "glfw"])
 def test_without_graphics_it_says_what_to_install(
-    roll: Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: str, roll: Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MUJOCO_GL", "disable")
+    monkeypatch.setenv("MUJOCO_GL", library)
+    for screen in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(screen, raising=False)
     (tmp_path / "a.mp4").write_text("older")
     with pytest.raises(InputError, match=r"libosmesa6, or libegl1 and libgl1-mesa-dri") as caught:
         film(roll, tmp_path / "a.mp4")
-    assert "MUJOCO_GL=disable is set" in str(caught.value)
+    assert f"MUJOCO_GL={library} is set: `unset MUJOCO_GL` has both of egl and osmesa tried" in str(caught.value)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.mp4", "older")]
 
 

@@ -1,4 +1,4 @@
-"""From programs to C++: straight-line code on lanes for the graph, and the loop over substeps around it.
+"""From programs to C++: what a step and its adjoint consist of, and the loop over substeps in them.
 
 Every kernel is the body of one function `run(task, block)`, which advances the worlds of one block of lanes. A kernel's
 arrays are passed as bare addresses, worlds as rows; an address of zero stands for an array that was not given.
@@ -6,101 +6,13 @@ arrays are passed as bare addresses, worlds as rows; an address of zero stands f
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from ahac.native.source import Source
-from ahac.sim.compiler.graph import Scalar
-from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program, StepPrograms
+from ahac.sim.compiler.writer import Writer
 
 __all__ = ["context_groups", "map_source", "step_adjoint_source", "step_source"]
-
-
-@dataclass
-class _Writer:
-    """Collects the statements of one kernel body."""
-
-    arrays: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    operations: int = 0
-
-    def pointer(self, array: str) -> None:
-        """Take an array as an argument."""
-        self.lines.append(f"real* const {array}_p = (real*)task.address[{len(self.arrays)}];")
-        self.arrays.append(array)
-
-    def declare(self, name: str, size: int) -> None:
-        """A local group of numbers, all zero."""
-        if size:
-            self.lines.append(f"T {name}[{size}] = {{}};")
-
-    def load(self, name: str, size: int, array: str | None = None) -> None:
-        """Declare a group and read it from an argument, or leave it zero where that was not given."""
-        self.pointer(array := array or name)
-        self.declare(name, size)
-        if size:
-            self.lines.append(f"if ({array}_p) EACH({size}) {name}[i] = lane::load({array}_p, i, {size}, e, n);")
-
-    def store(self, name: str, size: int, array: str | None = None) -> None:
-        """Write a group to an argument, if that was given."""
-        self.pointer(array := array or name)
-        if size:
-            self.lines.append(f"if ({array}_p) EACH({size}) lane::store({array}_p, i, {size}, e, n, {name}[i]);")
-
-    def keep(self, groups: Mapping[str, int], read: bool) -> None:
-        """Write the groups to this substep's place in `kept`, or read them from there."""
-        width, place = sum(groups.values()), 0
-        for name, size in groups.items():
-            for i in range(size):
-                at = f"lane::kept(kept_p, {place}, s, {width}, task.steps, e, n)"
-                self.lines.append(f"{name}[{i}] = lane::get({at});" if read else f"lane::put({at}, {name}[{i}]);")
-                place += 1
-
-    def note_seen(self, seen: str, groups: Mapping[str, int]) -> None:
-        """Declare the size of adjoints at this point: where it is zero, so is every gradient that rests on them."""
-        self.lines.append(f"T {seen} = {{}};")
-        self.lines += [f"EACH({size}) {seen} += lane::abs({name}[i]);" for name, size in groups.items() if size]
-
-    def mask_unseen(self, seen: str, name: str, size: int) -> None:
-        """Zero in, zero out, also in a world whose numbers are not finite: 0 · NaN would spoil a masked loss."""
-        if size:
-            self.lines.append(f"EACH({size}) {name}[i] = lane::less({seen}, lane::k(real(1e-37)), T{{}}, {name}[i]);")
-
-    def run(
-        self, program: Program, inputs: Mapping[str, str], outputs: Mapping[str, str], add: Sequence[str] = ()
-    ) -> None:
-        """A program between local groups; outputs in `add` are added to their groups instead of replacing them."""
-        graph = program.graph
-        live = program.live()
-        self.operations += len(live)
-
-        def term(index: int) -> str:
-            return f"t{index}" if index >= 0 else _constant(graph.constants[~index])
-
-        self.lines.append("{")
-        for index in live:
-            if (place := program.source(index)) is not None:
-                expression = f"{inputs[place[0]]}[{place[1]}]"
-            else:
-                operation, *arguments = graph.nodes[index]
-                expression = OPERATIONS[operation].code.format(*(term(a) for a in arguments))
-            self.lines.append(f"const T t{index} = {expression};")
-        for name, group in program.outputs.items():
-            for i, value in enumerate(group):
-                result = term(value.index) if isinstance(value, Scalar) else _constant(value)
-                self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {result};")
-        self.lines.append("}")
-
-    def source(self, name: str) -> Source:
-        return Source(name, tuple(self.arrays), "\n".join(self.lines), self.operations)
-
-
-def _constant(value: float) -> str:
-    # C++ has no literal for infinity; a product that overflows is one.
-    digits = repr(float(value)) if math.isfinite(value) else f"{math.copysign(1.0, value)} * 1e300 * 1e300"
-    return f"lane::k(real({digits}))"
 
 
 def _sizes(program: Program) -> tuple[dict[str, int], dict[str, int]]:
@@ -113,7 +25,7 @@ def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Sourc
 
     Where the inputs in `linear` are all zero, so are the outputs.
     """
-    writer = _Writer()
+    writer = Writer()
     inputs, outputs = _sizes(program)
     for group, size in inputs.items():
         writer.load(f"in_{group}", size, group)
@@ -137,9 +49,9 @@ def context_groups(readout: Program) -> dict[str, int]:
     return {name: len(group) for name, group in readout.inputs.items() if name.startswith("context_")}
 
 
-def step_source(programs: StepPrograms) -> Source:
+def step_source(programs: StepPrograms, parts: int = 1) -> Source:
     """Forward: enter, substeps (each keeping its state, if `kept` is given), readouts."""
-    writer = _Writer()
+    writer = Writer(parts=parts)
     sizes, _ = _sizes(programs.substep)
     for group in ("q", "v", "u", "f"):
         writer.load(group, sizes[group])
@@ -150,11 +62,13 @@ def step_source(programs: StepPrograms) -> Source:
     for group, size in state.items():
         writer.declare(f"{group}0", size)
         writer.lines += [f"{group}0[{i}] = {group}[{i}];" for i in range(size)]
-    writer.lines.append("for (int s = 0; s < task.steps; ++s) {\nif (kept_p) {")
-    writer.keep(state, read=False)
-    writer.lines.append("}")
-    writer.run(programs.substep, IDENTITY, IDENTITY)
-    writer.lines.append("}")
+
+    def keep(part: int) -> None:
+        writer.lines.append("if (kept_p) {")
+        writer.keep(state, read=False, part=part)
+        writer.lines.append("}")
+
+    writer.loop("for (int s = 0; s < task.steps; ++s)", keep, programs.substep, IDENTITY, IDENTITY)
     _, read = _sizes(programs.readout)
     context = context_groups(programs.readout)
     for group, size in context.items():
@@ -167,9 +81,9 @@ def step_source(programs: StepPrograms) -> Source:
     return writer.source("step")
 
 
-def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> Source:
+def step_adjoint_source(enter: Program, substep: Program, readout: Program, parts: int = 1) -> Source:
     """Backward: the adjoint programs in reverse order, from adjoints of q, v and readouts to those of q, v, u, f."""
-    writer = _Writer()
+    writer = Writer(parts=parts)
     sizes, _ = _sizes(substep)
     for group in ("u", "f"):
         writer.load(group, sizes[group])
@@ -201,12 +115,16 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program) -> S
     writer.run(readout, {**IDENTITY, **bars, **ends}, {**bars, "u_bar": "u0_bar"}, add=added)
     writer.note_seen("used", {"q_bar": sizes["q"], "v_bar": sizes["v"]})
     writer.declare("rate", sizes["v"])
-    writer.lines.append("for (int s = task.steps - 1; s >= 0; --s) {")
-    writer.keep(state, read=True)
-    # Semi-implicit Euler: what the substep did to the velocity is its acceleration, and need not be solved for again.
-    writer.lines += [f"rate[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])]
-    writer.run(substep, {**IDENTITY, **bars, "rate": "rate"}, bars, add=("u_bar", "f_bar"))
-    writer.lines.append("}")
+
+    def recall(part: int) -> None:
+        writer.keep(state, read=True)
+        # Semi-implicit Euler: what the substep did to the velocity is its acceleration, and need not be solved for.
+        writer.lines.extend(
+            f"rate[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])
+        )
+
+    header = "for (int s = task.steps - 1; s >= 0; --s)"
+    writer.loop(header, recall, substep, {**IDENTITY, **bars, "rate": "rate"}, bars, add=("u_bar", "f_bar"))
     for group in ("q", "v", "u", "f"):
         writer.mask_unseen("used", f"{group}_bar", sizes[group])
     for group in ("q", "v", "u"):

@@ -1,0 +1,110 @@
+"""Iterations that a GPU replays: the same numbers as step by step, to the bit, and nothing waits for the device."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.algos.config import FirstOrderConfig
+from ahac.algos.first_order import FirstOrder
+from ahac.algos.recipes import recipe
+from ahac.envs import VecEnv, make
+
+pytestmark = pytest.mark.gpu
+
+WORLDS = 64
+CASES = [
+    ("hopper", "shac", "default"), ("hopper", "ahac", "default"), ("hopper", "ahac", "paper"),
+    ("hopper", "ahac", "released"), ("hopper", "ahac1", "released"), ("hopper", "bptt", "default"),
+    ("ant", "ahac", "default"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, VecEnv]:
+    return {name: make(name, num_envs=WORLDS, device="cuda") for name in ("hopper", "ant")}
+
+
+def small(config: FirstOrderConfig) -> FirstOrderConfig:
+    """Short rollouts, of a length that changes."""
+    horizon = replace(config.horizon, first=6, least=4, most=12, speed=0.2)
+    return replace(config, horizon=horizon)
+
+
+def learner(env: VecEnv, algo: str, preset: str, graphs: bool) -> FirstOrder:
+    return FirstOrder(small(recipe(env.spec.name, algo, preset).learner), env.spec, seed=1, graphs=graphs)
+
+
+def train(one: FirstOrder, env: VecEnv, iterations: int) -> list[dict[str, float]]:
+    return [dict(one.iterate(env, 0.05 * i).values) for i in range(iterations)]
+
+
+def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
+    for name, value in wanted.items():
+        assert torch.equal(found[name], value), name
+
+
+@pytest.mark.parametrize(("task", "algo", "preset"), CASES)
+def test_replayed_iterations_are_those_done_step_by_step(
+    made: dict[str, VecEnv], task: str, algo: str, preset: str
+) -> None:
+    env, results = made[task], []
+    for graphs in (False, True):
+        env.reset(seed=3)
+        one = learner(env, algo, preset, graphs)
+        results.append((train(one, env, 12), one.state_dict(), env.state_dict()))
+    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
+    assert_same(worlds_again, worlds)
+    if algo == "ahac" and preset == "default":
+        assert len({row["horizon"] for row in values}) > 1, "the horizon should have moved"
+
+
+def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    one, other = (learner(env, "ahac", "default", graphs=True) for _ in range(2))
+    train(one, env, 5)
+    saved, worlds = one.state_dict(), env.state_dict()
+    wanted = train(one, env, 5)
+    train(other, env, 3)
+    other.load_state_dict(saved)
+    env.load_state_dict(worlds)
+    assert train(other, env, 5) == wanted
+    assert_same(other.state_dict(), one.state_dict())
+
+
+def test_worlds_that_are_lost_spoil_nothing_and_begin_anew(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    one = learner(env, "shac", "default", graphs=True)
+    train(one, env, 4)
+    before = one.state_dict()
+    spoilt = env.state_dict()
+    spoilt["obs"][5] = torch.nan  # what the policy sees
+    env.load_state_dict(spoilt)
+    report = one.iterate(env, 0.2)
+    assert report.trouble is not None
+    assert report.trouble.worlds.nonzero().flatten().tolist() == [5]
+    after = one.state_dict()
+    for name in before:
+        if name.startswith(("actor", "critic", "normalizer", "target")):
+            assert torch.equal(after[name], before[name]), name
+    assert one.iterate(env, 0.2).trouble is None
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_a_replayed_rollout_waits_for_nothing(made: dict[str, VecEnv]) -> None:
+    env = made["ant"]
+    one = learner(env, "shac", "default", graphs=True)
+    train(one, env, 3)
+    player = one._player(env)
+    works = {"rollout": lambda _: one._roll_out(env, 6), "gradient": lambda rolled: one._learn(env, *rolled)}
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        lesson = player.play(6, works, lambda name: None)
+        one._fit_critic(lesson, player)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
