@@ -75,7 +75,7 @@ CASES = {
     "ppo-inverted": ppo("InvertedPendulum-v5", 40_960, worlds=4, steps=512, passes=10, minibatches=16, rate=1e-3,
                         gamma=0.99),
     "sac-pendulum": sac("Pendulum-v1", 5_000, rate=1e-3, gamma=0.99),
-    "sac-inverted": sac("InvertedPendulum-v5", 8_000, rate=1e-3, gamma=0.99),
+    "sac-reacher": sac("Reacher-v5", 5_000, rate=1e-3, gamma=0.99),
 }  # fmt: skip
 
 
