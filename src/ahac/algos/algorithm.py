@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 from ahac.core.env import Env, Step
+from ahac.rl.replay import Replay
 from ahac.rl.trouble import Trouble
 
-__all__ = ["Algorithm", "Report"]
+__all__ = ["Algorithm", "Remembers", "Report"]
 
 
 @dataclass(frozen=True)
@@ -47,4 +48,14 @@ class Algorithm(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """An algorithm that learns from replay. Its `state_dict` has the number of rows, "replay.added", not the rows."""
+
+    @property
+    def replay(self) -> Replay:
+        """What it learns from."""
         ...

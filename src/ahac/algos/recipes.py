@@ -8,7 +8,9 @@ default    the paper's networks and rates, fewer worlds, and the horizon rule th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar, overload
 
+from ahac.algos.baseline_recipes import BASELINES
 from ahac.algos.config import ActorConfig, CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
 from ahac.core.errors import InputError
 
@@ -20,16 +22,21 @@ ALGOS = {
     "ahac1": "AHAC-1: every world's trajectory is cut where contact is stiff",
     "shac": "Short-Horizon Actor-Critic: fixed horizon, critic with a target network",
     "bptt": "back-propagation through time: no critic, long rollouts",
+    "ppo": "proximal policy optimisation: no gradients of the simulator, thousands of worlds",
+    "sac": "soft actor-critic: no gradients of the simulator, learns from replay",
+    "svg": "stochastic value gradients: soft actor-critic through a learnt model",
 }
+FirstOrderName = Literal["ahac", "ahac1", "shac", "bptt"]
+Learner = TypeVar("Learner")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Generic[Learner]):
     """How to train an algorithm on a task."""
 
     num_envs: int
     iterations: int
-    learner: FirstOrderConfig
+    learner: Learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +100,11 @@ DEFAULT = {"hopper": {"num_envs": 256, "iterations": 800, "log_std": 0.0, "growt
 (docs/results.md)."""
 
 
-def recipe(task: str, algo: str, preset: str = "default") -> Recipe:
+@overload
+def recipe(task: str, algo: FirstOrderName, preset: str = "default") -> Recipe[FirstOrderConfig]: ...
+@overload
+def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]: ...
+def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
     """How to train `algo` on `task`."""
     if algo not in ALGOS:
         raise InputError(f"no algorithm named {algo!r}; known: {', '.join(ALGOS)}")
@@ -101,6 +112,9 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe:
         raise InputError(f"no preset named {preset!r}; known: {', '.join(PRESETS)}")
     known = task if task in PAPER else "ant"
     numbers = PAPER[known]
+    if algo in BASELINES:
+        worlds, iterations, settings = BASELINES[algo](task, preset, numbers.actor, numbers.critic)
+        return Recipe(num_envs=worlds, iterations=iterations, learner=settings)
     if preset == "released":
         worlds, iterations = RELEASED.get(task, (numbers.num_envs, numbers.iterations))
         numbers = replace(

@@ -13,14 +13,14 @@ try:
 except ImportError:  # Windows
     resource = None
 
-from ahac.algos.first_order import FirstOrder
 from ahac.algos.recipes import recipe
+from ahac.algos.registry import make_algorithm
 from ahac.envs import make
 
 __all__ = ["PAPER_TASKS", "iteration_times"]
 
 Row = dict[str, Any]
-PARTS = ("rollout", "gradient", "critic", "rest")
+PARTS = ("rollout", "gradient", "critic", "rest", "learning")
 PAPER_TASKS = ("hopper", "ant", "anymal", "humanoid", "snu_humanoid")
 WARM_UP = 4
 """Iterations before the measured ones: they compile, allocate and record."""
@@ -34,9 +34,11 @@ def iteration_times(
     made = recipe(task, algo, preset)
     learner = made.learner
     if horizon is not None:
+        if not isinstance(learner, FirstOrderConfig):
+            raise InputError(f"a horizon is for ahac, ahac1, shac and bptt, got one for {algo}; leave it out")
         learner = replace(learner, horizon=replace(learner.horizon, rule="fixed", first=horizon))
     env = make(task, num_envs=worlds or made.num_envs, device=device)
-    algorithm = FirstOrder(learner, env.spec, seed=0, graphs=graphs)
+    algorithm = make_algorithm(learner, env.spec, seed=0, graphs=graphs)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

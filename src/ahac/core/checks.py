@@ -7,7 +7,7 @@ import operator
 
 from ahac.core.errors import InputError
 
-__all__ = ["finite_number", "whole_number"]
+__all__ = ["finite_number", "fraction", "positive_number", "whole_number"]
 
 
 def whole_number(name: str, value: object, least: int) -> int:
@@ -25,3 +25,19 @@ def finite_number(name: str, value: object, least: float = -math.inf) -> float:
         return float(value)
     bound = "" if least == -math.inf else f" of at least {least:g}"
     raise InputError(f"{name} must be a finite number{bound}, got {value!r}")
+
+
+def positive_number(name: str, value: object) -> float:
+    """A finite number above zero, or an error that names what was got."""
+    number = finite_number(name, value, 0.0)
+    if number == 0.0:
+        raise InputError(f"{name} must be more than 0, got {value!r}")
+    return number
+
+
+def fraction(name: str, value: object) -> float:
+    """A number from 0 to 1, or an error that names what was got."""
+    number = finite_number(name, value)
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"{name} must lie between 0 and 1, got {value!r}")
+    return number

@@ -37,7 +37,7 @@ def _restored(hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any se
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return _restored(next(a for a in arguments if a is not type(None)), value, name)
+        return _restored(_nearest([a for a in arguments if a is not type(None)], value), value, name)
     if is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
             raise InputError(f"{name} must be a dictionary of settings, got {value!r}")
@@ -56,3 +56,11 @@ def _restored(hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any se
     if isinstance(hint, type) and (not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)):
         raise InputError(f"{name} must be a {hint.__name__}, got {value!r}")
     return value
+
+
+def _nearest(kinds: list[Any], value: Any) -> Any:  # noqa: ANN401 - any setting
+    """Of several kinds of settings, the one whose names a dictionary has most of; the first of those as near."""
+    if len(kinds) == 1 or not isinstance(value, Mapping):
+        return kinds[0]
+    names = {str(name) for name in value}  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+    return min(kinds, key=lambda kind: len(names ^ {item.name for item in fields(kind)}))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.core.checks import whole_number
 from ahac.core.errors import InputError
 from ahac.envs import make
@@ -52,6 +53,8 @@ def gait_configs(
     `ahac.training.sweep.sweep` trains them.
     """
     base = configure(task, "shac", **settings)
+    if not isinstance(base.learner, FirstOrderConfig):
+        raise InputError(f"learner must have a horizon, as SHAC's has, got a {type(base.learner).__name__}")
     made = []
     for seed in seeds:
         for horizon in horizons:

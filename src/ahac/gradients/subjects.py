@@ -105,7 +105,11 @@ def subject(
         env = make(task, num_envs=worlds, device=where, seed=seed, early_termination=False)
         restored = Run(run.folder, replace(run.config, num_envs=1, device=where))
         restored.restore(checkpoint, with_env=False)
-        algo = restored.algo
+        if not isinstance(algo := restored.algo, FirstOrder):
+            raise InputError(
+                f"{run.folder} was trained by {run.config.algo}, whose policy cannot be studied here; wanted a run of "
+                "ahac, ahac1, shac or bptt"
+            )
     return Subject(env, algo.actor, algo.normalizer.view(), describe(what, checkpoint, seed))
 
 

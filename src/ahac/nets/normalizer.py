@@ -25,6 +25,15 @@ class View:
         """(x − mean) / √(variance + 1e-5), or x itself where nothing is normalised; gradients flow through x alone."""
         return (x - self.mean) * self.scale if self.enabled else x
 
+    def take(self, other: View) -> None:
+        """See as another view does, without moving: recorded work looks through the same tensors."""
+        self.mean.copy_(other.mean)
+        self.scale.copy_(other.scale)
+
+    def undo(self, x: Tensor) -> Tensor:
+        """What was normalised, as it was."""
+        return x / self.scale + self.mean if self.enabled else x
+
 
 class Normalizer(nn.Module):
     """Running mean and variance, merged batch by batch (Chan's parallel formula)."""

@@ -29,7 +29,7 @@ def train(task: str, algo: str = "ahac", preset: str = "default", **settings: An
 
     Args:
         task: A name out of `ahac.tasks()`.
-        algo: "ahac", "ahac1", "shac" or "bptt".
+        algo: "ahac", "ahac1", "shac", "bptt", "ppo", "sac" or "svg".
         preset: "default", "paper" or "released".
         settings: Any other field of `RunConfig`: seed, num_envs, iterations, device, out, learner, ...
     """

@@ -8,6 +8,7 @@ from pathlib import Path
 from tyro.conf import Fixed
 
 from ahac.algos.config import FirstOrderConfig
+from ahac.algos.registry import Learner
 from ahac.core.checks import whole_number
 from ahac.core.errors import InputError
 
@@ -53,7 +54,7 @@ class RunConfig:
     """Folder of run folders."""
     name: str = ""
     """Name of the run's folder; if empty, made of task, algorithm and seed. A number follows where it is taken."""
-    learner: FirstOrderConfig = field(default_factory=FirstOrderConfig)
+    learner: Learner = field(default_factory=FirstOrderConfig)
     """The algorithm's own settings."""
 
     def __post_init__(self) -> None:

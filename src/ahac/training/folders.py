@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from ahac.algos.recipes import ALGOS, recipe
+from ahac.algos.registry import check_ranks
 from ahac.core.errors import InputError
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
@@ -17,9 +19,17 @@ __all__ = ["check", "chosen_device", "new_folder", "what_is_wrong"]
 logger = logging.getLogger("ahac")
 
 
-def check(config: RunConfig) -> None:
+def check(config: RunConfig, ranks: Ranks = ALONE) -> None:
     """Refuse what no run can be made from, whatever the machine."""
     make_task(config.task, config.variant)
+    check_ranks(config.learner, ranks)
+    if config.algo in ALGOS:
+        wanted = type(recipe(config.task, config.algo).learner)
+        if not isinstance(config.learner, wanted):
+            raise InputError(
+                f"learner must be a {wanted.__name__} for algo {config.algo!r}, got a {type(config.learner).__name__}; "
+                "take the recipe's, ahac.training.api.configure(task, algo).learner, and replace what differs"
+            )
 
 
 def chosen_device(device: str, ranks: Ranks = ALONE) -> str:

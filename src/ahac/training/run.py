@@ -7,6 +7,7 @@ the last checkpoint where there is one.
     manifest.json     versions, hardware, git          tensorboard/      the same numbers
     checkpoints/      last, best, iteration-NNNNNN     evaluation.json   what the last policy is worth
     failures/         iterations that learnt nothing   .lock             held by the process that trains it
+    replay/           of algorithms that have one, as of the last checkpoint
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pathlib import Path
 
 import torch
 
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.algorithm import Algorithm, Remembers
+from ahac.algos.registry import make_algorithm
 from ahac.core.checks import whole_number
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
@@ -34,11 +36,14 @@ from ahac.training.evaluate import Evaluation, evaluate
 from ahac.training.folders import check, chosen_device, new_folder, what_is_wrong
 from ahac.training.manifest import manifest
 from ahac.training.process import alone, torch_settings
+from ahac.training.replay_files import ReplayFiles
 
 __all__ = ["Run", "open_run", "set_length", "start"]
 
 EVAL_SEED = 1_000_003
 """Added to a run's seed: evaluations begin elsewhere than training did."""
+LAST = "last"
+"""Name of the checkpoint that a run goes on from."""
 
 
 class Run:
@@ -64,9 +69,15 @@ class Run:
         return make(c.task, num_envs=worlds, device=self.device, seed=c.seed, variant=c.variant, ranks=self.ranks)
 
     @cached_property
-    def algo(self) -> FirstOrder:
+    def algo(self) -> Algorithm:
         """What learns."""
-        return FirstOrder(self.config.learner, self.env.spec, self.config.seed, self.config.graphs, self.ranks)
+        return make_algorithm(self.config.learner, self.env.spec, self.config.seed, self.config.graphs, self.ranks)
+
+    @cached_property
+    def replay_files(self) -> ReplayFiles | None:
+        """Where the replay of an algorithm that has one is kept."""
+        algo = self.algo
+        return ReplayFiles(self.folder / "replay", algo.replay) if isinstance(algo, Remembers) else None
 
     @property
     def eval_seed(self) -> int:
@@ -82,8 +93,15 @@ class Run:
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint under that name."""
         path = self.checkpoints / f"{name}.safetensors"
-        if self.ranks.first:
-            save_checkpoint(path, checkpoint)
+        if not self.ranks.first:
+            return path
+        files = self.replay_files if name == LAST else None  # a run goes on from its last checkpoint alone
+        added = int(checkpoint.tensors["algo/replay.added"]) if files is not None else 0
+        if files is not None:
+            files.save(added)
+        save_checkpoint(path, checkpoint)
+        if files is not None:
+            files.prune(added)
         return path
 
     def restore(self, name: str = "last", with_env: bool = True) -> Checkpoint:
@@ -94,6 +112,10 @@ class Run:
             self.algo.load_state_dict(saved.part("algo"))
             if with_env:
                 self.env.load_state_dict(saved.part("env"))
+            if with_env and self.replay_files is not None:
+                self.replay_files.load(int(saved.tensors["algo/replay.added"]))
+        except CheckpointError:
+            raise
         except (RuntimeError, KeyError, ValueError) as error:
             raise CheckpointError(
                 f"{path} was made by a run with other settings than {self.folder / 'config.json'}: {error}"
@@ -135,7 +157,7 @@ def start(config: RunConfig, ranks: Ranks = ALONE) -> Run:
 
 def _begun(config: RunConfig, ranks: Ranks) -> tuple[Path, RunConfig]:
     """Its folder, and its settings with the folder's name."""
-    check(config)  # what cannot be made leaves no folder behind
+    check(config, ranks)  # what cannot be made leaves no folder behind
     about = manifest(config.seed, chosen_device(config.device, ranks)) | {"ranks": ranks.size}
     folder = new_folder(Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}"))
     config = replace(config, name=folder.name)

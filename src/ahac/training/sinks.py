@@ -20,6 +20,7 @@ __all__ = ["Display", "Sink", "TensorBoardSink"]
 SHOWN = {
     "episode_return": "return", "episode_length": "length", "horizon": "horizon", "stiffness": "stiffness",
     "critic_loss": "critic loss", "critic_passes": "critic passes", "actor_grad_norm": "gradient norm", "esnr": "ESNR",
+    "kl": "KL", "entropy": "entropy", "temperature": "temperature", "model_error_last": "model error",
     "steps_per_second": "steps/s",
 }  # fmt: skip
 """Numbers that the terminal shows, and what it calls them."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ahac.algos.config import FirstOrderConfig, HorizonConfig
 from ahac.cli.main import main
 from ahac.gradients import gait_runs, load_study
 from ahac.gradients.gait_runs import gait_configs
@@ -126,17 +127,22 @@ WANTED = {
 }
 
 
+def horizon_of(config: RunConfig) -> HorizonConfig:
+    assert isinstance(config.learner, FirstOrderConfig)
+    return config.learner.horizon
+
+
 def test_the_runs_of_the_gait_study() -> None:
     configs = gait_configs([16, 44], [0, 1], num_envs=64)
     assert [c.name for c in configs] == ["ant-shac-h16-0", "ant-shac-h44-0", "ant-shac-h16-1", "ant-shac-h44-1"]
-    assert [c.learner.horizon.first for c in configs] == [16, 44, 16, 44]
-    assert {(c.task, c.algo, c.num_envs, c.learner.horizon.rule) for c in configs} == {("ant", "shac", 64, "fixed")}
+    assert [horizon_of(c).first for c in configs] == [16, 44, 16, 44]
+    assert {(c.task, c.algo, c.num_envs, horizon_of(c).rule) for c in configs} == {("ant", "shac", 64, "fixed")}
 
 
 def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def trained(configs: Sequence[RunConfig], *rest: object) -> list[sweeping.Outcome]:
         """In this process, with small networks and short evaluations."""
-        learners = [replace(small_learner("hopper", "shac"), horizon=config.learner.horizon) for config in configs]
+        learners = [replace(small_learner("hopper", "shac"), horizon=horizon_of(config)) for config in configs]
         for config, learner in zip(configs, learners, strict=True):
             finish(start(replace(config, learner=learner, eval_episodes=2)))
         return [sweeping.Outcome(name=c.name, state="finished", log=Path("log")) for c in configs]

@@ -33,7 +33,12 @@ def shown(value: object) -> str:
     return str(value) or "''"
 
 
-@pytest.mark.parametrize("given", [[], ["hopper"], ["ant", "--algo", "shac"], ["cartpole", "--preset", "paper"]])
+BASELINES = [["ant", "--algo", "ppo"], ["hopper", "--algo", "sac"], ["ant", "--algo", "svg", "--preset", "paper"]]
+
+
+@pytest.mark.parametrize(
+    "given", [[], ["hopper"], ["ant", "--algo", "shac"], ["cartpole", "--preset", "paper"], *BASELINES]
+)
 def test_every_setting_stands_in_the_help_with_meaning_and_default(
     given: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.algos.recipes import ALGOS
 from ahac.cli.main import COMMANDS, main
 from ahac.envs import tasks
@@ -95,9 +96,10 @@ def test_help_of_training_has_the_critics_options(ahac: Shell) -> None:
 def test_the_critics_options_are_taken_like_all_others(ahac: Shell) -> None:
     done = ahac("train", "cartpole", "--learner.critic.rate", "0.125", *SMALL)
     assert done.status == 0, done.err
-    critic = open_run("runs/cartpole-ahac-s0").config.learner.critic
-    assert critic is not None
-    assert critic.rate == 0.125
+    learner = open_run("runs/cartpole-ahac-s0").config.learner
+    assert isinstance(learner, FirstOrderConfig)
+    assert learner.critic is not None
+    assert learner.critic.rate == 0.125
 
 
 @pytest.mark.parametrize("algo", ["ahac", "bptt"])
@@ -113,8 +115,24 @@ def test_training_ends_with_an_evaluation_and_the_folder(algo: str, ahac: Shell)
     assert len(table(folder)) == 2
     config = open_run(folder).config
     assert (config.task, config.algo, config.seed) == ("cartpole", algo, 7)
+    assert isinstance(config.learner, FirstOrderConfig)
     assert config.learner.actor.hidden == (8, 8)
     assert (config.learner.critic is None) == (algo == "bptt")
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "svg"])
+def test_baselines_are_trained_gone_on_with_and_judged_like_all_others(algo: str, ahac: Shell) -> None:
+    small = ["--num-envs", "4", "--iterations", "3", "--eval-episodes", "3", "--device", "cpu", "--learner.steps", "8"]
+    replay = [] if algo == "ppo" else ["--learner.batch", "16", "--learner.seed-steps", "30"]
+    done = ahac("train", "cartpole", "--algo", algo, "--learner.hidden", "8", "8", *small, *replay)
+    folder = Path("runs") / f"cartpole-{algo}-s0"
+    assert done.status == 0, done.err
+    assert done.out.splitlines()[-1] == str(folder)
+    assert (folder / "replay").is_dir() == (algo != "ppo")
+    assert ahac("resume", str(folder), "--iterations", "4").status == 0
+    assert len(table(folder)) == 4
+    assert "mean" in ahac("eval", str(folder), "--episodes", "2").out
+    assert algo in ahac("list", "runs").out
 
 
 @pytest.mark.parametrize("arguments", [[*SMALL, "cartpole"], ["--num-envs", "4"]])
@@ -133,7 +151,7 @@ def test_a_task_given_as_an_option_is_refused(ahac: Shell) -> None:
     ("arguments", "known"),
     [
         (["train", "moonwalk"], tasks()),
-        (["train", "cartpole", "--algo", "ppo"], list(ALGOS)),
+        (["train", "cartpole", "--algo", "dqn"], list(ALGOS)),
         (["train", "cartpole", "--preset", "best"], ["default", "paper", "released"]),
         (["train", "cartpole", "--variant", "draft", *SMALL], ["paper", "released"]),
         (["train", "cartpole", "--learner.horizon.rule", "longer"], ["fixed", "growth"]),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.cli import sweep as module
 from ahac.cli.main import main
 from ahac.cli.sweep import read_list
@@ -35,8 +36,10 @@ def test_a_list_is_read(tmp_path: Path) -> None:
         ("last", "hopper", "ahac", 5),
     ]  # fmt: skip
     assert runs[0].num_envs == 8
-    assert runs[1].learner.critic is not None
-    assert runs[1].learner.critic.members == 1
+    learner = runs[1].learner
+    assert isinstance(learner, FirstOrderConfig)
+    assert learner.critic is not None
+    assert learner.critic.members == 1
     assert {run.out for run in runs} == {str(tmp_path / "runs")}
 
 
@@ -44,7 +47,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     ("a hoper", "no task named 'hoper'"),
     ("a", "say what to train behind the run's name"),
     ("a --algo shac", "say what to train behind the run's name"),
-    ("a hopper --algo sac", "no algorithm named 'sac'; known: ahac"),
+    ("a hopper --algo dqn", "no algorithm named 'dqn'; known: ahac"),
     ("a hopper --preset x", "no preset named 'x'"),
     ("a hopper --sed 3", r"Unrecognized options: --sed, 3 \(`ahac train hopper --help` lists options\)"),
     ("a hopper --seed x", "Error parsing --seed: invalid literal"),

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.training import checkpoint as module
 from ahac.training.checkpoint import VERSION, Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from ahac.training.run import Run, start
@@ -129,6 +130,7 @@ def test_a_run_without_checkpoints_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changed", ["networks", "worlds", "algo", "task"])
 def test_a_checkpoint_of_another_run_is_refused(changed: str, trained: Run, tmp_path: Path) -> None:
     config = replace(trained.config, out=str(tmp_path))
+    assert isinstance(config.learner, FirstOrderConfig)
     actor = replace(config.learner.actor, hidden=(7,))
     other = start(
         {

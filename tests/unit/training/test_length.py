@@ -8,6 +8,7 @@ import pytest
 
 import ahac
 from ahac.algos.algorithm import Report
+from ahac.algos.config import FirstOrderConfig
 from ahac.algos.first_order import FirstOrder
 from ahac.core import files
 from ahac.core.env import Env
@@ -94,6 +95,7 @@ def test_a_write_that_breaks_off_leaves_the_settings(run: Run, monkeypatch: pyte
 def test_a_run_may_be_as_long_as_its_environment_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = progress_of(monkeypatch)
     config = small_config(tmp_path)
+    assert isinstance(config.learner, FirstOrderConfig)
     each = config.num_envs * round(config.learner.horizon.first)
     made = start(replace(config, env_steps=3 * each - 1))
     assert train(made, display=False)

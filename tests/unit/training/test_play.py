@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import ahac
+from ahac.algos.first_order import FirstOrder
 from ahac.core.errors import InputError
 from ahac.envs import VecEnv
 from ahac.sim import Simulator, load_model
@@ -104,6 +105,7 @@ def test_checkpoints_can_be_chosen_and_new_ones_are_taken_up(tmp_path: Path) -> 
     assert stage.choices == ("best", "last", "iteration-000002", "iteration-000004") or stage.choices == (
         "last", "iteration-000002", "iteration-000004",
     )  # fmt: skip
+    assert isinstance(run.algo, FirstOrder)
     last = [x.detach().clone() for x in run.algo.actor.parameters()]
     stage.choose("iteration-000002")
     early = [x.detach().clone() for x in run.algo.actor.parameters()]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, open_run, start
 from ahac.training.trainer import train
@@ -65,6 +66,7 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_bits_and_table(algo: str, 
 @pytest.mark.parametrize("rule", ["esnr", "shrink", "growth"])
 def test_every_horizon_rule_resumes_exactly(rule: str, tmp_path: Path) -> None:
     config = small_config(tmp_path, "ahac")
+    assert isinstance(config.learner, FirstOrderConfig)
     horizon = replace(config.learner.horizon, rule=rule)
     config = replace(config, learner=replace(config.learner, horizon=horizon))
     whole = straight(config)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.core.errors import InputError
 from ahac.training import sweep as module
 from ahac.training import workers
@@ -155,6 +156,7 @@ def test_runs_share_the_cores_and_the_sweep_keeps_its_own(tmp_path: Path, monkey
 
 def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
     config = small_config(tmp_path, name="b", seed=7)
+    assert isinstance(config.learner, FirstOrderConfig)
     learner = replace(config.learner, horizon=replace(config.learner.horizon, first=9))
     start(replace(config, learner=learner, device="auto"))
     told = r"b was made with other settings \(seed, learner\.horizon\.first\).*choose another name"

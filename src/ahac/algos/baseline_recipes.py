@@ -1,0 +1,77 @@
+"""Hyper-parameters of PPO, SAC and SVG as code: worlds, iterations and settings by task and preset.
+
+What the paper does not print is the released code's; worlds and iterations of preset `paper` are those of the released
+repository when its networks were the printed ones (docs/algorithms/baselines.md has the tables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ahac.algos.ppo import PPOConfig
+from ahac.algos.sac import SACConfig
+from ahac.algos.svg import SVGConfig
+
+__all__ = ["BASELINES", "Made"]
+
+Made = tuple[int, int, Any]
+"""Worlds, iterations, settings."""
+Widths = tuple[int, ...]
+
+PPO_RELEASED = {"hopper": (4096, 500), "ant": (2048, 50_000), "anymal": (4096, 5000), "humanoid": (4096, 50_000),
+                "snu_humanoid": (2048, 15_000)}  # fmt: skip
+PPO_PAPER = {"hopper": (1024, 1500), "ant": (2048, 5000), "anymal": (2048, 5000), "humanoid": (1024, 5000),
+             "snu_humanoid": (1024, 50_000)}  # fmt: skip
+"""Hopper's were 200 iterations of 240 steps: as many steps here, by the printed 32."""
+PPO_DEFAULT = {"hopper": (1024, 600), "ant": (4096, 1500), "cartpole": (256, 200), "double_pendulum": (256, 300)}
+PPO_OTHERS = (2048, 1000)
+
+SAC_WORLDS = {"hopper": (64, 500), "ant": (128, 5000), "anymal": (64, 5000), "humanoid": (64, 5000),
+              "snu_humanoid": (256, 10_000), "cartpole": (64, 100), "double_pendulum": (64, 200)}  # fmt: skip
+SAC_OTHERS = (64, 1000)
+SAC_STEPS = 128
+"""Of every world per iteration."""
+PER_WORLD = 32
+"""Transitions per world in an update: the appendix's batch size."""
+
+SVG_STEPS = 1000
+"""Of the paper's one world per iteration: 11 million steps in all, 10 million on Anymal."""
+SVG_DEFAULT = {"hopper": (64, 500), "ant": (256, 500), "cartpole": (64, 60), "double_pendulum": (64, 120)}
+SVG_OTHERS = (64, 1000)
+
+
+def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> Made:
+    """32 steps, 5 passes in 4 minibatches; a rate that follows the divergence."""
+    if preset == "released":
+        worlds, iterations = PPO_RELEASED.get(task, PPO_OTHERS)
+        return worlds, iterations, PPOConfig(hidden=(400, 200, 100), critic_hidden=None)
+    worlds, iterations = (PPO_PAPER if preset == "paper" else PPO_DEFAULT).get(task, PPO_OTHERS)
+    return worlds, iterations, PPOConfig(hidden=actor, critic_hidden=critic)
+
+
+def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> Made:
+    """One update per step of all worlds, with 32 transitions per world."""
+    worlds, iterations = SAC_WORLDS.get(task, SAC_OTHERS)
+    if preset == "released":
+        wide = (128, 64, 32) if task in ("hopper", "ant") else (512, 256)
+        learner = SACConfig(
+            hidden=wide, critic_hidden=wide, batch=PER_WORLD * worlds, steps=SAC_STEPS, seed_steps=10 * worlds
+        )
+    else:
+        hidden = critic if preset == "paper" else actor
+        learner = SACConfig(hidden=actor, critic_hidden=hidden, batch=PER_WORLD * worlds, steps=SAC_STEPS)
+    return worlds, iterations, learner
+
+
+def _svg(task: str, preset: str, actor: Widths, critic: Widths) -> Made:
+    """The settings of SVG's authors with one world; by default many worlds, larger rates and fewer updates per step."""
+    if preset != "default":
+        iterations = 10_000 if task == "anymal" else 11_000
+        return 1, iterations, SVGConfig(steps=SVG_STEPS)
+    worlds, iterations = SVG_DEFAULT.get(task, SVG_OTHERS)
+    return worlds, iterations, SVGConfig(rate=5e-4, model_rate=5e-4, updates=2, model_updates=2)
+
+
+BASELINES: dict[str, Callable[[str, str, Widths, Widths], Made]] = {"ppo": _ppo, "sac": _sac, "svg": _svg}
+"""By task, preset, and the appendix's widths of actor and critic."""

@@ -1,0 +1,227 @@
+"""Proximal policy optimisation: clipped surrogate, generalised advantages, a learning rate that follows the divergence.
+
+One iteration: T steps of all worlds without gradients, then some passes over them in minibatches. On CUDA nothing waits
+for the device before the numbers of the whole iteration are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ahac.algos.algorithm import Report
+from ahac.core.checks import finite_number, fraction, positive_number, whole_number
+from ahac.core.env import Env, EnvSpec
+from ahac.core.errors import InputError
+from ahac.nets.actor_critic import ActorCritic
+from ahac.nets.adam import moments, set_moments
+from ahac.nets.gaussian import entropy, kl, log_prob
+from ahac.nets.mlp import Activation
+from ahac.nets.normalizer import Normalizer, View
+from ahac.nets.optimizer import optimizer, step_down
+from ahac.nets.states import gathered, part
+from ahac.rl.experience import Experience, collect, flawed, trouble_in
+from ahac.rl.gae import gae
+from ahac.rl.laps import Laps
+from ahac.rl.surrogate import adapted_rate, bounds_loss, clipped_surrogate, clipped_value_loss
+
+__all__ = ["PPO", "PPOConfig"]
+
+RATES = (1e-6, 1e-2)
+"""Between which an adaptive learning rate stays."""
+EPS = 1e-5
+"""Of Adam."""
+SPOILT = "a loss or gradient is not finite; all networks are as they were before this iteration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    """Proximal policy optimisation."""
+
+    hidden: tuple[int, ...] = (128, 64, 32)
+    """Widths of the policy's hidden layers."""
+    critic_hidden: tuple[int, ...] | None = (64, 64)
+    """Widths of the critic's; none: it shares the policy's."""
+    activation: Activation = "elu"
+    """Between layers."""
+    log_std: float = 0.0
+    """Logarithm of the first standard deviation."""
+    steps: int = 32
+    """Steps of every world per iteration."""
+    passes: int = 5
+    """Over an iteration's experience."""
+    minibatches: int = 4
+    """Into which a pass is divided."""
+    rate: float = 5e-4
+    """Learning rate; the first one, where it follows the divergence."""
+    divergence: float | None = 0.008
+    """KL divergence per iteration that the learning rate aims at; none: the rate stays as it is."""
+    clip: float = 0.2
+    """ε of the surrogate."""
+    value_clip: float | None = 0.2
+    """How far a value may move per iteration, of normalised ones if they are; none: any way."""
+    critic_weight: float = 4.0
+    """Weight of the critic's loss."""
+    entropy_weight: float = 0.0
+    """Weight of the policy's entropy."""
+    bounds_weight: float = 1e-4
+    """Weight of the loss on means outside of the actions' range."""
+    max_norm: float = 1.0
+    """Norm to which the gradient is clipped."""
+    normalize: bool = True
+    """Whether observations are normalised by what has been seen so far."""
+    normalize_value: bool = True
+    """Whether returns are, for the critic."""
+    reward_scale: float = 0.01
+    """By which rewards are multiplied."""
+    gamma: float = 0.99
+    """Discount."""
+    lam: float = 0.95
+    """λ of the advantages."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "passes", "minibatches"):
+            whole_number(name, getattr(self, name), 1)
+        for width in (*self.hidden, *(self.critic_hidden or ())):
+            whole_number("the width of a hidden layer", width, 1)
+        for name in ("clip", "max_norm", "reward_scale"):
+            positive_number(name, getattr(self, name))
+        for name in ("divergence", "value_clip"):
+            if getattr(self, name) is not None:
+                positive_number(name, getattr(self, name))
+        for name in ("rate", "critic_weight", "entropy_weight", "bounds_weight"):
+            finite_number(name, getattr(self, name), 0.0)
+        finite_number("log_std", self.log_std)
+        fraction("gamma", self.gamma)
+        fraction("lam", self.lam)
+        if self.critic_hidden is None and not self.hidden:
+            raise InputError("a critic without layers of its own shares the policy's, and there are none; give hidden")
+
+
+class PPO:
+    """A Gaussian policy and a critic."""
+
+    def __init__(self, config: PPOConfig, spec: EnvSpec, seed: int) -> None:
+        self.config = config
+        self.generator = torch.Generator(spec.device).manual_seed(seed)
+        self.normalizer = Normalizer(spec.obs_size, config.normalize, spec.dtype).to(spec.device)
+        self.value_normalizer = Normalizer(1, config.normalize_value, spec.dtype).to(spec.device)
+        net = ActorCritic(
+            spec.obs_size, spec.action_size, hidden=config.hidden, critic_hidden=config.critic_hidden,
+            function=config.activation, log_std=config.log_std, rng=torch.Generator().manual_seed(seed),
+        )  # fmt: skip
+        self.net = net.to(spec.device, spec.dtype)
+        self.rate = torch.tensor(config.rate, device=spec.device, dtype=torch.float32)
+        self.optimizer = optimizer(self.net.parameters(), self.rate, EPS)
+
+    def act(self, obs: Tensor) -> Tensor:
+        """The policy's best action for raw observations."""
+        with torch.no_grad():
+            return self.net.mean(self.normalizer.view()(obs)).clamp(-1.0, 1.0)
+
+    def iterate(self, env: Env, progress: float) -> Report:
+        """Collect experience, then learn from it."""
+        laps, before, view = Laps(env.spec.device), self._learnt(), self.normalizer.view()
+
+        def policy(obs: Tensor) -> Tensor:
+            mean = self.net.mean(view(obs))
+            noise = torch.randn(mean.shape, generator=self.generator, device=mean.device, dtype=mean.dtype)
+            return torch.addcmul(mean, self.net.log_std.exp(), noise)
+
+        seen = collect(env, policy, self.config.steps)
+        laps.mark("rollout")
+        told = self._learn(seen, view) | {"flaws": flawed(seen.parts).any()}
+        self.normalizer.update(seen.obs.flatten(0, 1))
+        numbers = torch.stack([x.to(self.rate) for x in told.values()]).tolist()  # the one wait for the device
+        values = dict(zip(told, numbers, strict=True))
+        laps.mark("learning")
+        if values.pop("flaws") or not all(map(math.isfinite, numbers)):
+            self._set_learnt(before)
+            trouble = trouble_in(seen.parts, seen.steps, SPOILT)
+            env.restart(trouble.worlds)
+            return Report(seen.reward.numel(), {}, seen.steps, laps.seconds, trouble)
+        return Report(seen.reward.numel(), values, seen.steps, laps.seconds)
+
+    def _learn(self, seen: Experience, view: View) -> dict[str, Tensor]:
+        """Passes over an iteration's experience; what they tell, on the device."""
+        c, log_std = self.config, self.net.log_std.detach().clone()
+        widths, rows = self._rows(seen, view)
+        told = []
+        for _ in range(c.passes):
+            order = torch.randperm(len(rows), generator=self.generator, device=rows.device)
+            for chosen in order.tensor_split(c.minibatches):
+                told.append(self._descend(rows[chosen].split(widths, dim=-1), log_std))
+        names = ("actor_loss", "critic_loss", "kl", "share_clipped", "actor_grad_norm")
+        means = torch.stack([torch.stack(x) for x in told]).mean(dim=0)
+        return {
+            **dict(zip(names, means, strict=True)),
+            "rate": self.rate,
+            "entropy": entropy(self.net.log_std.detach()),
+        }
+
+    @torch.no_grad()
+    def _rows(self, seen: Experience, view: View) -> tuple[list[int], Tensor]:
+        """[T N, ...] observation, action, policy's mean, log density, advantage, target and value; their widths."""
+        c, obs = self.config, view(seen.obs)
+        mean, value = self.net(obs)
+        scale = self.value_normalizer.view()
+        value = scale.undo(value)
+        next_value = torch.where(seen.terminated, 0.0, scale.undo(self.net.value(view(seen.final_obs))))
+        advantage = gae(c.reward_scale * seen.reward, value, next_value, seen.done, c.gamma, c.lam)
+        target = advantage + value
+        self.value_normalizer.update(target.reshape(-1, 1))
+        scale = self.value_normalizer.view()
+        spread, middle = torch.std_mean(advantage)
+        density = log_prob(seen.action, mean, self.net.log_std)
+        single = [density, (advantage - middle) / (spread + 1e-8), scale(target), scale(value)]
+        parts = [obs, seen.action, mean, *(x[..., None] for x in single)]
+        return [x.shape[-1] for x in parts], torch.cat(parts, dim=-1).flatten(0, 1)
+
+    def _descend(self, minibatch: Sequence[Tensor], log_std: Tensor) -> tuple[Tensor, ...]:
+        """One step; losses, divergence, share of clipped ratios, norm of the gradient."""
+        c = self.config
+        obs, action, old_mean, *single = minibatch
+        density, advantage, target, old_value = (x.squeeze(-1) for x in single)
+        mean, value = self.net(obs)
+        log_ratio = log_prob(action, mean, self.net.log_std) - density
+        actor_loss = clipped_surrogate(log_ratio, advantage, c.clip)
+        critic_loss = clipped_value_loss(value, old_value, target, c.value_clip)
+        loss = actor_loss + c.critic_weight * critic_loss + c.bounds_weight * bounds_loss(mean)
+        if c.entropy_weight > 0.0:
+            loss = loss - c.entropy_weight * entropy(self.net.log_std)
+        with torch.no_grad():
+            divergence = kl(old_mean, log_std, mean, self.net.log_std).mean()
+            clipped = (log_ratio.exp() - 1.0).abs() > c.clip
+            if c.divergence is not None:
+                self.rate.copy_(adapted_rate(self.rate, divergence, c.divergence, RATES))
+        norm = step_down(self.optimizer, loss, c.max_norm)
+        return actor_loss.detach(), critic_loss.detach(), divergence, clipped.to(divergence.dtype).mean(), norm
+
+    def _learnt(self) -> dict[str, Tensor]:
+        """Everything but chance."""
+        return gathered({
+            "net": self.net.state_dict(), "normalizer": self.normalizer.state_dict(),
+            "value_normalizer": self.value_normalizer.state_dict(), "optimizer": moments(self.optimizer),
+            "adaptive": {"rate": self.rate},
+        })  # fmt: skip
+
+    def _set_learnt(self, state: Mapping[str, Tensor]) -> None:
+        self.net.load_state_dict(part(state, "net"))
+        self.normalizer.load_state_dict(part(state, "normalizer"))
+        self.value_normalizer.load_state_dict(part(state, "value_normalizer"))
+        set_moments(self.optimizer, part(state, "optimizer"))
+        self.rate.copy_(state["adaptive.rate"])
+        self.optimizer.param_groups[0]["lr"] = self.rate  # loading has put a copy there
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that was learnt, and all chance."""
+        return {**self._learnt(), "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on exactly from a saved state."""
+        self._set_learnt(state)
+        self.generator.set_state(state["generator"].cpu())

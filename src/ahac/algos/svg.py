@@ -1,0 +1,157 @@
+"""Stochastic value gradients, SVG(H): soft actor-critic whose policy climbs values through a learnt model.
+
+The policy is played for H steps in a learnt deterministic recurrent model; rewards, entropies and a Q function at the
+end are differentiated through it. Q learns from replay alone, as in soft actor-critic. All worlds run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ahac.algos.algorithm import Report
+from ahac.algos.soft import Soft, SoftConfig, Told, averaged
+from ahac.core.checks import finite_number, whole_number
+from ahac.core.env import Env, EnvSpec
+from ahac.core.errors import InputError
+from ahac.nets.dynamics import Dynamics
+from ahac.nets.mlp import mlp
+from ahac.nets.states import gathered, part
+from ahac.rl.model_fit import ModelFit
+from ahac.rl.replay import Replay
+from ahac.rl.soft import expanded_value
+
+__all__ = ["SVG", "SVGConfig"]
+
+MODEL_NORM = 1.0
+"""To which the gradient of the dynamics is clipped: it goes through time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SVGConfig(SoftConfig):
+    """Stochastic value gradients through a learnt model."""
+
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the policy's hidden layers."""
+    critic_hidden: tuple[int, ...] = (128, 128)
+    """Widths of those of each Q function."""
+    model_hidden: tuple[int, ...] = (128, 128)
+    """Widths of those of encoder, decoder, reward and end."""
+    latent: int = 128
+    """What each recurrent cell remembers."""
+    layers: int = 2
+    """Recurrent cells."""
+    horizon: int = 3
+    """H, steps in the model before Q; 0 is soft actor-critic."""
+    rate: float = 1e-4
+    """Learning rate of policy and Q functions."""
+    max_norm: float | None = 1.0
+    """Norm to which the policy's gradient is clipped."""
+    model_rate: float = 1e-4
+    """Learning rate of the dynamics."""
+    head_rate: float = 1e-3
+    """Learning rate of the models of reward and end."""
+    temperature: float = 0.1
+    """The first α."""
+    batch: int = 1024
+    """Transitions per update."""
+    sequences: int = 512
+    """Sequences per update of the model."""
+    sequence_steps: int = 4
+    """Steps of each of them."""
+    updates: int = 5
+    """Of Q functions and policy, after every step of all worlds."""
+    model_updates: int = 4
+    """Of the model, before them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("latent", "layers", "sequences", "sequence_steps"):
+            whole_number(name, getattr(self, name), 1)
+        for name in ("horizon", "model_updates"):
+            whole_number(name, getattr(self, name), 0)
+        for width in self.model_hidden:
+            whole_number("the width of a hidden layer", width, 1)
+        for name in ("model_rate", "head_rate"):
+            finite_number(name, getattr(self, name), 0.0)
+        if self.sequence_steps > self.steps:
+            raise InputError(f"sequence_steps must not exceed steps, got {self.sequence_steps} and {self.steps}")
+
+
+class SVG:
+    """The policy climbs soft values over H steps of a learnt model."""
+
+    def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
+        c, obs, actions = config, spec.obs_size, spec.action_size
+        self.config, self.soft = config, Soft(config, spec, seed, graphs)
+        if self.replay.length < c.sequence_steps:
+            raise InputError(
+                f"capacity must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
+                f"steps in {spec.num_envs} worlds, got {c.capacity}"
+            )
+        rng, place = self.soft.first, {"device": spec.device, "dtype": spec.dtype}
+        dynamics = Dynamics(
+            obs, actions, hidden=c.model_hidden, latent=c.latent, layers=c.layers, function=c.activation, rng=rng
+        )
+        reward, end = (mlp([obs + actions, *c.model_hidden, 1], c.activation, rng=rng).to(**place) for _ in range(2))
+        self.model = ModelFit(dynamics.to(**place), reward, end, c.model_rate, c.head_rate)
+
+    @property
+    def replay(self) -> Replay:
+        """What it learns from."""
+        return self.soft.worlds.replay
+
+    def act(self, obs: Tensor) -> Tensor:
+        """The policy's best action for raw observations."""
+        return self.soft.act(obs)
+
+    def iterate(self, env: Env, progress: float) -> Report:
+        """Step the worlds, and learn after every step."""
+        before = self._learnt()
+        return self.soft.iterate(env, self._learn, lambda: self._set_learnt(before))
+
+    def value(self, obs: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """[B] soft values of normalised observations by H steps in the model, and log densities of the first actions.
+
+        Args:
+            obs: [B, obs].
+            noise: [H + 1, B, actions] of the actions on the way.
+            alpha: The temperature.
+        """
+        seen, played, density = self.model.dynamics.imagine(obs, self.soft.actor, noise)
+        reward, on = self.model.judge(seen[:-1], played[:-1])
+        last = self.soft.critic.q.least(seen[-1], played[-1])
+        return expanded_value(reward, density, on, last, alpha, self.config.gamma), density[0]
+
+    def _learn(self) -> Told:
+        model = [self._update_model() for _ in range(self.config.model_updates)]
+        return averaged([self.soft.update(self._value) for _ in range(self.config.updates)]) | averaged(model)
+
+    def _value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        return self.value(obs, self.soft.noise(self.config.horizon + 1, len(obs)), alpha)
+
+    def _update_model(self) -> Told:
+        c, view = self.config, self.soft.view
+        batch = self.replay.sample_sequences(c.sequences, c.sequence_steps, self.soft.generator)
+        batch |= {name: view(batch[name]) for name in ("obs", "next_obs")}
+        batch["reward"] = c.reward_scale * batch["reward"]
+        first, last, reward = self.model.update(batch, MODEL_NORM)
+        return {"model_error_first": first, "model_error_last": last, "reward_error": reward}
+
+    def _learnt(self) -> dict[str, Tensor]:
+        return self.soft.learnt() | gathered({"model": self.model.state_dict()})
+
+    def _set_learnt(self, state: Mapping[str, Tensor]) -> None:
+        self.soft.set_learnt(state)
+        self.model.load_state_dict(part(state, "model"))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that was learnt, and all chance; of the replay only how much was added to it."""
+        return self._learnt() | self.soft.chance()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on exactly from a saved state, once the replay is filled as well."""
+        self._set_learnt(state)
+        self.soft.set_chance(state)

@@ -1,0 +1,32 @@
+"""Generalised advantage estimates, time first: a pure function of [T, N] tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["gae"]
+
+
+def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, gamma: float, lam: float) -> Tensor:
+    """[T, N] advantages, worked backwards from the last step:
+
+        δ_t = r_t + γ V(s_{t+1}) − V(s_t),        A_t = δ_t + γ λ A_{t+1},        A_t = δ_t where cut.
+
+    Args:
+        reward: [T, N] r_t.
+        value: [T, N] V(s_t).
+        next_value: [T, N] V(s_{t+1}) of the state reached, before any reset: zero where the task ended the episode,
+            and the critic's where only the time was up.
+        cut: [T, N] bool, the trajectory ends here: with its episode, for either reason.
+        gamma: Discount.
+        lam: λ.
+    """
+    delta = torch.add(reward - value, next_value, alpha=gamma)
+    weight = torch.full_like(reward, gamma * lam).masked_fill(cut, 0.0)
+    weight[-1] = 0.0
+    found = torch.empty_like(reward)
+    tail = torch.zeros_like(reward[0])
+    for t in reversed(range(len(reward))):
+        tail = torch.addcmul(delta[t], weight[t], tail, out=found[t])
+    return found

@@ -1,0 +1,45 @@
+"""The temperature of soft actor-critic methods: how much entropy is worth, learnt so that there is enough of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ahac.nets.adam import moments, set_moments
+from ahac.nets.optimizer import optimizer, step_down
+from ahac.nets.states import gathered, part
+from ahac.rl.soft import temperature_loss
+
+__all__ = ["Temperature"]
+
+
+class Temperature:
+    """α > 0, by its logarithm."""
+
+    def __init__(
+        self, first: float, rate: float, target_entropy: float, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(first), device=device, dtype=dtype))
+        self.optimizer, self.target_entropy = optimizer([self.log_alpha], rate), target_entropy
+
+    @property
+    def alpha(self) -> Tensor:
+        """As it is now, without a gradient."""
+        return self.log_alpha.detach().exp()
+
+    def update(self, log_prob: Tensor) -> None:
+        """Learn from the policy's log densities [B]."""
+        step_down(self.optimizer, temperature_loss(self.log_alpha, log_prob, self.target_entropy))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What it has learnt."""
+        return gathered({"log": {"alpha": self.log_alpha}, "optimizer": moments(self.optimizer)})
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what was learnt."""
+        with torch.no_grad():
+            self.log_alpha.copy_(state["log.alpha"])
+        set_moments(self.optimizer, part(state, "optimizer"))

@@ -1,0 +1,317 @@
+"""PPO, SAC and SVG: chance, saved states, what they learn from and what they leave alone."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.algos.algorithm import Algorithm, Remembers
+from ahac.algos.ppo import PPO, PPOConfig
+from ahac.algos.registry import make_algorithm
+from ahac.algos.sac import SAC, SACConfig
+from ahac.algos.svg import SVG, SVGConfig
+from ahac.core.env import Step
+from ahac.core.errors import InputError
+from ahac.envs import VecEnv, make
+from ahac.rl.experience import collect
+from ahac.sim.bridge import Launcher
+from episodes import set_time_left
+
+WORLDS = 4
+SMALL = {"hidden": (8,), "critic_hidden": (8,), "steps": 6, "batch": 16, "seed_steps": 40, "capacity": 100}
+SETTINGS = {
+    "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps=6, passes=2, minibatches=2),
+    "shared": PPOConfig(hidden=(8,), critic_hidden=None, steps=6, passes=2, minibatches=2, divergence=None),
+    "sac": SACConfig(**SMALL),
+    "svg": SVGConfig(**SMALL, model_hidden=(8,), latent=4, sequences=8, sequence_steps=3, updates=2, model_updates=1),
+}
+
+
+@pytest.fixture(scope="module")
+def env(device: torch.device) -> VecEnv:
+    return make("hopper", num_envs=WORLDS, device=device)
+
+
+def learner(env: VecEnv, name: str, seed: int = 0) -> Algorithm:
+    return make_algorithm(SETTINGS[name], env.spec, seed)
+
+
+def train(algo: Algorithm, env: VecEnv, iterations: int) -> list[dict[str, float]]:
+    return [dict(algo.iterate(env, 0.1 * i).values) for i in range(iterations)]
+
+
+def remember(giver: Algorithm, taker: Algorithm) -> None:
+    """Hand a replay over, as a run's files do."""
+    if isinstance(giver, Remembers) and isinstance(taker, Remembers):
+        taker.replay.put(giver.replay.first, giver.replay.rows(giver.replay.first, giver.replay.added))
+        taker.replay.added = giver.replay.added
+
+
+def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert torch.equal(found[name], value), name
+
+
+# ------------------------------------------------------------------------------------------------ chance and states
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_saved_learner_goes_on_to_the_bit(env: VecEnv, name: str) -> None:
+    env.reset(seed=3)
+    one, other = learner(env, name, 1), learner(env, name, 2)
+    train(one, env, 4)
+    saved, worlds = one.state_dict(), env.state_dict()
+    train(other, env, 3)
+    remember(one, other)
+    env.load_state_dict(worlds)
+    wanted = train(one, env, 4)
+    env.load_state_dict(worlds)
+    other.load_state_dict(saved)
+    assert_same(other.state_dict(), saved)
+    assert train(other, env, 4) == wanted
+    assert_same(other.state_dict(), one.state_dict())
+    assert torch.equal(other.act(env.obs), one.act(env.obs))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_seed_alone_decides(env: VecEnv, name: str) -> None:
+    states = []
+    for seed in (1, 1, 2):
+        env.reset(seed=3)
+        torch.manual_seed(len(states))
+        one = learner(env, name, seed)
+        train(one, env, 3)
+        states.append(one.state_dict())
+    assert_same(states[0], states[1])
+    names = [name for name in states[0] if name.startswith(("net.", "actor.", "critic.q.", "model.dynamics."))]
+    assert names
+    for name in names:
+        assert not torch.equal(states[0][name], states[2][name]), name
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_everything_is_finite_and_reported(env: VecEnv, name: str) -> None:
+    env.reset(seed=3)
+    one = learner(env, name)
+    reports = [one.iterate(env, 0.0) for _ in range(3)]
+    assert [report.env_steps for report in reports] == [6 * WORLDS] * 3
+    assert [len(report.steps) for report in reports] == [6] * 3
+    assert torch.isfinite(torch.tensor(list(reports[-1].values.values()))).all()
+    assert {"actor_loss", "critic_loss", "entropy"} <= reports[-1].values.keys()
+    assert ("model_error_last" in reports[-1].values) == (name == "svg")
+
+
+# ---------------------------------------------------------------------------------------------- without gradients
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_substep_is_kept_and_no_graph_is_built(env: VecEnv, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bool] = []
+    honest = Launcher.run
+
+    def run(self: Launcher, kernel: object, tensors: dict[str, Tensor | None], *more: object) -> None:
+        if "kept" in tensors:
+            kept.append(tensors["kept"] is not None)
+        honest(self, kernel, tensors, *more)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Launcher, "run", run)
+    env.reset(seed=3)
+    one = learner(env, name)
+    reports = [one.iterate(env, 0.0) for _ in range(3)]
+    assert kept == [False] * 18
+    for step in reports[-1].steps:
+        assert not any(x.requires_grad for x in (step.obs, step.final_obs, step.reward, step.action, step.end.q))
+    assert not env.obs.requires_grad
+
+
+# ------------------------------------------------------------------------------------------------ what goes wrong
+
+
+def spoil(env: VecEnv, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """One world's reward is not a number in that step."""
+    honest, done = env.step, [0]
+
+    def step(action: Tensor) -> Step:
+        found = honest(action)
+        done[0] += 1
+        if done[0] == at:
+            reward = found.reward.clone()
+            reward[2] = float("nan")
+            return replace(found, reward=reward)
+        return found
+
+    monkeypatch.setattr(env, "step", step)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_nothing_is_learnt_from_what_is_not_a_number(env: VecEnv, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.reset(seed=3)
+    one = learner(env, name)
+    train(one, env, 3)
+    before = one.state_dict()
+    spoil(env, monkeypatch, at=4)
+    report = one.iterate(env, 0.0)
+    assert report.trouble is not None
+    assert "the reward of step 3 in world 2 is not finite" in report.trouble.what
+    assert report.trouble.worlds.tolist() == [False, False, True, False]
+    assert report.trouble.reproducer["actions"].shape == (6, WORLDS, 3)
+    after = one.state_dict()
+    assert_same({k: x for k, x in after.items() if k != "generator"},
+                {k: x for k, x in before.items() if k != "generator"})  # fmt: skip
+    again = one.iterate(env, 0.0)
+    assert again.trouble is None
+    assert torch.isfinite(torch.tensor(list(again.values.values()))).all()
+
+
+def test_a_loss_that_is_not_finite_is_taken_back(env: VecEnv) -> None:
+    env.reset(seed=3)
+    one = SAC(SACConfig(**SMALL), env.spec, 0)
+    train(one, env, 3)
+    with torch.no_grad():
+        one.soft.critic.q.weights[0].fill_(1e30)
+    report = one.iterate(env, 0.0)
+    assert report.trouble is not None
+    assert "a loss is not finite" in report.trouble.what
+    assert not report.trouble.worlds.any()
+
+
+# ------------------------------------------------------------------------------------------------------------ PPO
+
+
+def test_a_time_out_is_followed_by_a_value_and_an_end_is_not(env: VecEnv) -> None:
+    env.reset(seed=3)
+    one = learner(env, "ppo")
+    assert isinstance(one, PPO)
+    with torch.no_grad():
+        list(one.net.critic.parameters())[-1].fill_(100.0)
+    set_time_left(env, [0], 2)
+    seen = collect(env, lambda obs: torch.zeros(WORLDS, 3, device=obs.device), 3)
+    assert seen.done[:, 0].tolist() == [False, True, False]
+    view = one.normalizer.view()
+    widths, rows = one._rows(seen, view)
+    target = rows.split(widths, dim=-1)[-2].reshape(3, WORLDS)
+    raw = one.value_normalizer.view().undo(target)
+    # About 100 follow the time-out, discounted once.
+    assert raw[1, 0].item() == pytest.approx(99.0, abs=2.0)
+
+
+def test_best_actions_are_the_clipped_means(env: VecEnv) -> None:
+    one = learner(env, "ppo")
+    assert isinstance(one, PPO)
+    with torch.no_grad():
+        list(one.net.policy.parameters())[-1].copy_(torch.tensor([3.0, -3.0, 0.25]))
+    found = one.act(env.obs)
+    assert found[:, 0].tolist() == [1.0] * WORLDS
+    assert found[:, 1].tolist() == [-1.0] * WORLDS
+    assert not found.requires_grad
+
+
+def test_the_rate_follows_the_divergence_and_is_saved(env: VecEnv) -> None:
+    env.reset(seed=3)
+    one, other = learner(env, "ppo"), learner(env, "ppo")
+    assert isinstance(one, PPO)
+    assert isinstance(other, PPO)
+    train(one, env, 3)
+    assert one.rate.item() != pytest.approx(5e-4)
+    other.load_state_dict(one.state_dict())
+    assert other.optimizer.param_groups[0]["lr"] is other.rate
+    assert torch.equal(other.rate, one.rate)
+
+
+def test_without_a_divergence_to_aim_at_the_rate_stays(env: VecEnv) -> None:
+    one = learner(env, "shared")
+    assert isinstance(one, PPO)
+    train(one, env, 3)
+    assert one.rate.item() == pytest.approx(5e-4)
+
+
+# ------------------------------------------------------------------------------------------------------ SAC and SVG
+
+
+def test_nothing_is_learnt_while_the_replay_is_seeded(env: VecEnv) -> None:
+    env.reset(seed=3)
+    one = learner(env, "sac")
+    assert isinstance(one, SAC)
+    # 24 transitions per iteration, 40 wanted: two iterations.
+    first, second, third = (one.iterate(env, 0.0) for _ in range(3))
+    assert "actor_loss" not in first.values
+    assert "actor_loss" not in second.values
+    assert "actor_loss" in third.values
+    actions = torch.stack([step.action for step in first.steps])
+    assert actions.abs().max() <= 1.0
+    assert actions.abs().mean() > 0.4
+    assert third.values["replay"] == 72.0
+
+
+def test_replay_holds_what_happened(env: VecEnv) -> None:
+    env.reset(seed=3)
+    one = learner(env, "sac")
+    assert isinstance(one, SAC)
+    steps = one.iterate(env, 0.0).steps
+    found = one.replay.parts(one.replay.rows(0, 6))
+    assert torch.equal(found["next_obs"], torch.stack([step.final_obs for step in steps]))
+    assert torch.equal(found["obs"][1:], torch.stack([step.obs for step in steps[:-1]]))
+    assert torch.equal(found["reward"], torch.stack([step.reward for step in steps]))
+    assert torch.equal(found["terminated"] > 0.5, torch.stack([step.terminated for step in steps]))
+    assert torch.equal(found["done"] > 0.5, torch.stack([step.done for step in steps]))
+
+
+def test_value_gradients_agree_with_finite_differences() -> None:
+    spec = replace(make("cartpole", num_envs=2).spec, dtype=torch.float64)
+    one = SVG(replace(SVGConfig(**SMALL), hidden=(6,), model_hidden=(6,), latent=4, horizon=3), spec, 0)
+    rng = torch.Generator().manual_seed(1)
+    obs = torch.randn(5, spec.obs_size, generator=rng, dtype=torch.float64)
+    noise, alpha = torch.randn(4, 5, 1, generator=rng, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64)
+    weights = list(one.soft.actor.parameters())
+    gradients = torch.autograd.grad(one.value(obs, noise, alpha)[0].mean(), weights)
+    direction = [torch.randn(w.shape, generator=rng, dtype=torch.float64) for w in weights]
+    slope = sum(float((g * d).sum()) for g, d in zip(gradients, direction, strict=True))
+    ends = []
+    for size in (1e-6, -2e-6):
+        with torch.no_grad():
+            for w, d in zip(weights, direction, strict=True):
+                w += size * d
+        ends.append(one.value(obs, noise, alpha)[0].mean().item())
+    assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
+    # The model is part of it: without it the slope is another one.
+    assert abs(slope) > 1e-3
+
+
+def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
+    svg = SVG(replace(SVGConfig(**SMALL), horizon=0), env.spec, 0)
+    noise = torch.randn(1, WORLDS, 3, generator=torch.Generator().manual_seed(0)).to(env.obs.device)
+    alpha = torch.tensor(0.3, device=env.obs.device)
+    value, density = svg.value(env.obs, noise, alpha)
+    action, wanted = svg.soft.actor(env.obs, noise[0])
+    assert torch.equal(density, wanted)
+    assert torch.equal(value, svg.soft.critic.q.least(env.obs, action) - alpha * wanted)
+
+
+# -------------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (PPOConfig, "steps", 0), (PPOConfig, "clip", 0.0), (PPOConfig, "divergence", -1.0), (PPOConfig, "gamma", 1.5),
+        (PPOConfig, "reward_scale", 0.0), (PPOConfig, "value_clip", 0.0), (PPOConfig, "log_std", float("nan")),
+        (SACConfig, "batch", 0), (SACConfig, "tau", 2.0), (SACConfig, "temperature", 0.0), (SACConfig, "rate", -1.0),
+        (SACConfig, "log_std", (2.0, -5.0)), (SACConfig, "capacity", 0), (SVGConfig, "horizon", -1),
+        (SVGConfig, "sequence_steps", 0), (SVGConfig, "head_rate", -1.0), (SVGConfig, "max_norm", 0.0),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, field: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"{field} must .* got"):
+        kind(**{field: value})
+
+
+def test_settings_that_do_not_fit_each_other_are_refused() -> None:
+    with pytest.raises(InputError, match="sequence_steps must not exceed steps, got 9 and 8"):
+        SVGConfig(sequence_steps=9, steps=8)
+    few = SVGConfig(**{**SMALL, "capacity": 2 * WORLDS})
+    with pytest.raises(InputError, match="capacity must be at least 16 for sequences of 4 steps in 4 worlds, got 8"):
+        SVG(few, make("cartpole", num_envs=WORLDS).spec, 0)
+    with pytest.raises(InputError, match="shares the policy's"):
+        PPOConfig(hidden=(), critic_hidden=None)

@@ -1,0 +1,140 @@
+"""Runs of PPO, SAC and SVG: trained, stopped, broken and gone on with like any other, replay included."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from ahac.algos.algorithm import Remembers, Report
+from ahac.algos.ppo import PPO, PPOConfig
+from ahac.algos.registry import Learner
+from ahac.algos.sac import SAC, SACConfig
+from ahac.algos.svg import SVGConfig
+from ahac.core.env import Env
+from ahac.core.errors import InputError
+from ahac.training.checkpoint import CheckpointError
+from ahac.training.config import RunConfig
+from ahac.training.run import Run, open_run, start
+from ahac.training.trainer import train
+from small_runs import state, table
+
+OFF_POLICY = {"hidden": (8,), "critic_hidden": (8,), "steps": 5, "batch": 16, "seed_steps": 80, "capacity": 200}
+LEARNERS: dict[str, Learner] = {
+    "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps=8, passes=2),
+    "sac": SACConfig(**OFF_POLICY),
+    "svg": SVGConfig(**OFF_POLICY, model_hidden=(8,), latent=4, sequences=8, updates=1, model_updates=1),
+}
+
+
+class BrokenError(Exception):
+    """Nothing that training knows of."""
+
+
+def config(out: Path, algo: str, **changes: object) -> RunConfig:
+    first = RunConfig(
+        task="hopper", algo=algo, num_envs=8, iterations=12, device="cpu", checkpoint_every=4, eval_episodes=4,
+        out=str(out), learner=LEARNERS[algo],
+    )  # fmt: skip
+    return replace(first, **changes)
+
+
+def remembered(run: Run) -> list[list[float]] | None:
+    """All that can be drawn from a run's replay, as its files have it."""
+    again = open_run(run.folder)
+    again.restore("last")
+    algo = again.algo
+    if not isinstance(algo, Remembers):
+        return None
+    return algo.replay.rows(algo.replay.first, algo.replay.added).flatten(1).tolist()
+
+
+def assert_alike(one: Run, other: Run) -> None:
+    assert state(one.folder) == state(other.folder)
+    assert table(one.folder) == table(other.folder)
+    assert remembered(one) == remembered(other)
+
+
+@pytest.mark.parametrize("algo", LEARNERS)
+def test_a_stopped_run_goes_on_to_the_same_bits(algo: str, tmp_path: Path) -> None:
+    whole = start(config(tmp_path, algo, name="straight"))
+    train(whole, display=False)
+    stopped = start(config(tmp_path, algo, name="stopped"))
+    for until in (1, 5, 6, 12):
+        train(open_run(stopped.folder), until, display=False)
+    assert_alike(stopped, whole)
+    assert len(table(whole.folder)) == 12
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_a_broken_run_loses_nothing(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replay goes round in these runs: what the broken iteration overwrote must not be missed."""
+    whole = start(config(tmp_path, algo, name="straight"))
+    train(whole, display=False)
+    broken, kind, done = start(config(tmp_path, algo, name="broken")), {"ppo": PPO, "sac": SAC}[algo], [0]
+    honest = kind.iterate
+
+    def iterate(self: object, env: Env, progress: float) -> Report:
+        done[0] += 1
+        report = honest(self, env, progress)
+        if done[0] == 11:
+            raise BrokenError
+        return report
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "iterate", iterate)
+        with pytest.raises(BrokenError):
+            train(broken, display=False)
+    assert state(broken.folder)["iteration"] == 10.0
+    train(open_run(broken.folder), display=False)
+    assert_alike(broken, whole)
+
+
+def test_a_replay_is_kept_once_however_many_checkpoints_there_are(tmp_path: Path) -> None:
+    run = start(config(tmp_path, "sac", checkpoint_every=1))
+    train(run, display=False)
+    assert len(list(run.checkpoints.iterdir())) >= 13
+    kept = sorted(path.name for path in (run.folder / "replay").iterdir())
+    # 12 iterations of 5 rows; 25 rows of 8 transitions can be drawn from.
+    assert kept == [f"rows-{k:010d}-{k + 5:010d}.safetensors" for k in range(35, 60, 5)]
+    algo = open_run(run.folder).algo
+    assert not any("rows" in name or "ring" in name for name in algo.state_dict())
+
+
+def test_without_its_replay_a_run_cannot_go_on_but_its_policy_can_be_judged(tmp_path: Path) -> None:
+    run = start(config(tmp_path, "sac"))
+    train(run, 6, display=False)
+    for path in (run.folder / "replay").iterdir():
+        path.unlink()
+    again = open_run(run.folder)
+    with pytest.raises(CheckpointError, match="without its replay a run cannot go on"):
+        train(again, display=False)
+    again = open_run(run.folder)
+    again.restore("last", with_env=False)
+    assert len(again.evaluate(2).returns) == 2
+
+
+@pytest.mark.parametrize("algo", LEARNERS)
+def test_settings_come_back_as_what_they_are(algo: str, tmp_path: Path) -> None:
+    run = start(config(tmp_path, algo))
+    assert open_run(run.folder).config == run.config
+    path = run.folder / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings["learner"]["gamma"] = "much"
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{type(LEARNERS[algo]).__name__}.gamma must be a float"):
+        open_run(run.folder)
+
+
+def test_evaluating_allocates_no_replay(tmp_path: Path) -> None:
+    huge = replace(LEARNERS["sac"], capacity=10**13)
+    run = start(config(tmp_path, "sac", learner=huge))
+    assert isinstance(run.algo, SAC)
+    assert run.algo.act(torch.zeros(2, 11)).shape == (2, 3)
+
+
+def test_settings_of_another_algorithm_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="learner must be a PPOConfig for algo 'ppo', got a SACConfig"):
+        start(config(tmp_path, "ppo", learner=LEARNERS["sac"]))
+    assert not list(tmp_path.iterdir())
