@@ -13,8 +13,10 @@ try:
 except ImportError:  # Windows
     resource = None
 
+from ahac.algos.config import FirstOrderConfig
 from ahac.algos.recipes import recipe
 from ahac.algos.registry import make_algorithm
+from ahac.core.errors import InputError
 from ahac.envs import make
 
 __all__ = ["PAPER_TASKS", "iteration_times"]
