@@ -29,7 +29,7 @@ from ahac.nets.adam import adam, moments, only_where, set_moments
 from ahac.nets.critic import Critic
 from ahac.nets.descent import descent
 from ahac.nets.normalizer import Normalizer
-from ahac.rl.critic_fit import CriticFit
+from ahac.rl.critic_fit import CriticFit, RecordedFit
 from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
 from ahac.rl.gradient_horizon import overall_growth
 from ahac.rl.horizon import Signals
@@ -65,13 +65,14 @@ class FirstOrder:
         if (c := config.critic) is not None:
             self.critic = Critic(spec.obs_size, c.hidden, members=c.members, rng=cpu).to(spec.device, spec.dtype)
             self.target = None if c.target_alpha is None else deepcopy(self.critic).requires_grad_(False)
+            self.critic.theta.grad = torch.zeros_like(self.critic.theta)
             self.critic_optimizer = adam(self.critic, c.rate)
             self.fit = CriticFit(
                 descent(self.critic, self.critic_optimizer, c.max_norm), self.critic_optimizer, passes=c.passes,
                 minibatches=c.minibatches, tolerance=c.plateau, rng=self.generator, shuffle=c.shuffle, ranks=ranks,
             )  # fmt: skip
         self._phi = torch.zeros(config.horizon.most, device=spec.device, dtype=spec.dtype)
-        self._graphs, self._studio = graphs and spec.device.type == "cuda", None
+        self._graphs, self._studio, self._recorded_fit = graphs and spec.device.type == "cuda", None, None
         self._stream = torch.cuda.Stream(spec.device) if self._graphs else None
 
     def act(self, obs: Tensor) -> Tensor:
@@ -99,6 +100,8 @@ class FirstOrder:
         fitted = self._fit_critic(lesson, player)
         laps.mark("critic")
         found = told(lesson, fitted, self.ranks)
+        if isinstance(player, Studio) and self._recorded_fit is not None:
+            self._recorded_fit.rewind(round(found.numbers["critic_passes"]))
         report = self._report(env, lesson, found, progress)
         laps.mark("rest")
         return replace(report, seconds=laps.seconds)
@@ -109,6 +112,7 @@ class FirstOrder:
             return Direct()
         if self._studio is None or self._studio.env is not env:
             self._studio = Studio(env, [self.generator])
+            self._recorded_fit = None if self.fit is None else RecordedFit(self.fit, self._studio.recordings)
             return Direct()
         return self._studio
 
@@ -186,13 +190,13 @@ class FirstOrder:
         """Fit it to the targets, on every rank to all of them; where its loss is not finite it is as it was before."""
         if self.fit is None or self.critic is None or self.config.critic is None:
             return {}
-        states = {"theta": self.critic.theta.detach()} | moments(self.critic_optimizer)
-        before = {name: x.clone() for name, x in states.items()}
-        recorded = player.recordings if isinstance(player, Studio) else None
-        loss, passes = self.fit(lesson.obs.flatten(0, 1), lesson.targets.flatten(), lesson.sound, recorded)
+        fit = self._recorded_fit if isinstance(player, Studio) and self._recorded_fit is not None else self.fit
+        states = [self.critic.theta.detach(), *moments(self.critic_optimizer).values()]
+        before = [x.clone() for x in states]
+        loss, passes = fit(lesson.obs.flatten(0, 1), lesson.targets.flatten(), lesson.sound)
         sound = lesson.sound & torch.isfinite(loss)
-        for name, x in ({"theta": self.critic.theta.detach()} | moments(self.critic_optimizer)).items():
-            x.copy_(torch.where(sound, self.ranks.firsts(x), before.get(name, torch.zeros_like(x))))
+        for new, old in zip(states, before, strict=True):
+            new.copy_(torch.where(sound, self.ranks.firsts(new), old))
         if self.target is not None:
             share = torch.where(sound, 1.0 - (self.config.critic.target_alpha or 0.0), 0.0)
             for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
@@ -203,8 +207,6 @@ class FirstOrder:
         """What is logged; the horizon learns, and worlds that spoilt a rollout begin anew."""
         rollout, values = lesson.rollout, found.numbers
         taken, horizon = rollout.reward.numel() * self.ranks.size, {"horizon": float(len(rollout.steps))}
-        if self.fit is not None:
-            self.fit.rewind(round(values["critic_passes"]))
         if not found.sound:
             trouble = find_trouble(rollout, lesson.next_value, ranks=self.ranks)
             env.restart(self.ranks.share(trouble.worlds))

@@ -19,7 +19,19 @@ def adam(network: nn.Module, rate: float) -> torch.optim.Adam:
     device = next(network.parameters()).device
     cuda = device.type == "cuda"
     first = torch.tensor(rate, device=device) if cuda else rate
-    return torch.optim.Adam(network.parameters(), lr=first, betas=BETAS, fused=True, capturable=cuda)
+    return _begun(torch.optim.Adam(network.parameters(), lr=first, betas=BETAS, fused=True, capturable=cuda))
+
+
+def _begun(optimizer: torch.optim.Adam) -> torch.optim.Adam:
+    """With the memory that torch would make at the first step: that one may be recorded, and its memory must last."""
+    for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+        if not optimizer.state[parameter]:
+            optimizer.state[parameter] = {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+    return optimizer
 
 
 @contextmanager
@@ -41,10 +53,11 @@ def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     return {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
 
 
-def set_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]) -> None:
+def set_moments(optimizer: torch.optim.Adam, moments: Mapping[str, Tensor]) -> None:
     """Give an optimizer the memory that another one had."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in moments.items():
         number, name = key.split(".")
         state.setdefault(int(number), {})[name] = value.clone()
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    _begun(optimizer)

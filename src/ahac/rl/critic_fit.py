@@ -13,7 +13,7 @@ from ahac.nets.adam import only_where
 from ahac.nets.descent import Descent
 from ahac.rl.recordings import Recordings, queued
 
-__all__ = ["CriticFit", "FitReport", "settled"]
+__all__ = ["CriticFit", "FitReport", "RecordedFit", "settled"]
 
 WINDOW = 6
 """Losses that the rule looks at; so many passes are made at least."""
@@ -48,18 +48,9 @@ class CriticFit:
         """With at most so many passes; fewer, where there is a tolerance and the loss settles, on all ranks at once."""
         self.descend, self.optimizer, self.passes, self.minibatches = descend, optimizer, passes, minibatches
         self.tolerance, self.rng, self.shuffle, self.ranks = tolerance, rng, shuffle, ranks
-        self._recorded: _RecordedFit | None = None
 
-    def __call__(self, obs: Tensor, target: Tensor, sound: Tensor, recordings: Recordings | None = None) -> FitReport:
-        """Fit to [B, obs] states and [B] targets, unless they are not sound; with recordings, by replaying passes.
-
-        These draw more than they need: `rewind` takes it back once the number of passes is known.
-        """
-        if recordings is not None:
-            if self._recorded is None or self._recorded.recordings is not recordings:
-                self._recorded = _RecordedFit(self, recordings)
-            return self._recorded(obs, target, sound)
-        self._recorded = None
+    def __call__(self, obs: Tensor, target: Tensor, sound: Tensor) -> FitReport:
+        """Fit to [B, obs] states and [B] targets, unless they are not sound."""
         losses = torch.full((self.passes + WINDOW,), math.nan, dtype=torch.float64)
         done = 0
         while bool(sound) and done < self.passes:
@@ -77,35 +68,34 @@ class CriticFit:
             order = torch.arange(len(obs), device=obs.device)
         return self.ranks.firsts(self.descend(obs, target, order, min(self.minibatches, len(obs))).mean())
 
-    def rewind(self, passes: int) -> None:
-        """So many passes counted: take back what was drawn after them."""
-        if self._recorded is not None:
-            self.rng.set_offset(self._recorded.drawn[passes])
 
+class RecordedFit:
+    """A fit replayed on CUDA: the device itself decides when it is enough, and the host follows at a distance.
 
-class _RecordedFit:
-    """On CUDA, replayed: the device itself decides when it is enough, and the host follows at a distance."""
+    It draws more than it needs: `rewind` takes that back once the number of passes is known.
+    """
 
     def __init__(self, fit: CriticFit, recordings: Recordings) -> None:
         device = fit.rng.device
         self.fit, self.recordings = fit, recordings
-        self.drawn: list[int] = []
-        """Where chance stood before each pass, and after the last."""
+        self._drawn: list[int] = []  # where chance stood before each pass, and after the last
         self._active = torch.ones((), dtype=torch.bool, device=device)
         self._losses = torch.zeros(WINDOW, dtype=torch.float64, device=device)
         self._count = torch.zeros((), dtype=torch.int64, device=device)
         self._seen = torch.zeros(fit.passes, dtype=torch.bool, pin_memory=True)
 
     def __call__(self, obs: Tensor, target: Tensor, sound: Tensor) -> FitReport:
+        """Fit to [B, obs] states and [B] targets, unless they are not sound."""
         self._active.copy_(sound)
         self._count.zero_()
         self._losses.fill_(math.nan)
-        self.drawn = [self.fit.rng.get_offset()]
+        self._drawn = [self.fit.rng.get_offset()]
         events: list[torch.cuda.Event] = []
-        key, works = ("pass", obs.data_ptr(), target.data_ptr()), {"pass": lambda _: self._pass(obs, target)}
+        key = ("pass", len(obs), obs.data_ptr(), target.data_ptr())
+        works = {"pass": lambda _: self._pass(obs, target)}
         while len(events) < self.fit.passes:
             self.recordings.play(key, works, lambda name: None)
-            self.drawn.append(self.fit.rng.get_offset())
+            self._drawn.append(self.fit.rng.get_offset())
             self._seen[len(events)].copy_(self._active, non_blocking=True)
             events.append(queued())
             if self.fit.tolerance is not None and len(events) > AHEAD:
@@ -113,6 +103,10 @@ class _RecordedFit:
                 if not self._seen[len(events) - 1 - AHEAD]:
                     break
         return FitReport(self._losses[-1].clone(), self._count.clone())
+
+    def rewind(self, passes: int) -> None:
+        """So many passes counted: take back what was drawn after them."""
+        self.fit.rng.set_offset(self._drawn[passes])
 
     def _pass(self, obs: Tensor, target: Tensor) -> None:
         """One pass, if it is still needed."""

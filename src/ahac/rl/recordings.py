@@ -6,8 +6,10 @@ lasts from one replay to the next lies where it lay when it was recorded.
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,8 +24,8 @@ Works = Mapping[str, Callable[[Any], Any]]
 Mark = Callable[[str], None]
 """Told by name when a work is done, or queued on its device."""
 
-MOST = 24
-"""Recordings that are kept; beyond, the one that was used longest ago is let go."""
+MOST = 32
+"""Recordings that are kept, two for each length of a rollout; beyond, the one used longest ago is let go."""
 
 
 def queued() -> torch.cuda.Event:
@@ -83,13 +85,27 @@ class Recordings:
     def _record(self, works: Works) -> _Recording:
         graphs, result, here = {}, None, torch.cuda.current_stream()
         stream = None if here == torch.cuda.default_stream() else here  # nothing can be recorded on that one
-        for name, work in works.items():
-            graph = graphs[name] = torch.cuda.CUDAGraph()
-            for generator in self._generators:
-                graph.register_generator_state(generator)
-            with torch.cuda.graph(graph, pool=self._pool, stream=stream):
-                result = work(result)
+        with _without_collecting():
+            for name, work in works.items():
+                graph = graphs[name] = torch.cuda.CUDAGraph()
+                for generator in self._generators:
+                    graph.register_generator_state(generator)
+                with torch.cuda.graph(graph, pool=self._pool, stream=stream):
+                    result = work(result)
         return _Recording(graphs, result)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """No garbage is collected meanwhile: letting go of other recordings would spoil the one that is made."""
+    gc.collect()
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class Studio:
@@ -106,9 +122,14 @@ class Studio:
             if now is not fixed:  # it was reset, or loaded
                 fixed.copy_(now.detach())
         self.env.adopt(self._home)
-        begin = {"begin": lambda _: self.env.adopt([x.clone() for x in self._home])}
-        end = {"end": self._return_home}
-        return self.recordings.play(key, {**begin, **works, **end}, mark)
+        framed, (first, *_, last) = dict(works), (*works, *works)
+        framed[first] = lambda given, work=framed[first]: work(self._leave_home(given))
+        framed[last] = lambda given, work=framed[last]: self._return_home(work(given))
+        return self.recordings.play(key, framed, mark)
+
+    def _leave_home(self, given: Any) -> Any:  # noqa: ANN401 - handed on
+        self.env.adopt([x.clone() for x in self._home])
+        return given
 
     def _return_home(self, result: Any) -> Any:  # noqa: ANN401 - handed on
         for fixed, now in zip(self._home, self.env.memory, strict=True):

@@ -59,9 +59,9 @@ def find_trouble(rollout: Rollout, next_value: Tensor, otherwise: str = POLICY, 
         # A gradient is computed from the last step to the first.
         what = _sentence("gradient of the action", actions, gradient.nonzero()[-1])
     start = rollout.steps[0].start
-    return Trouble(
-        what, worlds, {"q": ranks.gather(start.q.detach()), "v": ranks.gather(start.v.detach()), "actions": actions}
-    )
+    # Copies: where iterations are replayed, the next one overwrites what it began with.
+    q, v = (ranks.gather(x.detach()).clone() for x in (start.q, start.v))
+    return Trouble(what, worlds, {"q": q, "v": v, "actions": actions})
 
 
 def _bad(values: Tensor, ranks: Ranks = ALONE) -> Tensor:

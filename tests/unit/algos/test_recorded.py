@@ -8,17 +8,16 @@ from torch import Tensor
 
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.first_order import FirstOrder
-from ahac.algos.recipes import recipe
+from ahac.algos.recipes import PRESETS, recipe
 from ahac.envs import VecEnv, make
 
 pytestmark = pytest.mark.gpu
 
 WORLDS = 64
 CASES = [
-    ("hopper", "shac", "default"), ("hopper", "ahac", "default"), ("hopper", "ahac", "paper"),
-    ("hopper", "ahac", "released"), ("hopper", "ahac1", "released"), ("hopper", "bptt", "default"),
+    *(("hopper", algo, preset) for algo in ("ahac", "ahac1", "shac", "bptt") for preset in PRESETS),
     ("ant", "ahac", "default"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +59,28 @@ def test_replayed_iterations_are_those_done_step_by_step(
     assert_same(worlds_again, worlds)
     if algo == "ahac" and preset == "default":
         assert len({row["horizon"] for row in values}) > 1, "the horizon should have moved"
+
+
+def test_the_parts_of_an_iteration_are_the_same_as_without(made: dict[str, VecEnv]) -> None:
+    one = learner(made["hopper"], "ahac", "default", graphs=True)
+    for _ in range(3):
+        assert set(one.iterate(made["hopper"], 0.0).seconds) == {"rollout", "gradient", "critic", "rest"}
+
+
+def test_what_lasts_is_not_made_in_a_recording(made: dict[str, VecEnv]) -> None:
+    """The first iteration learns nothing, so the second, which is recorded, is the first to fit the critic."""
+    env, results = made["hopper"], []
+    for graphs in (False, True):
+        env.reset(seed=3)
+        spoilt = env.state_dict()
+        spoilt["obs"][5] = torch.nan
+        env.load_state_dict(spoilt)
+        one = learner(env, "ahac", "default", graphs)
+        assert one.iterate(env, 0.0).trouble is not None
+        results.append((train(one, env, 6), one.state_dict()))
+    (values, learnt), (again, learnt_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
 
 
 def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
