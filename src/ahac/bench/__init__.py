@@ -1,1 +1,1 @@
-"""Speed of the simulator on this machine: `python -m ahac.bench`, or `make bench`."""
+"""How fast it is on this machine: `ahac bench`, or `make bench`."""

@@ -10,14 +10,16 @@ import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ahac.core.errors import AhacError
+from ahac.core.checks import finite_number, whole_number
+from ahac.core.errors import AhacError, InputError
 from ahac.core.machine import usable_cores
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from ahac.bench.rows import Row
 
-Row = dict[str, Any]
+__all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,16 +31,17 @@ def main(arguments: list[str] | None = None) -> int:
             # Read by Warp when it is first imported, which is below.
             os.environ["WARP_CACHE_PATH"] = empty
         try:
+            _check(options)
             tables = options.measure(options)
         except AhacError as error:
             parser.error(str(error))
     for title, rows in tables.items():
         sys.stdout.write(f"\n{title}\n{_table(rows)}\n")
-    report = {"machine": _machine(), "tables": tables}
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    report = {"machine": _machine(options.device), "tables": tables}
+    if options.json is not None:
+        Path(options.json).write_text(json.dumps(report, indent=1, allow_nan=False), encoding="utf-8")
     else:
-        sys.stdout.write(f"\n{json.dumps(report)}\n")
+        sys.stdout.write(f"\n{json.dumps(report, allow_nan=False)}\n")
     return 0
 
 
@@ -69,6 +72,25 @@ def _parser() -> argparse.ArgumentParser:
         kind.add_argument("--threads", nargs="+", type=int, help="numbers of CPU threads; default: 1 and all cores")
         kind.add_argument("--seconds", type=float, default=1.0, help="time spent on each measurement (default: 1)")
     return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    """What would be refused only after something was measured."""
+    for name in ("worlds", "threads"):
+        for number in getattr(options, name, None) or []:
+            whole_number(name, number, 1)
+    finite_number("seconds", getattr(options, "seconds", 0.0), 0.0)
+    if options.json is not None:
+        _check_place(Path(options.json))
+
+
+def _check_place(wanted: Path) -> None:
+    if not wanted.parent.is_dir():
+        raise InputError(f"cannot write {str(wanted)!r}: there is no folder {str(wanted.parent)!r}; make it first")
+    if wanted.is_dir():
+        raise InputError(f"cannot write {str(wanted)!r}: a folder has this name; choose another")
+    if not os.access(wanted if wanted.exists() else wanted.parent, os.W_OK):
+        raise InputError(f"cannot write {str(wanted)!r}: no permission to; choose another place")
 
 
 def _robots(options: argparse.Namespace) -> dict[str, list[Row]]:
@@ -129,15 +151,18 @@ def _table(rows: list[Row]) -> str:
 
 
 def _shown(value: object) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
     return str(value)
 
 
-def _machine() -> dict[str, str]:
+def _machine(device: str) -> dict[str, str]:
     import torch
 
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    measured = device if device.startswith("cuda") else None
+    gpu = torch.cuda.get_device_name(measured) if torch.cuda.is_available() else "none"
     models = [line.split(":")[1].strip() for line in _cpu_info() if line.startswith("model name")]
     packages = {name: version(name) for name in ("torch", "warp-lang", "mujoco")}
     return {

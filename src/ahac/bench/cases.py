@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import torch
 
 from ahac.bench.clock import interleaved
 from ahac.bench.robots import MujocoSteps, in_contact, load
+from ahac.bench.rows import Row
 from ahac.sim import Simulator, State
 
 __all__ = ["against_mujoco", "compiling", "throughput"]
 
-Row = dict[str, Any]
 DT, SUBSTEPS = 1 / 60, 16
 ROLLOUT = 16
 """Control steps per measurement, so that a GPU does not wait for the host between launches."""

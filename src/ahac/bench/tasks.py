@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from ahac.bench.clock import interleaved
+from ahac.bench.rows import Row, fresh
 from ahac.envs import make_task
 from ahac.envs.vec_env import VecEnv
 from ahac.rl.recordings import Direct, Studio
@@ -15,7 +14,6 @@ from ahac.sim import Simulator, State
 
 __all__ = ["task_throughput"]
 
-Row = dict[str, Any]
 ROLLOUT = 16
 """Control steps per measurement, so that a GPU does not wait for the host between launches."""
 
@@ -72,22 +70,26 @@ def task_throughput(name: str, sizes: list[int], device: str, threads: list[int]
     rows = []
     for worlds in sizes:
         for n in threads:
-            work = _Rollouts(name, worlds, device, n)
-            work.warm_up()
-            cuda = work.env.spec.device.type == "cuda"
-            kinds = {"forward": work.forward, "both": work.both} | ({} if cuda else {"bare": work.bare})
-            if cuda:
-                torch.cuda.reset_peak_memory_stats()
-            took = interleaved(kinds, work.env.spec.device, seconds)
-            peak = torch.cuda.max_memory_allocated() / 1e6 if cuda else float("nan")
-            rows.append(
-                {
-                    "task": name, "device": device, "threads": n if device == "cpu" else "-", "worlds": worlds,
-                    "forward [steps/s]": worlds * ROLLOUT / took["forward"],
-                    "forward+backward [steps/s]": worlds * ROLLOUT / took["both"],
-                    "forward [ms]": took["forward"] * 1e3 / ROLLOUT,
-                    "forward+backward [ms]": took["both"] * 1e3 / ROLLOUT,
-                    "over the bare simulator": took["both"] / took.get("bare", float("nan")), "peak [MB]": peak,
-                }
-            )  # fmt: skip
+            with fresh(device):
+                rows.append(_row(name, worlds, device, n, seconds))
     return rows
+
+
+def _row(name: str, worlds: int, device: str, threads: int, seconds: float) -> Row:
+    work = _Rollouts(name, worlds, device, threads)
+    work.warm_up()
+    used = work.env.spec.device
+    cuda = used.type == "cuda"
+    kinds = {"forward": work.forward, "both": work.both} | ({} if cuda else {"bare": work.bare})
+    if cuda:
+        torch.cuda.reset_peak_memory_stats(used)
+    took = interleaved(kinds, used, seconds)
+    return {
+        "task": name, "device": device, "threads": threads if device == "cpu" else "-", "worlds": worlds,
+        "forward [steps/s]": worlds * ROLLOUT / took["forward"],
+        "forward+backward [steps/s]": worlds * ROLLOUT / took["both"],
+        "forward [ms]": took["forward"] * 1e3 / ROLLOUT,
+        "forward+backward [ms]": took["both"] * 1e3 / ROLLOUT,
+        "over the bare simulator": took["both"] / took["bare"] if "bare" in took else None,
+        "peak [MB]": torch.cuda.max_memory_allocated(used) / 1e6 if cuda else None,
+    }  # fmt: skip

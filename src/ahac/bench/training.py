@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import median
-from typing import Any
 
 import torch
 
@@ -15,13 +14,14 @@ except ImportError:  # Windows
 
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.recipes import recipe
-from ahac.algos.registry import make_algorithm
+from ahac.algos.registry import Learner, make_algorithm
+from ahac.bench.rows import Row, fresh
+from ahac.core.checks import whole_number
 from ahac.core.errors import InputError
 from ahac.envs import make
 
 __all__ = ["PAPER_TASKS", "iteration_times"]
 
-Row = dict[str, Any]
 PARTS = ("rollout", "gradient", "critic", "rest", "learning")
 PAPER_TASKS = ("hopper", "ant", "anymal", "humanoid", "snu_humanoid")
 WARM_UP = 4
@@ -33,33 +33,39 @@ def iteration_times(
     iterations: int = 20, graphs: bool = True,
 ) -> Row:  # fmt: skip
     """Milliseconds of an iteration, medians over some of them, torch on one thread."""
+    whole_number("iterations", iterations, 1)
     made = recipe(task, algo, preset)
-    learner = made.learner
-    if horizon is not None:
-        if not isinstance(learner, FirstOrderConfig):
-            raise InputError(f"a horizon is for ahac, ahac1, shac and bptt, got one for {algo}; leave it out")
-        learner = replace(learner, horizon=replace(learner.horizon, rule="fixed", first=horizon))
-    env = make(task, num_envs=worlds or made.num_envs, device=device)
-    algorithm = make_algorithm(learner, env.spec, seed=0, graphs=graphs)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        reports = [algorithm.iterate(env, 0.0) for _ in range(iterations + WARM_UP)][WARM_UP:]
-    finally:
-        torch.set_num_threads(threads)
+    worlds = made.num_envs if worlds is None else whole_number("worlds", worlds, 1)
+    learner = made.learner if horizon is None else _fixed(made.learner, algo, whole_number("horizon", horizon, 1))
+    with fresh(device):
+        env = make(task, num_envs=worlds, device=device)
+        algorithm = make_algorithm(learner, env.spec, seed=0, graphs=graphs)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            reports = [algorithm.iterate(env, 0.0) for _ in range(iterations + WARM_UP)][WARM_UP:]
+        finally:
+            torch.set_num_threads(threads)
+        peak = _peak(env.spec.device)
     spent = {part: 1e3 * median(report.seconds.get(part, 0.0) for report in reports) for part in PARTS}
     total = 1e3 * median(sum(report.seconds.values()) for report in reports)
     steps = median(report.env_steps for report in reports)
     return {
-        "task": task, "algo": algo, "worlds": env.spec.num_envs, "horizon": round(steps / env.spec.num_envs),
+        "task": task, "algo": algo, "worlds": worlds, "horizon": round(steps / worlds),
         "passes": round(median(report.values.get("critic_passes", 0.0) for report in reports)),
         "iteration ms": round(total, 1), **{f"{part} ms": round(ms, 1) for part, ms in spent.items()},
-        "steps/s": round(1e3 * steps / total), "peak MB": _peak(env.spec.device),
+        "steps/s": round(1e3 * steps / total), "peak MB": peak,
     }  # fmt: skip
 
 
-def _peak(device: torch.device) -> float:
-    """Megabytes: what torch has on the GPU, recordings included; on the CPU, of the whole process so far."""
+def _fixed(learner: Learner, algo: str, horizon: int) -> FirstOrderConfig:
+    if not isinstance(learner, FirstOrderConfig):
+        raise InputError(f"a horizon is for ahac, ahac1, shac and bptt, got one for {algo}; leave it out")
+    return replace(learner, horizon=replace(learner.horizon, rule="fixed", first=horizon))
+
+
+def _peak(device: torch.device) -> float | None:
+    """Megabytes: what torch took on the GPU for this row, recordings included; on the CPU, of the process so far."""
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device) / 1e6
-    return float("nan") if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return None if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -1,0 +1,225 @@
+"""`ahac bench`: each kind at small size, its table and its JSON, and what is refused before anything is measured."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+
+from ahac.bench import tasks, training
+from ahac.bench.rows import fresh
+from ahac.bench.training import iteration_times
+from ahac.cli.main import main
+from ahac.core.errors import InputError
+
+Bench = Callable[..., tuple[str, dict[str, Any]]]
+Refused = Callable[..., str]
+ROBOTS = ["robots", "inverted_double_pendulum", "--worlds", "2", "--threads", "1", "--seconds", "0.05"]
+TASKS = ["tasks", "cartpole", "--worlds", "4", "--threads", "1", "--seconds", "0.05"]
+TRAIN = ["train", "cartpole", "--algos", "shac", "--horizon", "4", "--iterations", "1"]
+
+
+def strict(text: str) -> dict[str, Any]:
+    """JSON as others read it: no NaN, no Infinity."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str]) -> Bench:
+    """What is printed before the last line, and the report that this line is."""
+
+    def call(*arguments: str) -> tuple[str, dict[str, Any]]:
+        assert main(["bench", *arguments]) == 0
+        printed, _, last = capsys.readouterr().out.rstrip("\n").rpartition("\n")
+        return printed, strict(last)
+
+    return call
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """The message; no environment may have been made before."""
+
+    def measured(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("something was measured")
+
+    monkeypatch.setattr(training, "make", measured)
+    monkeypatch.setattr(tasks, "_Rollouts", measured)
+
+    def call(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(["bench", *arguments])
+        assert end.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err.splitlines()[-1]
+
+    return call
+
+
+def printed_row(printed: str) -> dict[str, str]:
+    """The one row of the last table, by the names of its columns."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in printed.splitlines()[-3:]]
+    header, rule, row = lines
+    assert all(set(cell) <= set("-:") for cell in rule)
+    return dict(zip(header, row, strict=True))
+
+
+def test_robots_are_measured_beside_mujoco_and_by_numbers_of_worlds(bench: Bench) -> None:
+    printed, report = bench(*ROBOTS)
+    beside, steps = report["tables"].values()
+    assert list(beside[0]) == ["robot", "worlds", "forward [us]", "forward+backward [us]", "mj_step [us]",
+                               "contacts in mj_step", "mj_step / forward+backward"]  # fmt: skip
+    assert list(steps[0]) == ["robot", "device", "threads", "worlds", "forward [steps/s]", "forward+backward [steps/s]",
+                              "forward+backward [ms]", "speed-up", "kept [kB/world/step]"]  # fmt: skip
+    assert (len(beside), len(steps), steps[0]["worlds"], steps[0]["speed-up"]) == (1, 1, 2, 1.0)
+    assert all(title in printed for title in report["tables"])
+    assert printed_row(printed)["robot"] == "inverted_double_pendulum"
+
+
+def test_tasks_have_no_peak_on_the_cpu_which_json_calls_null_and_the_table_a_dash(bench: Bench) -> None:
+    printed, report = bench(*TASKS)
+    (rows,) = report["tables"].values()
+    assert list(rows[0]) == ["task", "device", "threads", "worlds", "forward [steps/s]", "forward+backward [steps/s]",
+                             "forward [ms]", "forward+backward [ms]", "over the bare simulator",
+                             "peak [MB]"]  # fmt: skip
+    assert rows[0]["peak [MB]"] is None
+    assert rows[0]["over the bare simulator"] > 0
+    assert printed_row(printed)["peak [MB]"] == "-"
+
+
+def test_training_tells_what_an_iteration_takes_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *TRAIN, "--worlds", "2", "4", "--json", str(tmp_path / "x.json")]) == 0
+    report = strict((tmp_path / "x.json").read_text(encoding="utf-8"))
+    (rows,) = report["tables"].values()
+    assert list(rows[0]) == ["task", "algo", "worlds", "horizon", "passes", "iteration ms", "rollout ms", "gradient ms",
+                             "critic ms", "rest ms", "learning ms", "steps/s", "peak MB"]  # fmt: skip
+    assert [(row["worlds"], row["horizon"]) for row in rows] == [(2, 4), (4, 4)]
+    assert {"cpu", "cores", "gpu", "python", "torch", "warp-lang", "mujoco"} == set(report["machine"])
+    assert "{" not in capsys.readouterr().out
+
+
+def test_training_takes_the_recipes_worlds_only_where_none_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Made(Exception):
+        """Ends it there."""
+
+    def make(task: str, *, num_envs: int, device: str) -> NoReturn:
+        raise Made(task, num_envs, device)
+
+    monkeypatch.setattr(training, "make", make)
+    with pytest.raises(Made) as made:
+        iteration_times("cartpole", "shac", "default", worlds=None, device="cpu")
+    assert made.value.args == ("cartpole", training.recipe("cartpole", "shac", "default").num_envs, "cpu")
+    with pytest.raises(InputError, match="worlds must be a whole number of at least 1, got 0"):
+        iteration_times("cartpole", "shac", "default", worlds=0, device="cpu")
+
+
+@pytest.mark.parametrize("kind", [ROBOTS[:2], TASKS[:2], TRAIN[:2]], ids=lambda kind: kind[0])
+def test_numbers_of_worlds_are_checked_before_the_first_is_measured(refused: Refused, kind: list[str]) -> None:
+    assert "worlds must be a whole number of at least 1, got 0" in refused(*kind, "--worlds", "4", "0")
+    assert "expected at least one argument" in refused(*kind, "--worlds")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "cartpole", "--iterations", "0"], "iterations must be a whole number of at least 1, got 0"),
+        (["train", "cartpole", "--iterations", "-3"], "iterations must be a whole number of at least 1, got -3"),
+        (["train", "cartpole", "--horizon", "0"], "horizon must be a whole number of at least 1, got 0"),
+        (["train", "cartpole", "--algos", "ppo", "--horizon", "4"], "got one for ppo; leave it out"),
+        (["train", "cartpole", "--iterations", "few"], "invalid int value: 'few'"),
+        (["train", "cartpole", "--preset", "nope"], "nope"),
+        (["tasks", "cartpole", "--threads", "1", "0"], "threads must be a whole number of at least 1, got 0"),
+        (["tasks", "cartpole", "--seconds", "inf"], "seconds must be a finite number of at least 0, got inf"),
+        (["robots", "nope"], "no robot named 'nope'"),
+        (["robots", "hopper", "--device", "nope"], "device such as 'cuda:0', got 'nope'"),
+        (["robots", "hopper", "--device", "cuda:99"], "device 'cuda:99' was asked for, but"),
+        (["nope"], "invalid choice: 'nope'"),
+        ([], "WHAT"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_cannot_be_measured_is_refused(refused: Refused, arguments: list[str], message: str) -> None:
+    assert message in refused(*arguments)
+
+
+def test_a_task_that_is_unknown_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("tasks", "train"):
+        with pytest.raises(SystemExit) as end:
+            main(["bench", kind, "nope"])
+        assert end.value.code == 2
+        assert "nope" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_measuring(
+    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (ROBOTS, TASKS, TRAIN):
+        assert "there is no folder" in refused(*kind, "--json", str(tmp_path / "none" / "x.json"))
+    assert "a folder has this name; choose another" in refused(*TASKS, "--json", str(tmp_path))
+    assert "a folder has this name; choose another" in refused(*TASKS, "--json", "")
+    # Said by the system, since root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    assert "no permission to; choose another place" in refused(*TASKS, "--json", str(tmp_path / "x.json"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_row_on_the_cpu_touches_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def touched(*_: object) -> NoReturn:
+        raise AssertionError("CUDA was touched")
+
+    for name in ("init", "empty_cache", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, touched)
+    with fresh("cpu"):
+        pass
+
+
+def test_a_row_on_a_gpu_begins_with_empty_memory_and_that_gpu_as_the_current_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[object] = []
+
+    @contextmanager
+    def current(device: str) -> Iterator[None]:
+        done.append(f"to {device}")
+        yield
+        done.append("back")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "device", current)
+    monkeypatch.setattr(torch.cuda, "init", lambda: done.append("init"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("empty"))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: done.append(f"reset {device}"))
+    with fresh("cuda:1"):
+        done.append("row")
+    assert done == ["init", "to cuda:1", "empty", "reset cuda:1", "row", "back"]
+    with fresh("cuda:2"):  # left to the simulator, which refuses it in words
+        pass
+    assert done[-1] == "back"
+
+
+@pytest.mark.gpu
+def test_a_row_does_not_see_the_memory_of_the_one_before() -> None:
+    many, few = (
+        iteration_times("cartpole", "shac", "default", worlds=worlds, device="cuda", horizon=4, iterations=1)["peak MB"]
+        for worlds in (131072, 4)
+    )
+    assert few < many / 2
+
+
+@pytest.mark.gpu
+def test_a_row_is_measured_on_the_device_it_names() -> None:
+    last = torch.cuda.device_count() - 1
+    before = torch.cuda.current_device()
+    with fresh(f"cuda:{last}"):
+        assert torch.cuda.current_device() == last
+    assert torch.cuda.current_device() == before
