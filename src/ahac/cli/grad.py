@@ -72,7 +72,7 @@ def study(arguments: list[str]) -> int:
 def landscape(arguments: list[str]) -> int:
     """the return along a direction, with both gradients as slopes: TASK or RUN"""
     from ahac.gradients.figures import landscape as figures
-    from ahac.gradients.landscape import KIND, LandscapeSettings
+    from ahac.gradients.landscape import KIND, LandscapeSettings, depends_on
     from ahac.gradients.landscape import landscape as walked
     from ahac.gradients.study import recalled
     from ahac.gradients.subjects import describe
@@ -80,7 +80,7 @@ def landscape(arguments: list[str]) -> int:
     what, words = named(arguments, "ahac grad landscape", "a task, FILE.py:NAME, or a run's folder")
     text = "The return along a direction of the policy's parameters, with both gradient estimates drawn as slopes."
     c, actor, output = read(words, f"ahac grad landscape {what}", text, LandscapeSettings, Actor, Output)
-    about = {**asdict(c), **describe(what, actor.checkpoint, c.seed)}
+    about = depends_on(c, describe(what, actor.checkpoint, c.seed))
     folder, stem = _place(what, output, about)
     path = folder / f"{stem}landscape-{Path(c.along).stem}.npz"
     found = recalled(
@@ -177,10 +177,11 @@ def _task(what: str, words: list[str]) -> int:
 
 
 def _place(what: str, output: Output, about: dict[str, Any]) -> tuple[Path, str]:
-    """Folder of the results, and how their names begin."""
-    if "run" in about["policy"]:
-        return output.out or Path(what) / "gradients", ""
-    return output.out or FOLDER, f"{about['task']}-"
+    """Folder of the results, and how their names begin: with whose they are, but in a run's own folder."""
+    run = about["policy"].get("run")
+    if run is not None and output.out is None:
+        return Path(what) / "gradients", ""
+    return output.out or FOLDER, f"{run or about['task']}-"
 
 
 def _table(found: Study, horizons: Sequence[int], names: Sequence[str]) -> None:

@@ -13,7 +13,6 @@ from ahac.core.errors import InputError
 __all__ = ["gait"]
 
 FOLDER = "runs/gaits"
-HELP = {"-h", "--help"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,8 @@ def _draw(words: list[str]) -> int:
 
     folder, words = (Path(words[0]), words[1:]) if words and not words[0].startswith("-") else (Path(FOLDER), words)
     text = (
-        f"Measure the gaits of the complete runs in a folder, by default {FOLDER}, and draw them against the horizon."
+        f"Measure the gaits of the complete runs of SHAC in a folder, by default {FOLDER}, and draw them against the "
+        "horizon. Runs of other algorithms are left out; all must be of one task."
     )
     settings, again = read(words, "ahac grad gait draw [FOLDER]", text, GaitSettings, Redo)
     if not folder.is_dir():
@@ -86,6 +86,8 @@ def _draw(words: list[str]) -> int:
     found = study(folder, settings, again.redo, bar)
     if found.settings["unfinished"]:
         sys.stderr.write(f"{found.settings['unfinished']} runs are not complete, and left out\n")
+    if found.settings["others"]:
+        sys.stderr.write(f"{found.settings['others']} runs are not of SHAC with a fixed horizon, and left out\n")
     sys.stdout.write("  H  seed  period     return\n")
     order = sorted(zip(found["horizon"], found["seed"], found["period"], found["score"], strict=True))
     for horizon, seed, period, score in order:

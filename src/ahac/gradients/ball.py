@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ahac.core.checks import finite_number, whole_number
-from ahac.core.errors import InputError
+from ahac.core.checks import finite_number, positive_number, whole_number
 from ahac.gradients import lemma
+from ahac.gradients.checks import some
 from ahac.gradients.estimators import agreement, estimate, gaussian_scores, zeroth_order
 from ahac.gradients.progress import Track, silent
 from ahac.gradients.study import Study
@@ -60,15 +60,15 @@ class BallSettings:
     def __post_init__(self) -> None:
         whole_number("samples", self.samples, 2)
         whole_number("horizon", self.horizon, 1)
-        for substeps in (self.substeps, *self.refinements):
-            whole_number("substeps", substeps, 1)
+        whole_number("substeps", self.substeps, 1)
+        for substeps in some("refinements", self.refinements):
+            whole_number("refinements", substeps, 1)
         whole_number("seed", self.seed, 0)
         finite_number("angle", self.angle)
-        for name in ("speed", "sigma", "stiffness", "stiffnesses"):
-            given = getattr(self, name)
-            for value in given if isinstance(given, tuple) else (given,):
-                if finite_number(name, value, 0.0) == 0.0:
-                    raise InputError(f"{name} must be more than 0, got {value!r}")
+        for name in ("speed", "sigma", "stiffness"):
+            positive_number(name, getattr(self, name))
+        for stiffness in some("stiffnesses", self.stiffnesses):
+            positive_number("stiffnesses", stiffness)
 
 
 def ball_model(stiffness: float = 1e4) -> Model:

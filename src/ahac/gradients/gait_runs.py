@@ -13,6 +13,7 @@ from ahac.algos.config import FirstOrderConfig
 from ahac.core.checks import whole_number
 from ahac.core.errors import InputError
 from ahac.envs import make
+from ahac.gradients.checks import some
 from ahac.gradients.gait import gait_period, watch_feet
 from ahac.gradients.progress import Track, silent
 from ahac.gradients.study import Study, recalled
@@ -56,8 +57,8 @@ def gait_configs(
     if not isinstance(base.learner, FirstOrderConfig):
         raise InputError(f"learner must have a horizon, as SHAC's has, got a {type(base.learner).__name__}")
     made = []
-    for seed in seeds:
-        for horizon in horizons:
+    for seed in some("seeds", seeds):
+        for horizon in some("horizons", horizons):
             fixed = replace(base.learner.horizon, first=whole_number("a horizon", horizon, 1))
             learner, name = replace(base.learner, horizon=fixed), f"{task}-shac-h{horizon:02}-{seed}"
             made.append(replace(base, name=name, seed=seed, out=out, learner=learner))
@@ -88,27 +89,34 @@ def _measured(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
 
 
 def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, track: Track = silent) -> Study:
-    """What the runs of a folder came to.
+    """What the runs of a folder came to: those of SHAC with a fixed horizon, all of one task; others are left out.
 
     Returns:
         By run [R]: horizon, seed, period (control steps), score (mean return of the evaluation).
     """
     records = [read_record(folder) for folder in find_runs(out)]
-    done = [record for record in records if record.complete and record.evaluation is not None]
+    wanted = [record for record in records if _has_fixed_horizon(record)]
+    done = [record for record in wanted if record.complete and record.evaluation is not None]
     if not done:
         raise InputError(
-            f"{out} holds no complete run; `ahac grad gait run --out {out}` makes them, or goes on with them"
+            f"{out} holds no complete run of SHAC with a fixed horizon, got {len(wanted)} that are not complete and "
+            f"{len(records) - len(wanted)} others; `ahac grad gait run --out {out}` makes them, or goes on with them"
+        )
+    tasks = sorted({str(record.settings["task"]) for record in done})
+    if len(tasks) > 1:
+        raise InputError(
+            f"the runs in {out} must be of one task, got {', '.join(tasks)}; give each task a folder of its own"
         )
     rows = [_row(record, measure_gait(record.folder, settings, redo)) for record in track(done, "gaits")]
     arrays = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
-    tasks = sorted({str(record.settings["task"]) for record in done})
-    about = {
-        **asdict(settings or GaitSettings()),
-        "task": ", ".join(tasks),
-        "runs": len(done),
-        "unfinished": len(records) - len(done),
-    }
-    return Study(KIND, about, arrays)
+    counts = {"runs": len(done), "unfinished": len(wanted) - len(done), "others": len(records) - len(wanted)}
+    return Study(KIND, {**asdict(settings or GaitSettings()), "task": tasks[0], **counts}, arrays)
+
+
+def _has_fixed_horizon(record: Record) -> bool:
+    """Whether it is of SHAC with the same horizon all along."""
+    horizon = record.settings.get("learner", {}).get("horizon", {})
+    return record.settings["algo"] == "shac" and horizon.get("rule") == "fixed"
 
 
 def _row(record: Record, gait: Study) -> dict[str, float]:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ahac.core.checks import finite_number, whole_number
+from ahac.core.checks import positive_number, whole_number
 from ahac.core.config import to_dict
-from ahac.core.errors import InputError
+from ahac.gradients.checks import some
 from ahac.gradients.progress import Track, silent
 from ahac.gradients.study import Study
 
@@ -52,11 +52,11 @@ class HeavisideSettings:
     """Of the noise."""
 
     def __post_init__(self) -> None:
-        for name in ("width", "sigma", "widths", "sigmas"):
-            given = getattr(self, name)
-            for value in given if isinstance(given, tuple) else (given,):
-                if finite_number(name, value, 0.0) == 0.0:
-                    raise InputError(f"{name} must be more than 0, got {value!r}")
+        for name in ("width", "sigma"):
+            positive_number(name, getattr(self, name))
+        for name in ("widths", "sigmas"):
+            for value in some(name, getattr(self, name)):
+                positive_number(name, value)
         whole_number("samples", self.samples, 1)
         whole_number("points", self.points, 2)
         whole_number("seed", self.seed, 0)

@@ -8,10 +8,13 @@ best actions, kinks and cliffs included.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +29,7 @@ from ahac.gradients.sampling import Samples, at_one_start, noise_free_returns, s
 from ahac.gradients.study import Study
 from ahac.gradients.subjects import Subject, subject
 
-__all__ = ["LandscapeSettings", "landscape"]
+__all__ = ["LandscapeSettings", "depends_on", "landscape"]
 
 KIND = "landscape"
 ESTIMATES = ("first", "zeroth")
@@ -60,6 +63,14 @@ class LandscapeSettings:
             raise InputError(f"reach must be more than 0, got {self.reach!r}")
 
 
+def depends_on(c: LandscapeSettings, about: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a landscape depends on, as JSON has it; `about` is which task and policy it is of."""
+    found = {**asdict(c), **about}
+    if c.along.endswith(".npy"):
+        found["direction"] = hashlib.sha256(_content(Path(c.along))).hexdigest()
+    return found
+
+
 def landscape(
     what: str | os.PathLike[str] | Task, settings: LandscapeSettings | None = None, *, checkpoint: str = "last",
     device: str = "cpu", track: Track = silent,
@@ -89,7 +100,7 @@ def landscape(
         rows.append(_returns(found, start, c))
     mean, error, free = np.array(rows).T
     arrays |= {"mean": mean, "low": mean - error, "high": mean + error, "noise_free": free}
-    return Study(KIND, {**asdict(c), **found.about}, arrays)
+    return Study(KIND, depends_on(c, found.about), arrays)
 
 
 def _direction(c: LandscapeSettings, samples: Samples, theta: Tensor) -> Tensor:
@@ -108,15 +119,25 @@ def _direction(c: LandscapeSettings, samples: Samples, theta: Tensor) -> Tensor:
 
 
 def _from_file(path: Path, size: int) -> Tensor:
+    content = io.BytesIO(_content(path))
     try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        found = np.load(content, allow_pickle=False)
+    except (ValueError, EOFError) as error:
         raise InputError(
-            f"the direction {str(path)!r} cannot be read: {error}; wanted a .npy file of numbers"
+            f"the direction {str(path)!r} is no .npy file of numbers: {error}; np.save makes one"
         ) from error
     if found.shape != (size,) or not np.isfinite(found).all():
         raise InputError(f"the direction in {path} must be {size} finite numbers, one per parameter, got {found.shape}")
     return torch.from_numpy(found.astype(np.float64))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"the direction {str(path)!r} cannot be read: {error}; wanted a .npy file of numbers"
+        ) from error
 
 
 @torch.no_grad()

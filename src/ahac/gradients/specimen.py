@@ -73,6 +73,11 @@ def specimen(what: str | os.PathLike[str] | Task | Model, states: int, steps: in
     if isinstance(what, Model):
         return _of_model(what, states, steps, seed)
     if not isinstance(what, Task) and Path(what).suffix in ROBOTS:
+        if not Path(what).is_file():
+            raise InputError(
+                f"there is no file {str(what)!r}; wanted the MJCF or URDF file of a robot, or a task: "
+                f"{', '.join(tasks())}, or one of your own as FILE.py:NAME"
+            )
         return _of_model(load_model(what, ground=True), states, steps, seed)
     if isinstance(what, Task) or str(what) in tasks() or ".py:" in str(what):
         return _of_task(what if isinstance(what, Task) else find_task(str(what)), states, steps, seed)

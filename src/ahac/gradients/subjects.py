@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Mapping
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -56,13 +60,9 @@ def find_task(name: str, variant: str = "paper") -> Task:
         )
     if not Path(file).is_file():
         raise InputError(f"there is no file {file!r}, in which the task {attribute!r} was looked for")
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{file!r} cannot be read as Python, got {spec!r}; wanted a module with {attribute!r} in it")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = getattr(module, attribute, None)
-    made = found() if callable(found) else found
+    with _own_file(Path(file).resolve()):
+        found = getattr(_module(Path(file).resolve()), attribute, None)
+        made = found() if callable(found) else found
     if not isinstance(made, Task):
         raise InputError(f"{name} must be a Task or a function that returns one, got {type(made).__name__}")
     return made
@@ -73,12 +73,17 @@ def describe(what: str | os.PathLike[str] | Task, checkpoint: str = "last", seed
     if isinstance(what, Task):
         return {"task": what.name, "policy": {"fresh": seed}}
     if (run := _run_of(what)) is not None:
-        numbers = read_numbers(run.checkpoints / f"{checkpoint}.safetensors")
-        policy = {"run": run.folder.name, "checkpoint": checkpoint, "env_steps": int(numbers["env_steps"])}
+        path = run.checkpoints / f"{checkpoint}.safetensors"
+        if not path.is_file():
+            run.restore(checkpoint, with_env=False)  # says which there are
+        policy = {
+            "run": run.folder.resolve().name, "checkpoint": checkpoint, "content": _hash(path),
+            "env_steps": int(read_numbers(path)["env_steps"]),
+        }  # fmt: skip
         return {"task": run.config.task, "policy": policy}
     about: dict[str, Any] = {"task": find_task(str(what)).name, "policy": {"fresh": seed}}
     if ".py:" in str(what):
-        about["source"] = hashlib.sha256(Path(str(what).rpartition(":")[0]).read_bytes()).hexdigest()
+        about["source"] = _hash(*_sources(Path(str(what).rpartition(":")[0]).resolve()))
     return about
 
 
@@ -111,6 +116,50 @@ def subject(
                 "ahac, ahac1, shac or bptt"
             )
     return Subject(env, algo.actor, algo.normalizer.view(), describe(what, checkpoint, seed))
+
+
+@contextmanager
+def _own_file(file: Path) -> Iterator[None]:
+    """Within, the file's neighbours can be imported, and what goes wrong is told as the file's."""
+    folder = str(file.parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+        where = f"{file}, line {lines[-1]}" if lines else f"{file}"
+        raise InputError(
+            f"{where}: {type(error).__name__}: {error}; wanted a file that Python runs to its end, put it right first"
+        ) from error
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+def _module(file: Path) -> ModuleType:
+    """Run the file, as a module with a name that no other has."""
+    name = f"_ahac_own_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None, "a .py file has a loader"
+    assert spec.loader is not None, "a .py file has a loader"
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _sources(file: Path) -> list[Path]:
+    """The file, and its neighbours that were imported."""
+    names = [name for module in list(sys.modules.values()) if (name := getattr(module, "__file__", None))]
+    return sorted({file, *(path for path in map(Path, names) if path.parent == file.parent)})
+
+
+def _hash(*files: Path) -> str:
+    """Of what they hold."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _run_of(what: str | os.PathLike[str]) -> Run | None:

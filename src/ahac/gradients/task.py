@@ -10,6 +10,7 @@ import torch
 
 from ahac.core.checks import whole_number
 from ahac.envs import Task, make
+from ahac.gradients.checks import some
 from ahac.gradients.estimators import agreement, estimate
 from ahac.gradients.gait import gait_period, watch_feet
 from ahac.gradients.progress import Track, silent
@@ -44,12 +45,11 @@ class TaskSettings:
 
     def __post_init__(self) -> None:
         whole_number("samples", self.samples, 2)
-        for horizon in self.horizons:
+        for horizon in some("horizons", self.horizons):
             whole_number("a horizon", horizon, 1)
         object.__setattr__(self, "horizons", tuple(sorted(set(self.horizons))))
-        for name, least in (("horizons", 1), ("after", 0), ("gait_steps", 0), ("probes", 1), ("seed", 0)):
-            value = getattr(self, name)
-            whole_number(name, len(value) if isinstance(value, tuple) else value, least)
+        for name, least in (("after", 0), ("gait_steps", 0), ("probes", 1), ("seed", 0)):
+            whole_number(name, getattr(self, name), least)
 
 
 def study(

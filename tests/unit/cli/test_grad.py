@@ -9,12 +9,14 @@ import pytest
 
 from ahac.algos.config import FirstOrderConfig, HorizonConfig
 from ahac.cli.main import main
+from ahac.core.errors import InputError
 from ahac.gradients import gait_runs, load_study
 from ahac.gradients.gait_runs import gait_configs
+from ahac.gradients.subjects import subject
 from ahac.training import sweep as sweeping
 from ahac.training.config import RunConfig
 from ahac.training.run import start
-from ahac.training.trainer import finish
+from ahac.training.trainer import finish, train
 from small_runs import small_config, small_learner
 
 Call = Callable[..., tuple[int, str]]
@@ -84,6 +86,59 @@ def test_a_task_is_drawn(grad: Call) -> None:
     assert [path.name for path in pictures(out)][::2] == ["cartpole-study.png", "cartpole-gait-and-stiffness.png"]
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs, a and b."""
+    folder = tmp_path_factory.mktemp("runs")
+    for seed, name in enumerate("ab"):
+        train(start(small_config(folder, name=name, iterations=2, seed=seed)), display=False)
+    return folder
+
+
+def test_runs_do_not_mix_in_one_folder(grad: Call, runs: Path) -> None:
+    few = ("--samples", "4", "--horizons", "2", "--gait-steps", "0", "--probes", "1")
+    for name in "ab":
+        status, out = grad("study", str(runs / name), *few, "--out", "here")
+        assert status == 0
+        assert pictures(out) == [Path(f"here/{name}-study.png"), Path(f"here/{name}-study.svg")]
+    norms = [load_study(Path(f"here/{name}-study.npz"))["first_norm"].tolist() for name in "ab"]
+    assert norms[0] != norms[1]
+    assert pictures(grad("study", str(runs / "a"), *few)[1])[0] == runs / "a" / "gradients" / "study.png"
+
+
+def test_a_checkpoint_that_is_not_there(grad: Call, runs: Path) -> None:
+    for command in ("study", "landscape"):
+        status, out = grad(command, str(runs / "a"), "--checkpoint", "nope")
+        assert status == 2
+        assert "has no checkpoint 'nope'; it has: " in out
+        assert "last" in out
+
+
+@pytest.mark.parametrize("given", [("heaviside", "--widths"), ("heaviside", "--sigmas"), ("ball", "--refinements"),
+                                   ("ball", "--stiffnesses"), ("cartpole", "--horizons")])  # fmt: skip
+def test_empty_lists_are_refused(given: tuple[str, str], grad: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        grad("study", *given)
+    assert end.value.code == 2
+    assert f"{given[1][2:]} must be one number or more, got none" in capsys.readouterr().err
+
+
+def test_a_direction_is_what_its_file_holds(grad: Call, tmp_path: Path) -> None:
+    size = sum(p.numel() for p in subject("cartpole", worlds=1).actor.parameters())
+    few = ("--samples", "4", "--horizon", "2", "--points", "2", "--along", "d.npy")
+    slopes = []
+    for direction in (np.arange(size), np.ones(size), np.ones(size)):
+        np.save(tmp_path / "d.npy", direction)
+        status, out = grad("landscape", "cartpole", *few)
+        assert status == 0
+        slopes.append([line for line in out.splitlines() if line.startswith("slope")])
+    assert slopes[0] != slopes[1] == slopes[2]
+    (tmp_path / "d.npy").unlink()
+    status, out = grad("landscape", "cartpole", *few)
+    assert status == 2
+    assert "the direction 'd.npy' cannot be read" in out
+
+
 def test_a_landscape_is_drawn(grad: Call) -> None:
     status, out = grad("landscape", "cartpole", "--samples", "8", "--horizon", "3", "--points", "5")
     assert status == 0
@@ -104,6 +159,14 @@ def test_a_check_tells_right_from_wrong_by_its_status(grad: Call, tmp_path: Path
     status, out = grad("check", "own.py:neither", *few)
     assert status == 2
     assert "must be a Task or a function that returns one" in out
+    (tmp_path / "own.py").write_text("right = (", encoding="utf-8")
+    status, out = grad("check", "own.py:right", *few)
+    assert status == 2
+    assert "own.py: SyntaxError: " in out
+    status, out = grad("check", "no.xml", *few)
+    assert status == 2
+    assert "there is no file 'no.xml'; wanted the MJCF or URDF file of a robot, or a task" in out
+    assert "XML text" not in out
 
 
 @pytest.mark.parametrize("command", ["study", "landscape", "check", "gait"])
@@ -137,6 +200,9 @@ def test_the_runs_of_the_gait_study() -> None:
     assert [c.name for c in configs] == ["ant-shac-h16-0", "ant-shac-h44-0", "ant-shac-h16-1", "ant-shac-h44-1"]
     assert [horizon_of(c).first for c in configs] == [16, 44, 16, 44]
     assert {(c.task, c.algo, c.num_envs, horizon_of(c).rule) for c in configs} == {("ant", "shac", 64, "fixed")}
+    for horizons, seeds, name in (([], [0], "horizons"), ([16], [], "seeds")):
+        with pytest.raises(InputError, match=f"{name} must be one number or more, got none"):
+            gait_configs(horizons, seeds)
 
 
 def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,14 +217,21 @@ def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.Mo
     few = ("--task", "hopper", "--horizons", "4", "6", "--seeds", "0", "--num-envs", "4", "--iterations", "2")
     assert grad("gait", "run", *few, "--device", "cpu", "--out", "gaits")[0] == 0
     start(small_config(Path("gaits"), name="begun"))
+    finish(start(small_config(Path("gaits"), "ahac", name="other", iterations=2, eval_episodes=2)))
     status, out = grad("gait", "draw", "gaits", "--worlds", "2", "--steps", "20", "--skip", "2")
     assert status == 0
     assert "1 runs are not complete, and left out" in out
+    assert "1 runs are not of SHAC with a fixed horizon, and left out" in out
     assert [line.split()[:2] for line in out.splitlines() if line[:1] == " "][1:] == [["4", "0"], ["6", "0"]]
     assert [path.name for path in pictures(out)] == ["gaits.png", "gaits.svg"]
     assert load_study(Path("gaits/gaits.npz"))["horizon"].tolist() == [4.0, 6.0]
     monkeypatch.setattr(gait_runs, "watch_feet", lambda *given, **more: pytest.fail("watched again"))
     assert grad("gait", "draw", "gaits", "--worlds", "2", "--steps", "20", "--skip", "2")[0] == 0
+    assert "got 0 that are not complete and 1 others" in grad("gait", "draw", "gaits/other")[1]
+    finish(start(small_config(Path("gaits"), name="cart", task="cartpole", iterations=2, eval_episodes=2)))
+    status, out = grad("gait", "draw", "gaits")
+    assert status == 2
+    assert "the runs in gaits must be of one task, got cartpole, hopper; give each task a folder of its own" in out
 
 
 def test_a_figure_of_gaits_shows_periods_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,11 @@ def test_a_seed_repeats_a_study_and_another_does_not(found: Study) -> None:
     assert not np.array_equal(found["error"], other["error"])
 
 
-@pytest.mark.parametrize("odd", [{"samples": 1}, {"horizon": 0}, {"sigma": 0.0}, {"stiffnesses": (1e4, -1.0)}])
+@pytest.mark.parametrize(
+    "odd",
+    [{"samples": 1}, {"horizon": 0}, {"sigma": 0.0}, {"stiffnesses": (1e4, -1.0)}, {"stiffnesses": ()},
+     {"refinements": ()}, {"refinements": (8, 0)}, {"substeps": 0}],
+)  # fmt: skip
 def test_nonsense_is_refused(odd: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(odd))):
         BallSettings(**odd)  # pyright: ignore[reportArgumentType]

@@ -141,6 +141,13 @@ def test_what_is_neither_task_nor_robot_is_refused(what: str) -> None:
         check(what)
 
 
+def test_a_robots_file_that_is_not_there_is_told_with_what_could_be() -> None:
+    with pytest.raises(
+        InputError, match=r"there is no file 'no\.xml'; wanted the MJCF or URDF file of a robot, or a task"
+    ):
+        check("no.xml")
+
+
 @pytest.mark.parametrize("odd", [{"states": 0}, {"steps": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}])
 def test_nonsense_is_refused(odd: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(odd))):

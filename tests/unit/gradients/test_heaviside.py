@@ -87,7 +87,18 @@ def test_the_arrays_are_what_the_settings_ask_for_and_a_seed_repeats_them() -> N
         one["errors"]
 
 
-@pytest.mark.parametrize("odd", [{"width": 0.0}, {"sigmas": (0.1, -1.0)}, {"samples": 0}, {"points": 1}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"width": 0.0},
+        {"sigmas": (0.1, -1.0)},
+        {"widths": ()},
+        {"sigmas": ()},
+        {"samples": 0},
+        {"points": 1},
+        {"seed": -1},
+    ],
+)
 def test_nonsense_is_refused(odd: dict[str, object]) -> None:
     with pytest.raises(InputError, match=next(iter(odd))):
         HeavisideSettings(**odd)  # pyright: ignore[reportArgumentType]

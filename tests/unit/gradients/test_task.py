@@ -1,5 +1,7 @@
 """Gradients by a policy's parameters: samples world by world, on a smooth task and on one with contact."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,12 @@ import torch
 from ahac.core.errors import InputError
 from ahac.envs import make_task
 from ahac.gradients.estimators import agreement, estimate
-from ahac.gradients.landscape import LandscapeSettings, landscape
+from ahac.gradients.landscape import LandscapeSettings, depends_on, landscape
 from ahac.gradients.sampling import at_one_start, noise_free_returns, sample_gradients, try_out
 from ahac.gradients.study import Study
 from ahac.gradients.subjects import Subject, describe, find_task, subject
 from ahac.gradients.task import TaskSettings, study
+from ahac.training.checkpoint import CheckpointError
 from ahac.training.run import Run, start
 from ahac.training.trainer import train
 from small_runs import small_config
@@ -27,6 +30,18 @@ task = replace(make_task("cartpole"), name="mine")
 def made():
     return task
 number = 3
+"""
+MODERN = """
+from __future__ import annotations
+from dataclasses import dataclass, replace
+from ahac.envs import make_task
+from beside import NAME
+@dataclass
+class Choice:
+    name: str = NAME
+def made():
+    from later import NUMBER
+    return replace(make_task("cartpole"), name=f"{Choice().name}{NUMBER}")
 """
 
 
@@ -130,6 +145,56 @@ def test_tasks_come_by_name_out_of_a_file_or_as_they_are(tmp_path: Path) -> None
             find_task(odd)
 
 
+def test_a_file_may_have_dataclasses_and_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("NAME = 'mine'\n", encoding="utf-8")
+    (tmp_path / "later.py").write_text("NUMBER = 7\n", encoding="utf-8")
+    file = tmp_path / "modern.py"
+    file.write_text(MODERN, encoding="utf-8")
+    paths = list(sys.path)
+    assert find_task(f"{file}:made").name == "mine7"
+    assert sys.path == paths
+    assert "modern" not in sys.modules
+    before = describe(f"{file}:made")
+    (tmp_path / "beside.py").write_text("NAME = 'mine'  # changed\n", encoding="utf-8")
+    assert describe(f"{file}:made") != before, "its neighbours are part of what was studied"
+    for name in ("beside", "later"):
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("task = (", r"own\.py: SyntaxError: '\(' was never closed \(own\.py, line 1\)"),
+     ("\ntask = 1 / 0", r"own\.py, line 2: ZeroDivisionError: division by zero"),
+     ("import not_there_at_all", r"own\.py, line 1: ModuleNotFoundError: No module named 'not_there_at_all'"),
+     ("def task(size):\n    pass", r"own\.py: TypeError: task\(\) missing 1 required"),
+     ("raise SystemExit(3)", r"own\.py, line 1: SystemExit: 3")],
+)  # fmt: skip
+def test_what_goes_wrong_in_a_file_is_told_as_the_files(content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(content, encoding="utf-8")
+    paths = list(sys.path)
+    with pytest.raises(InputError, match=told):
+        find_task(f"{tmp_path / 'own.py'}:task")
+    assert sys.path == paths
+
+
+def test_a_checkpoint_that_is_not_there_is_told_with_those_that_are(trained: Run, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"has no checkpoint 'nope'; it has: .*last"):
+        describe(trained.folder, "nope")
+    begun = start(small_config(tmp_path, name="begun"))
+    with pytest.raises(CheckpointError, match="begun has no checkpoint 'last'; it has: none"):
+        describe(begun.folder)
+
+
+def test_runs_of_one_name_are_told_apart(trained: Run, tmp_path: Path) -> None:
+    other = start(small_config(tmp_path, name="trained", iterations=2, seed=5))
+    train(other, display=False)
+    one, two = describe(trained.folder), describe(other.folder)
+    assert one["policy"]["env_steps"] == two["policy"]["env_steps"]
+    assert one != two
+    shutil.copytree(trained.folder, tmp_path / "copies" / "trained")
+    assert describe(tmp_path / "copies" / "trained") == one
+
+
 @pytest.mark.parametrize(("along", "reach", "close"), [("random", 3e-3, 0.05), ("first", 2e-4, 0.01),
                                                        ("zeroth", 2e-4, 0.02)])  # fmt: skip
 def test_slopes_are_those_of_the_landscape(along: str, reach: float, close: float) -> None:
@@ -145,17 +210,24 @@ def test_slopes_are_those_of_the_landscape(along: str, reach: float, close: floa
 
 def test_a_direction_out_of_a_file(tmp_path: Path) -> None:
     c = LandscapeSettings(horizon=2, points=2, samples=4, along=str(tmp_path / "way.npy"))
-    with pytest.raises(InputError, match=r"way\.npy' cannot be read"):
+    with pytest.raises(InputError, match=r"^the direction '.*way\.npy' cannot be read"):
         landscape("cartpole", c)
     size = sum(p.numel() for p in subject("cartpole", worlds=1).actor.parameters())
     for odd, told in ((np.ones(3), f"must be {size} finite numbers"), (np.zeros(size), "has no length")):
         np.save(tmp_path / "way.npy", odd)
         with pytest.raises(InputError, match=told):
             landscape("cartpole", c)
+    (tmp_path / "way.npy").write_bytes(b"")
+    with pytest.raises(InputError, match=r"way\.npy' is no \.npy file of numbers"):
+        landscape("cartpole", c)
     np.save(tmp_path / "way.npy", np.arange(size))
     found = landscape("cartpole", c)
+    about = describe("cartpole", seed=c.seed)
+    assert found.settings == depends_on(c, about)
     assert np.linalg.norm(found["direction"]) > 0.0
     assert found["direction"][0] == 0.0
+    np.save(tmp_path / "way.npy", np.ones(size))
+    assert found.settings != depends_on(c, about), "what the file holds is part of what was studied"
 
 
 @pytest.mark.parametrize(
