@@ -18,11 +18,10 @@ from ahac.core.checks import finite_number, fraction, positive_number, whole_num
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.actor_critic import ActorCritic
-from ahac.nets.adam import moments, set_moments
+from ahac.nets.adam import moments, optimizer, set_moments, step_down
 from ahac.nets.gaussian import entropy, kl, log_prob
 from ahac.nets.mlp import Activation
 from ahac.nets.normalizer import Normalizer, View
-from ahac.nets.optimizer import optimizer, step_down
 from ahac.nets.states import gathered, part
 from ahac.rl.experience import Experience, collect, flawed, trouble_in
 from ahac.rl.gae import gae
@@ -116,7 +115,7 @@ class PPO:
         )  # fmt: skip
         self.net = net.to(spec.device, spec.dtype)
         self.rate = torch.tensor(config.rate, device=spec.device, dtype=torch.float32)
-        self.optimizer = optimizer(self.net.parameters(), self.rate, EPS)
+        self.optimizer = optimizer(self.net.parameters(), self.rate, eps=EPS)
 
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""

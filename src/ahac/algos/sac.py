@@ -27,7 +27,7 @@ class SACConfig(SoftConfig):
 class SAC:
     """The policy climbs min Q(s, a) − α log π(a | s)."""
 
-    def __init__(self, config: SACConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
+    def __init__(self, config: SoftConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
         self.config, self.soft = config, Soft(config, spec, seed, graphs)
 
     @property
@@ -41,8 +41,16 @@ class SAC:
 
     def iterate(self, env: Env, progress: float) -> Report:
         """Step the worlds, and learn after every step."""
-        before = self.soft.learnt()
-        return self.soft.iterate(env, self._learn, lambda: self.soft.set_learnt(before))
+        before = self.learnt()
+        return self.soft.iterate(env, self._learn, lambda: self.set_learnt(before))
+
+    def learnt(self) -> dict[str, Tensor]:
+        """Everything but chance and replay."""
+        return self.soft.learnt()
+
+    def set_learnt(self, state: Mapping[str, Tensor]) -> None:
+        """Go back to what was learnt then."""
+        self.soft.set_learnt(state)
 
     def _learn(self) -> Told:
         return averaged([self.soft.update(self._value) for _ in range(self.config.updates)])
@@ -53,9 +61,9 @@ class SAC:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that was learnt, and all chance; of the replay only how much was added to it."""
-        return self.soft.learnt() | self.soft.chance()
+        return self.learnt() | self.soft.chance()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state, once the replay is filled as well."""
-        self.soft.set_learnt(state)
+        self.set_learnt(state)
         self.soft.set_chance(state)

@@ -13,10 +13,9 @@ from ahac.algos.algorithm import Report
 from ahac.core.checks import finite_number, fraction, positive_number, whole_number
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
-from ahac.nets.adam import moments, set_moments
+from ahac.nets.adam import moments, optimizer, set_moments, step_down
 from ahac.nets.mlp import Activation
 from ahac.nets.normalizer import Normalizer
-from ahac.nets.optimizer import optimizer, step_down
 from ahac.nets.squashed_actor import SquashedActor
 from ahac.nets.states import gathered, part
 from ahac.nets.twin_q import TwinQ

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ahac.algos.algorithm import Report
-from ahac.algos.soft import Soft, SoftConfig, Told, averaged
+from ahac.algos.sac import SAC
+from ahac.algos.soft import SoftConfig, Told, averaged
 from ahac.core.checks import finite_number, whole_number
-from ahac.core.env import Env, EnvSpec
+from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.dynamics import Dynamics
 from ahac.nets.mlp import mlp
 from ahac.nets.states import gathered, part
 from ahac.rl.model_fit import ModelFit
-from ahac.rl.replay import Replay
 from ahac.rl.soft import expanded_value
 
 __all__ = ["SVG", "SVGConfig"]
@@ -80,12 +79,14 @@ class SVGConfig(SoftConfig):
             raise InputError(f"sequence_steps must not exceed steps, got {self.sequence_steps} and {self.steps}")
 
 
-class SVG:
+class SVG(SAC):
     """The policy climbs soft values over H steps of a learnt model."""
+
+    config: SVGConfig
 
     def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
         c, obs, actions = config, spec.obs_size, spec.action_size
-        self.config, self.soft = config, Soft(config, spec, seed, graphs)
+        super().__init__(config, spec, seed, graphs)
         if self.replay.length < c.sequence_steps:
             raise InputError(
                 f"capacity must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
@@ -97,20 +98,6 @@ class SVG:
         )
         reward, end = (mlp([obs + actions, *c.model_hidden, 1], c.activation, rng=rng).to(**place) for _ in range(2))
         self.model = ModelFit(dynamics.to(**place), reward, end, c.model_rate, c.head_rate)
-
-    @property
-    def replay(self) -> Replay:
-        """What it learns from."""
-        return self.soft.worlds.replay
-
-    def act(self, obs: Tensor) -> Tensor:
-        """The policy's best action for raw observations."""
-        return self.soft.act(obs)
-
-    def iterate(self, env: Env, progress: float) -> Report:
-        """Step the worlds, and learn after every step."""
-        before = self._learnt()
-        return self.soft.iterate(env, self._learn, lambda: self._set_learnt(before))
 
     def value(self, obs: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """[B] soft values of normalised observations by H steps in the model, and log densities of the first actions.
@@ -140,18 +127,11 @@ class SVG:
         first, last, reward = self.model.update(batch, MODEL_NORM)
         return {"model_error_first": first, "model_error_last": last, "reward_error": reward}
 
-    def _learnt(self) -> dict[str, Tensor]:
-        return self.soft.learnt() | gathered({"model": self.model.state_dict()})
+    def learnt(self) -> dict[str, Tensor]:
+        """Everything but chance and replay."""
+        return super().learnt() | gathered({"model": self.model.state_dict()})
 
-    def _set_learnt(self, state: Mapping[str, Tensor]) -> None:
-        self.soft.set_learnt(state)
+    def set_learnt(self, state: Mapping[str, Tensor]) -> None:
+        """Go back to what was learnt then."""
+        super().set_learnt(state)
         self.model.load_state_dict(part(state, "model"))
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that was learnt, and all chance; of the replay only how much was added to it."""
-        return self._learnt() | self.soft.chance()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from a saved state, once the replay is filled as well."""
-        self._set_learnt(state)
-        self.soft.set_chance(state)

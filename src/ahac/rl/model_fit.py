@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ahac.nets.adam import moments, set_moments
+from ahac.nets.adam import moments, optimizer, set_moments, step_down
 from ahac.nets.dynamics import Dynamics
-from ahac.nets.optimizer import optimizer, step_down
 from ahac.nets.states import gathered, part
 
 __all__ = ["ModelFit", "going_on", "sequence_errors"]

@@ -8,8 +8,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from ahac.nets.adam import moments, set_moments
-from ahac.nets.optimizer import optimizer, step_down
+from ahac.nets.adam import moments, optimizer, set_moments, step_down
 from ahac.nets.states import gathered, part
 from ahac.nets.twin_q import TwinQ
 from ahac.rl.soft import twin_loss

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from ahac.nets.adam import moments, set_moments
-from ahac.nets.optimizer import optimizer, step_down
+from ahac.nets.adam import moments, optimizer, set_moments, step_down
 from ahac.nets.states import gathered, part
 from ahac.rl.soft import temperature_loss
 

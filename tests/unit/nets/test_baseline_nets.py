@@ -7,10 +7,9 @@ from torch.testing import assert_close
 
 from ahac.core.errors import InputError
 from ahac.nets.actor_critic import ActorCritic
-from ahac.nets.adam import moments
+from ahac.nets.adam import moments, optimizer, step_down
 from ahac.nets.dynamics import Dynamics
 from ahac.nets.mlp import activation, mlp
-from ahac.nets.optimizer import optimizer, step_down
 from ahac.nets.squashed_actor import SquashedActor
 from ahac.nets.twin_q import TwinQ
 

@@ -108,13 +108,15 @@ class Writer:
         division = divide(program, self.parts)
         results = [(name, f"{outputs[name]}[{i}]", division.owner_of(v), v) for name, i, v in _outputs(program)]
         carried = {local: division.memory + k for k, (_, local, _, _) in enumerate(results)}
-        self.operations += len(program.live())
+        live = program.live()
+        given = [index for index in live if program.source(index) is not None]
+        self.operations += len(live)
         self.slots = max(self.slots, division.memory + len(results))
         self.lines.append("switch (PART) {")
         for part in range(self.parts):
             self.lines.append(f"case {part}: {ONCE} {header} {{")
             begin(part)
-            self._stages(program, inputs, division, part)
+            self._stages(program, given, inputs, division, part)
             for name, local, owner, value in results:
                 if owner == part:
                     to = f"{local} +=" if name in add else f"SLOT({carried[local]}) ="
@@ -131,9 +133,11 @@ class Writer:
         """What was written."""
         return Source(name, tuple(self.arrays), "\n".join(self.lines), self.operations, self.parts, self.slots)
 
-    def _stages(self, program: Program, inputs: Mapping[str, str], division: Division, part: int) -> None:
-        """One part of a program."""
-        self._compute(program, (i for i in program.live() if program.source(i) is not None), inputs)
+    def _stages(
+        self, program: Program, given: Sequence[int], inputs: Mapping[str, str], division: Division, part: int
+    ) -> None:
+        """One part of a program, of which some nodes are given."""
+        self._compute(program, given, inputs)
         for stage in range(division.stages):
             if stage:
                 self.lines.append(MEET)
