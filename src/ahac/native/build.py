@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import warp as wp
@@ -71,12 +72,13 @@ class Kernel:
     ) -> None:  # fmt: skip
         """Run for `worlds` worlds on arrays at the given addresses; arrays left out count as not given.
 
-        On the CPU the work is in blocks of as many worlds as there are lanes, or in so many as the kernel is made for.
+        The work is in blocks of as many worlds as there are lanes, or threads in a warp; or in so many as are asked for.
         """
         self._wait()
         slots = [addresses.get(name, 0) for name in self.source.arrays]
         if self.target.cuda:
-            self._launch_cuda(slots + [0] * (MAX_ARRAYS - len(slots)), worlds, steps, h, stream)
+            work = (slots + [0] * (MAX_ARRAYS - len(slots)), h, worlds, steps)
+            self._launch_cuda(work, -(-worlds // WARP) if blocks is None else blocks, stream)
             return
         if blocks is None:
             blocks = -(-worlds // self.target.lanes)
@@ -89,11 +91,11 @@ class Kernel:
         command.set_param_at_index_from_ctype(0, ctypes.addressof(task))
         command.launch()
 
-    def _launch_cuda(self, addresses: list[int], worlds: int, steps: int, h: float, stream: int) -> None:
-        command, threads = self._command(), -(-worlds // WARP) * self._block
+    def _launch_cuda(self, work: tuple[list[int], float, int, int], blocks: int, stream: int) -> None:
+        command, threads = self._command(), blocks * self._block
         if command.bounds.size != threads:
             command.set_dim(threads)
-        for i, value in enumerate((addresses, h, worlds, steps)):
+        for i, value in enumerate(work):
             command.set_param_at_index_from_ctype(i, value)
         command.launch(_stream(self.target.device, stream))
 
@@ -117,19 +119,28 @@ class Kernel:
         if self._failure is not None:
             raise RuntimeError(f"compiling the {self.label} for {self.target.device} failed") from self._failure
 
+    def compile_for(self, arch: int, folder: Path) -> None:
+        """Compile for a GPU that need not be here, by its compute capability, into a folder."""
+        wp.compile_aot_module(self._defined().module, arch=arch, module_dir=folder)
+
     def _build(self) -> None:
         try:
-            code = framed(self.source, self.target)
-            with _creating:
-                with nullcontext() if self.target.cuda else _without_driver_warning():
-                    wp.init()
-                numbers = self.source.slots * WARP
-                self._kernel = _cuda_kernel(code, self.target.wide, numbers) if self.target.cuda else _cpu_kernel(code)
+            self._kernel = self._defined()
             wp.load_module(self._kernel.module, device=self.target.device, block_dim=self._block)
         except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
             self._failure = error
         finally:
             self._ready.set()
+
+    def _defined(self) -> Any:
+        """Known to Warp, and not compiled yet."""
+        code, shared = framed(self.source, self.target), self.source.slots * WARP
+        with _creating:
+            with nullcontext() if self.target.cuda else _without_driver_warning():
+                wp.init()
+            if self.target.cuda:
+                return _cuda_kernel(code, self.target.wide, shared, self._block)
+            return _cpu_kernel(code)
 
 
 def _cpu_kernel(code: str) -> Any:
@@ -143,8 +154,11 @@ def _cpu_kernel(code: str) -> Any:
     return kernel
 
 
-def _cuda_kernel(code: str, wide: bool, shared: int) -> Any:
-    """With so many numbers of shared memory, from the start of what a block has: Warp gives it to a tile there."""
+def _cuda_kernel(code: str, wide: bool, shared: int, block: int) -> Any:
+    """With so many numbers of shared memory, from the start of what a block has: Warp gives it to a tile there.
+
+    A block's threads must find registers together.
+    """
     number = wp.float64 if wide else wp.float32
 
     @wp.func_native(code)
@@ -159,7 +173,7 @@ def _cuda_kernel(code: str, wide: bool, shared: int) -> Any:
 
         return kernel
 
-    @wp.kernel(enable_backward=False, module="unique", module_options=options)
+    @wp.kernel(enable_backward=False, module="unique", module_options=options, launch_bounds=block)
     def divided(address: Addresses, h: wp.float64, n: int, steps: int) -> None:  # pyright: ignore[reportInvalidTypeForm]
         slots = wp.tile_zeros(shape=shared, dtype=number, storage="shared")  # noqa: F841 - it is there
         body(address, h, n, steps, wp.tid())

@@ -1,8 +1,8 @@
-"""One pass of gradient descent over a critic's regression: by torch, or on the CPU by one native kernel.
+"""One pass of gradient descent over a critic's regression: by torch, or by native kernels.
 
-Fitting the critic is most of the work of an iteration. The kernel takes a whole pass: no Python between minibatches,
-and no layer's numbers leave the cache. It keeps its moments where torch's Adam has them, so either goes on from the
-other.
+Fitting the critic is most of the work of an iteration. The CPU's kernel takes a whole pass: no Python between
+minibatches, and no layer's numbers leave the cache. It keeps its moments where torch's Adam has them, so either goes on
+from the other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ahac.native.build import Kernel
 from ahac.native.frame import Target
 from ahac.native.source import Source
 from ahac.nets.critic import Critic
+from ahac.nets.cuda_descent import CudaDescent
 
 __all__ = ["Descent", "NativeDescent", "TorchDescent", "descent"]
 
@@ -105,8 +106,10 @@ class NativeDescent:
 
 
 def descent(critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None) -> Descent:
-    """The faster of the two, where there is a choice."""
+    """The fastest, where there is a choice."""
     theta = critic.theta
+    if CudaDescent.takes(critic):
+        return CudaDescent(critic, optimizer, max_norm)
     native = theta.device.type == "cpu" and theta.dtype == torch.float32
     return (NativeDescent if native else TorchDescent)(critic, optimizer, max_norm)
 

@@ -17,7 +17,7 @@ __all__ = ["CriticFit", "FitReport", "RecordedFit", "settled"]
 
 WINDOW = 6
 """Losses that the rule looks at; so many passes are made at least."""
-AHEAD = 1
+AHEAD = 3
 """Passes that are queued before the host looks at one: it follows, and the device never waits for it."""
 
 

@@ -1,0 +1,120 @@
+"""The descent by CUDA kernels: its picture of a critic here, its passes against torch's on a GPU."""
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.nets.adam import adam, only_where
+from ahac.nets.critic import Critic
+from ahac.nets.cuda_descent import CudaDescent
+from ahac.nets.descent import TorchDescent, descent
+
+ROUNDING = 2e-5
+"""Relative; float32 sums in another order, over a few steps of Adam."""
+
+
+def critic(hidden: tuple[int, ...], members: int = 2, obs: int = 5, device: str = "cuda") -> Critic:
+    """Away from the special values that layers begin with."""
+    generator = torch.Generator().manual_seed(0)
+    made = Critic(obs, hidden, members=members, rng=generator)
+    with torch.no_grad():
+        made.theta.add_(torch.randn(made.theta.shape, generator=generator), alpha=0.1)
+    return made.to(device)
+
+
+def samples(count: int, obs: int = 5) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    drawn = torch.randn(count, obs, generator=generator)
+    order = torch.randperm(count, generator=generator)
+    return drawn.cuda(), (5.0 * drawn[:, 0].sin() + 2.0).cuda(), order.cuda()
+
+
+def close(got: Tensor, want: Tensor) -> None:
+    assert (got.double() - want.double()).abs().max() < ROUNDING * want.abs().max()
+
+
+@pytest.mark.parametrize("hidden", [(9,), (64, 64), (20, 33, 17)])
+def test_kernels_compile_for_gpus_that_are_not_here(hidden: tuple[int, ...], tmp_path: Path) -> None:
+    made = critic(hidden, device="cpu")
+    for kernel in CudaDescent.kernels(made, torch.optim.Adam(made.parameters()), 1.0, "cuda:0"):
+        kernel.compile_for(90, tmp_path / kernel.source.name)
+        assert list((tmp_path / kernel.source.name).iterdir())
+
+
+def test_others_are_left_to_torch() -> None:
+    assert not CudaDescent.takes(critic((8,), device="cpu"))
+
+
+@pytest.mark.gpu
+def test_who_descends() -> None:
+    def chosen(made: Critic) -> type:
+        return type(descent(made, adam(made, 1e-3), 1.0))
+
+    assert chosen(critic((64, 64))) is CudaDescent
+    assert chosen(critic(())) is TorchDescent
+    assert chosen(critic((64, 64)).double()) is TorchDescent
+    assert chosen(critic((4000,))) is TorchDescent
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("max_norm", [None, 1e-3, 1.0])
+@pytest.mark.parametrize(
+    ("hidden", "obs", "count", "parts", "members"),
+    [
+        ((7,), 5, 19, 4, 1),
+        ((33, 17), 5, 101, 3, 2),
+        ((64, 64), 37, 2048, 4, 2),
+        ((256, 128), 76, 700, 4, 2),
+        ((256, 256), 226, 512, 4, 2),
+        ((70, 20, 9), 11, 50, 2, 3),
+    ],
+)
+def test_a_pass_is_torchs(
+    hidden: tuple[int, ...], obs: int, count: int, parts: int, members: int, max_norm: float | None
+) -> None:
+    # Widths and rows that fill warps and tiles, and that do not; torch's in double precision.
+    got = critic(hidden, members, obs)
+    wanted = deepcopy(got).double()
+    fast = CudaDescent(got, adam(got, 2e-3), max_norm)
+    slow = TorchDescent(wanted, adam(wanted, 2e-3), max_norm)
+    x, y, order = samples(count, obs)
+    for _ in range(3):
+        close(fast(x, y, order, parts), slow(x.double(), y.double(), order, parts))
+        assert wanted.theta.grad is not None
+        assert got.theta.grad is not None
+        close(got.theta.grad, wanted.theta.grad)
+    close(got.theta.detach(), wanted.theta.detach())
+    for name, value in slow.optimizer.state[wanted.theta].items():
+        close(fast.optimizer.state[got.theta][name], value)
+
+
+@pytest.mark.gpu
+def test_again_is_the_same_to_the_bit() -> None:
+    ends = []
+    for _ in range(2):
+        made = critic((64, 64), obs=37)
+        fit = CudaDescent(made, adam(made, 2e-3), 1.0)
+        for _ in range(3):
+            fit(*samples(3000, 37), 4)
+        ends.append(made.theta.detach().clone())
+    assert torch.equal(*ends)
+
+
+@pytest.mark.gpu
+def test_nothing_moves_where_it_should_not() -> None:
+    made = critic((16, 16))
+    optimizer = adam(made, 2e-3)
+    fit, data = CudaDescent(made, optimizer, 1.0), samples(64)
+    fit(*data, 4)
+    moments = optimizer.state[made.theta]
+    before = [made.theta.detach().clone(), *(x.clone() for x in moments.values())]
+    with only_where(torch.tensor(False, device="cuda"), optimizer):
+        fit(*data, 4)
+    assert all(torch.equal(a, b) for a, b in zip(before, [made.theta.detach(), *moments.values()], strict=True))
+    with only_where(torch.tensor(True, device="cuda"), optimizer):
+        fit(*data, 4)
+    assert moments["step"].item() == 8.0
+    assert not torch.equal(before[0], made.theta.detach())
