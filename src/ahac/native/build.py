@@ -51,7 +51,8 @@ class Kernel:
     def __init__(self, source: Source, target: Target, label: str) -> None:
         self.source, self.target = source, target
         self.label = f"{source.name} of {label!r}"
-        self._block = WARP * source.parts
+        self._worlds = WARP * source.warps
+        self._block = self._worlds * source.parts
         self._local = threading.local()
         self._starting = threading.Lock()
         self._ready = threading.Event()
@@ -78,7 +79,7 @@ class Kernel:
         slots = [addresses.get(name, 0) for name in self.source.arrays]
         if self.target.cuda:
             work = (slots + [0] * (MAX_ARRAYS - len(slots)), h, worlds, steps)
-            self._launch_cuda(work, -(-worlds // WARP) if blocks is None else blocks, stream)
+            self._launch_cuda(work, -(-worlds // self._worlds) if blocks is None else blocks, stream)
             return
         if blocks is None:
             blocks = -(-worlds // self.target.lanes)
@@ -134,7 +135,7 @@ class Kernel:
 
     def _defined(self) -> Any:
         """Known to Warp, and not compiled yet."""
-        code, shared = framed(self.source, self.target), self.source.slots * WARP
+        code, shared = framed(self.source, self.target), self.source.slots * self._worlds
         with _creating:
             with nullcontext() if self.target.cuda else _without_driver_warning():
                 wp.init()

@@ -31,7 +31,7 @@ CUDA_FRAME = """
 #define FIRST_PART (part == 0 && block < task.n)
 #define FIRST_WORLD (block < task.n ? block : task.n - 1)
 #define SHARED extern __shared__ real slots[]
-#define SLOT(i) slots[(i) * {warp} + threadIdx.x % {warp}]
+#define SLOT(i) slots[(i) * {worlds} + threadIdx.x / {share} * {warp} + threadIdx.x % {warp}]
 #define MEET asm volatile("bar.sync 1, {threads};" ::: "memory")
 """
 FRAME = """
@@ -121,8 +121,9 @@ def framed(source: Source, target: Target) -> str:
     )
     if not target.cuda:
         return CPU_FRAME + frame + CPU_ENTRY
-    parts = f"#define PARTS {source.parts}\n"
-    return parts + CUDA_FRAME.format(warp=WARP, threads=WARP * source.parts) + frame + CUDA_ENTRY
+    worlds, share = WARP * source.warps, WARP * source.parts
+    head = CUDA_FRAME.format(warp=WARP, worlds=worlds, share=share, threads=share * source.warps)
+    return f"#define PARTS {source.parts}\n" + head + frame + CUDA_ENTRY
 
 
 def _yield_address() -> int:

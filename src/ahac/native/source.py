@@ -21,3 +21,5 @@ class Source:
     """CUDA threads that share a world; on the CPU there is one."""
     slots: int = 0
     """Numbers per world in shared memory, through which those threads speak."""
+    warps: int = 1
+    """Warps of 32 worlds each that a block of CUDA threads has for every part: they run the same code side by side."""

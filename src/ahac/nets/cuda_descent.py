@@ -6,7 +6,6 @@ goes through all layers, forth and back, one adds up, one steps. Moments are whe
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -15,30 +14,31 @@ from torch import Tensor
 from ahac.core.errors import InputError
 from ahac.native.build import Kernel
 from ahac.native.frame import WARP, Target
-from ahac.native.source import Source
 from ahac.nets.critic import Critic
+from ahac.nets.cuda_layers import Layers, constants, written
 
 __all__ = ["CudaDescent"]
 
 BODY = (Path(__file__).parent / "cuda_descent.h").read_text(encoding="utf-8")
-COLUMNS = 8
-"""Outputs that a warp takes at a time."""
-STRIDE = 36
-"""Numbers from one row of shared memory to the next."""
-RESERVED = 4096
-"""Bytes of shared memory that a block has no say in, and some more."""
-ARRAYS = (
-    "obs", "target", "order", "theta", "first", "second", "grad", "mirror", "partial", "tile_losses", "squares",
-    "losses", "steps", "rate", "idle",
+ARRAYS = {"order": "const long long"} | dict.fromkeys(
+    (
+        "obs", "target", "theta", "first", "second", "grad", "mirror", "partial", "tile_losses", "squares", "losses",
+        "steps", "rate", "idle",
+    ),
+    "real",
 )  # fmt: skip
+UNLESS_IDLE = "if (idle_p && *idle_p != 0) return;  // all blocks alike\n"
+ROWS = """
+const int tiles = (n + 31) / 32, member = block / 32 / tiles, tile = block / 32 % tiles;
+const real* const mirror = mirror_p + (long long)member * MIRROR;
+"""
 
 
 class CudaDescent:
     """On CUDA, in float32, with Adam: all members side by side."""
 
     def __init__(self, critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None) -> None:
-        self.critic, self.optimizer = critic, optimizer
-        self._warps, self._mirror = _warps(critic), _layout(critic)[0]
+        self.critic, self.optimizer, self._layers = critic, optimizer, Layers(tuple(critic.widths))
         self._gradient, self._reduce, self._step = self.kernels(critic, optimizer, max_norm, str(critic.theta.device))
         for kernel in (self._gradient, self._reduce, self._step):
             kernel.prepare()
@@ -49,21 +49,26 @@ class CudaDescent:
         theta = critic.theta
         if not theta.is_cuda or theta.dtype != torch.float32 or len(critic.widths) < 3:
             return False
-        most = torch.cuda.get_device_properties(theta.device).shared_memory_per_block_optin - RESERVED
-        return _shared(critic) * theta.element_size() <= most
+        return Layers(tuple(critic.widths)).fits(theta.device)
 
     @staticmethod
     def kernels(critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None, device: str) -> list[Kernel]:
         """That find a minibatch's gradient, add it up, and step."""
-        settings, warps = optimizer.param_groups[0], _warps(critic)
-        constants = {
+        settings, layers = optimizer.param_groups[0], Layers(tuple(critic.widths))
+        numbers = {
             "BETA1": settings["betas"][0], "BETA2": settings["betas"][1], "EPSILON": settings["eps"],
             "MAX_NORM": 3e38 if max_norm is None else max_norm,
         }  # fmt: skip
-        head = "".join(f"#define {name} {value}\n" for name, value in constants.items()) + _layout(critic)[1]
-        shared = {"GRADIENT": _shared(critic), "REDUCE": WARP * warps, "STEP": warps + 2}
-        target = Target(device, wide=False, lane_bytes=16)
-        return [Kernel(_source(name, head, warps, count), target, "critic") for name, count in shared.items()]
+        head = "".join(f"#define {name} {value}\n" for name, value in numbers.items()) + _places(critic) + UNLESS_IDLE
+        shared = {"GRADIENT": layers.shared, "REDUCE": WARP * layers.warps, "STEP": layers.warps + 2}
+        target, made = Target(device, wide=False, lane_bytes=16), []
+        for name, count in shared.items():
+            through = name == "GRADIENT"
+            chosen = "".join(f"#define {other} {int(other == name)}\n" for other in shared)
+            whole = chosen + head + (ROWS if through else "")
+            source = written(name.lower(), ARRAYS, layers, count, whole, BODY, through=through)
+            made.append(Kernel(source, target, "critic"))
+        return made
 
     def __call__(self, obs: Tensor, target: Tensor, order: Tensor, parts: int) -> Tensor:
         """One pass; every member's gradient is clipped by its own norm."""
@@ -79,7 +84,7 @@ class CudaDescent:
         made = {
             "obs": obs.contiguous(), "target": target.contiguous(), "theta": theta, "grad": theta.grad,
             "first": moments["exp_avg"], "second": moments["exp_avg_sq"], "steps": moments["step"],
-            "rate": self.optimizer.param_groups[0]["lr"], "mirror": theta.new_empty(members, self._mirror),
+            "rate": self.optimizer.param_groups[0]["lr"], "mirror": theta.new_empty(members, self._layers.mirror()[0]),
             "partial": theta.new_empty(members * tiles, size), "tile_losses": theta.new_empty(members * tiles),
             "squares": theta.new_empty(members * blocks), "losses": theta.new_empty(parts, members),
         }  # fmt: skip
@@ -91,7 +96,7 @@ class CudaDescent:
         def launch(kernel: Kernel, rows: int, part: int, blocks: int) -> None:
             kernel.launch(arrays, rows, part, 0.0, stream=stream, blocks=blocks)
 
-        steppers = -(-size // (WARP * self._warps)) * members
+        steppers = -(-size // (WARP * self._layers.warps)) * members
         launch(self._step, -1, 0, steppers)
         for part, rows in enumerate(order.tensor_split(parts)):
             arrays["order"] = rows.data_ptr()
@@ -102,51 +107,13 @@ class CudaDescent:
         return made["losses"].mean(dim=0)
 
 
-def _shared(critic: Critic) -> int:
-    """Numbers of shared memory in which a tile of rows goes through all layers."""
-    hidden = critic.widths[1:-1]
-    return STRIDE * (critic.widths[0] + 2 * sum(hidden)) + 2 * WARP * (len(hidden) + _warps(critic)) + WARP
-
-
-def _warps(critic: Critic) -> int:
-    """Warps of a block: as many as there are groups of outputs, within reason."""
-    return min(max(-(-max(critic.widths[1:-1]) // COLUMNS), 4), 16)
-
-
-def _layout(critic: Critic) -> tuple[int, str]:
-    """Numbers of a member's mirror, and what the kernels know of the critic's shape."""
-    layers = list(pairwise(critic.widths))
-    names = ("weight", "bias", "scale", "shift", "end", "rows", "columns", "biases", "scales", "shifts")
-    places: dict[str, list[int]] = {name: [] for name in names}
-    weights = mirror = 0
-    for k, (inputs, outputs) in enumerate(layers):
-        wide, tall, last = _up(outputs), _up(inputs), k == len(layers) - 1
-        own = [inputs * outputs, outputs, *([0, 0] if last else [outputs, outputs])]
-        for name, size in zip(names[:5], [0, *own], strict=True):
-            weights += size
-            places[name].append(weights)
-        copies = [tall, 0, COLUMNS, 0, 0] if last else [inputs * wide, outputs * tall if k else 0, wide, wide, wide]
-        for name, size in zip(names[5:], copies, strict=True):
-            places[name].append(mirror)
-            mirror += size
-    numbers = {
-        "WARPS": _warps(critic), "LAYERS": len(layers), "SIZE": weights, "MIRROR": mirror, "MEMBERS": critic.members
-    }  # fmt: skip
-    arrays = {"inputs": [a for a, _ in layers], "outputs": [b for _, b in layers], **places}
-    constants = f"enum {{ {', '.join(f'{name} = {number}' for name, number in numbers.items())} }};\n"
-    lists = [f"const int {name}[LAYERS] = {{{', '.join(map(str, values))}}};\n" for name, values in arrays.items()]
-    return mirror, constants + "".join(lists)
-
-
-def _up(count: int) -> int:
-    return -(-count // COLUMNS) * COLUMNS
-
-
-def _source(name: str, head: str, warps: int, shared: int) -> Source:
-    kinds = ["const long long" if array == "order" else "real" for array in ARRAYS]
-    pointers = "".join(
-        f"{kind}* const {array}_p = ({kind}*)task.address[{i}];\n"
-        for i, (array, kind) in enumerate(zip(ARRAYS, kinds, strict=True))
-    )
-    chosen = "".join(f"#define {other} {int(other == name)}\n" for other in ("GRADIENT", "REDUCE", "STEP"))
-    return Source(name.lower(), ARRAYS, f"{chosen}{head}{pointers}{BODY}", 0, parts=warps, slots=-(-shared // WARP))
+def _places(critic: Critic) -> str:
+    """Where each layer's weights are in those of a member, as C++."""
+    places: dict[str, list[int]] = {name: [] for name in ("weight", "bias", "scale", "shift", "end")}
+    size, pairs = 0, Layers(tuple(critic.widths)).pairs
+    for k, (inputs, outputs) in enumerate(pairs):
+        normed = 0 if k == len(pairs) - 1 else outputs
+        for name, count in zip(places, (0, inputs * outputs, outputs, normed, normed), strict=True):
+            size += count
+            places[name].append(size)
+    return constants({"SIZE": size, "MEMBERS": critic.members}, places)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -50,7 +50,7 @@ class Launcher:
         while parts > 1 and written.slots * WARP * self.dtype.itemsize > self._shared_memory:
             parts //= 2
             written = source(parts)
-        return Kernel(written, self.target, self.label)
+        return Kernel(replace(written, warps=_warps(parts, worlds)), self.target, self.label)
 
     @property
     def _shared_memory(self) -> int:
@@ -75,6 +75,11 @@ def _parts(operations: int, worlds: int) -> int:
     if operations <= 3000:
         return 1
     return 8 if operations > 9000 and worlds <= 8192 else 4
+
+
+def _warps(parts: int, worlds: int) -> int:
+    """Warps per part in a block."""
+    return 1
 
 
 class StepKernels:
