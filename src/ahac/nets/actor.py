@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -28,8 +28,12 @@ class Actor(nn.Module):
 
     def forward(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
         """[B, actions] in (-1, 1), sampled with standard normal `noise`, or the mode without it."""
-        mean = self.net(obs)
-        return torch.tanh(mean if noise is None else torch.addcmul(mean, self.log_std.exp(), noise))
+        return torch.tanh(self.net(obs)) if noise is None else self.sampler()(obs, noise)
+
+    def sampler(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """Actions by observations and noise, for many steps with the same weights: the deviation is computed once."""
+        deviation = self.log_std.exp()
+        return lambda obs, noise: torch.tanh(torch.addcmul(self.net(obs), deviation, noise))
 
 
 @torch.no_grad()
