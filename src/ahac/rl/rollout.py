@@ -58,29 +58,30 @@ def roll_out(env: Env, policy: Function, view: Function, length: int, gauge: Gau
     env.detach()
     raw, seen, steps, measured, cuts = [], [], [], [], []
     age = torch.zeros(env.spec.num_envs, device=env.spec.device)
+    never = torch.zeros_like(age, dtype=torch.bool)
     for _ in range(length):
         raw.append(env.obs.detach())
         seen.append(view(env.obs))
         step = env.step(policy(seen[-1]))
         steps.append(step)
-        stiff = torch.zeros_like(step.lost)
+        stiff = never
         if gauge is not None:
             measured.append(env.stiffness(step, gauge.signal, gauge.probes))
-            age = age + 1.0
-            if gauge.cut_above is not None:
-                stiff = (measured[-1].detach() > gauge.cut_above) & (age >= gauge.least_steps) & ~step.done
-                env.detach(stiff)
-            age = torch.where(stiff | step.done, 0.0, age)
+        if gauge is not None and gauge.cut_above is not None:
+            age, done = age + 1.0, step.done
+            stiff = (measured[-1].detach() > gauge.cut_above) & (age >= gauge.least_steps) & ~done
+            env.detach(stiff)
+            age.masked_fill_(stiff | done, 0.0)
         cuts.append(stiff)
-    stiff = torch.stack(cuts)
-    cut = torch.stack([step.done for step in steps]) | stiff
+    stiff, terminated = torch.stack(cuts), torch.stack([step.terminated for step in steps])
+    cut = terminated | torch.stack([step.truncated for step in steps]) | stiff
     cut[-1] = True
     return Rollout(
         raw_obs=torch.stack(raw),
         obs=torch.stack([x.detach() for x in seen]),
         final_obs=view(torch.stack([step.final_obs for step in steps])),
         reward=torch.stack([step.reward for step in steps]),
-        terminated=torch.stack([step.terminated for step in steps]),
+        terminated=terminated,
         cut=cut,
         stiff=stiff,
         stiffness=torch.stack(measured) if measured else None,
