@@ -185,7 +185,7 @@ class FirstOrder:
         self.ranks.average_gradients(self.actor.parameters())
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
         # An infinite reward or stiffness may have a finite gradient, and would spoil the critic or the horizon.
-        sound = torch.isfinite(objective) & torch.isfinite(norm)
+        sound = torch.isfinite(objective + norm)
         if rollout.stiffness is not None:
             sound = sound & torch.isfinite(rollout.stiffness.detach()).all()
         sound = self.ranks.all(sound)
