@@ -118,9 +118,9 @@ class FirstOrder:
 
     def _roll_out(self, env: Env, length: int) -> tuple[Rollout, Tensor, Tensor, Tensor]:
         """Of this length, the noise in its actions, what the critic says of the states it reached, and the loss."""
-        noise, sample = self._noise(env.spec, length), self.actor.sampler()
-        drawn = iter(noise)
-        rollout = roll_out(env, lambda obs: sample(obs, next(drawn)), self.normalizer.view(), length, self.gauge)
+        noise, view = self._noise(env.spec, length), self.normalizer.view()
+        drawn, sample = iter(noise), self.actor.sampler(view)
+        rollout = roll_out(env, lambda obs: sample(obs, next(drawn)), view, length, self.gauge)
         next_value = self._next_values(rollout)
         return rollout, noise, next_value, short_horizon(rollout, next_value, self.config.gamma)
 

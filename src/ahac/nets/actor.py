@@ -8,6 +8,9 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+
+from ahac.nets.normalizer import View
 
 __all__ = ["Actor"]
 
@@ -28,12 +31,22 @@ class Actor(nn.Module):
 
     def forward(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
         """[B, actions] in (-1, 1), sampled with standard normal `noise`, or the mode without it."""
-        return torch.tanh(self.net(obs)) if noise is None else self.sampler()(obs, noise)
+        mean = self.net(obs)
+        return torch.tanh(mean if noise is None else torch.addcmul(mean, self.log_std.exp(), noise))
 
-    def sampler(self) -> Callable[[Tensor, Tensor], Tensor]:
-        """Actions by observations and noise, for many steps with the same weights: the deviation is computed once."""
-        deviation = self.log_std.exp()
-        return lambda obs, noise: torch.tanh(torch.addcmul(self.net(obs), deviation, noise))
+    def sampler(self, view: View) -> Callable[[Tensor, Tensor], Tensor]:
+        """The same of raw observations seen through a view, for many steps with the same weights.
+
+        What does not change from step to step is computed once: the deviation, and first weights that scale as well.
+        """
+        first, later, deviation = self.net[0], self.net[1:], self.log_std.exp()
+        weight = view.scaled(first.weight)
+
+        def sample(obs: Tensor, noise: Tensor) -> Tensor:
+            mean = later(functional.linear(view.centred(obs), weight, first.bias))
+            return torch.tanh(torch.addcmul(mean, deviation, noise))
+
+        return sample
 
 
 @torch.no_grad()
