@@ -39,8 +39,9 @@ class Actor(nn.Module):
 
         What does not change from step to step is computed once: the deviation, and first weights that scale as well.
         """
-        first, later, deviation = self.net[0], self.net[1:], self.log_std.exp()
-        weight = view.scaled(first.weight)
+        first, later = self.net[0], self.net[1:]
+        assert isinstance(first, nn.Linear), "a policy begins with a linear layer"
+        weight, deviation = view.scaled(first.weight), self.log_std.exp()
 
         def sample(obs: Tensor, noise: Tensor) -> Tensor:
             mean = later(functional.linear(view.centred(obs), weight, first.bias))
