@@ -12,7 +12,7 @@ Several ranks roll out a share of the worlds each, and learn the same from all o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ from ahac.nets.critic import Critic
 from ahac.nets.descent import descent
 from ahac.nets.normalizer import Normalizer
 from ahac.rl.critic_fit import CriticFit, RecordedFit
-from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
+from ahac.rl.diagnostics import action_gradients, adjoint_norms, differentiate, esnr
 from ahac.rl.gradient_horizon import overall_growth
 from ahac.rl.horizon import Signals
 from ahac.rl.laps import Laps
@@ -116,22 +116,20 @@ class FirstOrder:
             return Direct()
         return self._studio
 
-    def _roll_out(self, env: Env, length: int) -> tuple[Rollout, Tensor, Tensor]:
-        """Of this length, what the critic says of the states it reached, and the loss."""
-        rollout = roll_out(env, self._policy(env), self.normalizer.view(), length, self.gauge)
-        for step in rollout.steps:
-            keep_gradients(step, states="growth" in self.horizon.needs)
+    def _roll_out(self, env: Env, length: int) -> tuple[Rollout, Tensor, Tensor, Tensor]:
+        """Of this length, the noise in its actions, what the critic says of the states it reached, and the loss."""
+        noise, view = self._noise(env.spec, length), self.normalizer.view()
+        drawn, sample = iter(noise), self.actor.sampler(view)
+        rollout = roll_out(env, lambda obs: sample(obs, next(drawn)), view, length, self.gauge)
         next_value = self._next_values(rollout)
-        return rollout, next_value, short_horizon(rollout, next_value, self.config.gamma)
+        return rollout, noise, next_value, short_horizon(rollout, next_value, self.config.gamma)
 
-    def _policy(self, env: Env) -> Callable[[Tensor], Tensor]:
-        shape = (env.spec.num_envs * self.ranks.size, env.spec.action_size)
-
-        def policy(obs: Tensor) -> Tensor:
-            noise = torch.randn(shape, generator=self.generator, device=env.spec.device, dtype=env.spec.dtype)
-            return self.actor(obs, self.ranks.share(noise))
-
-        return policy
+    def _noise(self, spec: EnvSpec, length: int) -> Tensor:
+        """[T, N, actions] of this rank's worlds; step by step, so that a longer rollout begins as a shorter one."""
+        shape = (spec.num_envs * self.ranks.size, spec.action_size)
+        draws = [torch.randn(shape, generator=self.generator, device=spec.device, dtype=spec.dtype)
+                 for _ in range(length)]  # fmt: skip
+        return torch.stack([self.ranks.share(drawn) for drawn in draws])
 
     def _next_values(self, rollout: Rollout) -> Tensor:
         """[T, N] V(s_{t+1}), zero where the task ended the episode, or where there is no critic."""
@@ -140,9 +138,13 @@ class FirstOrder:
         network = self.target or self.critic
         return torch.where(rollout.terminated, 0.0, network(rollout.final_obs))
 
-    def _learn(self, env: Env, rollout: Rollout, next_value: Tensor, loss: Tensor) -> Lesson:
+    def _learn(self, env: Env, rollout: Rollout, noise: Tensor, next_value: Tensor, loss: Tensor) -> Lesson:
         """Differentiate, step the actor, and see what else there is to learn."""
-        norm, sound = self._step_actor(loss + self._constraint(rollout), rollout)
+        objective = loss + self._constraint(rollout)
+        differentiate(objective, rollout.steps, states="growth" in self.horizon.needs)
+        by_action = action_gradients(rollout.steps)
+        self._differentiate_actor(rollout.obs, noise, by_action)
+        norm, sound = self._step_actor(objective.detach(), rollout)
         next_value = next_value.detach()
         targets = td_lambda(rollout.reward.detach(), next_value, rollout.cut, self.config.gamma, self.config.lam)
         ranks = self.ranks
@@ -153,7 +155,7 @@ class FirstOrder:
                 measured = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
         measured = measured.detach()
         means = {
-            "actor_loss": loss.detach(), "actor_grad_norm": norm, "esnr": esnr(action_gradients(rollout.steps), ranks),
+            "actor_loss": loss.detach(), "actor_grad_norm": norm, "esnr": esnr(by_action, ranks),
             "share_cut": rollout.stiff.float().mean(), "stiffness": measured.mean(),
         }  # fmt: skip
         return Lesson(
@@ -171,14 +173,19 @@ class FirstOrder:
             return 0.0
         return constraint(stiffness, self._phi[: len(stiffness)], c.threshold)
 
+    def _differentiate_actor(self, obs: Tensor, noise: Tensor, by_action: Tensor) -> None:
+        """The last link of the chain, from actions to weights: for all steps at once, as one batch."""
+        weights = list(self.actor.parameters())
+        gradients = torch.autograd.grad(self.actor(obs, noise), weights, by_action)
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient
+
     def _step_actor(self, objective: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]:
         """The gradient's norm, and whether all is finite; else nothing is changed."""
-        self.actor_optimizer.zero_grad(set_to_none=False)
-        objective.backward()
         self.ranks.average_gradients(self.actor.parameters())
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
         # An infinite reward or stiffness may have a finite gradient, and would spoil the critic or the horizon.
-        sound = torch.isfinite(objective.detach()) & torch.isfinite(norm)
+        sound = torch.isfinite(objective + norm)
         if rollout.stiffness is not None:
             sound = sound & torch.isfinite(rollout.stiffness.detach()).all()
         sound = self.ranks.all(sound)

@@ -46,9 +46,9 @@ def measure(
         return torch.where(step.lost, 0.0, _dynamics(sim, step, probes, draw, context))
     if not sim.model.touches:
         return torch.zeros_like(step.reward)
-    # A lost world is looked at as it was before, so that no NaN enters the graph.
-    lost = step.lost[:, None]
-    end = State(torch.where(lost, step.start.q, step.end.q), torch.where(lost, step.start.v, step.end.v))
+    # A lost world is looked at as it was before, so that no NaN enters the graph; from there nothing flows back.
+    lost, start = step.lost[:, None], (step.start.q.detach(), step.start.v.detach())
+    end = State(torch.where(lost, start[0], step.end.q), torch.where(lost, start[1], step.end.v))
     if signal == "force":
         square = _force(sim, end)
     else:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+
+from ahac.nets.normalizer import View
 
 __all__ = ["Actor"]
 
@@ -30,6 +33,21 @@ class Actor(nn.Module):
         """[B, actions] in (-1, 1), sampled with standard normal `noise`, or the mode without it."""
         mean = self.net(obs)
         return torch.tanh(mean if noise is None else torch.addcmul(mean, self.log_std.exp(), noise))
+
+    def sampler(self, view: View) -> Callable[[Tensor, Tensor], Tensor]:
+        """The same of raw observations seen through a view, for many steps with the same weights.
+
+        What does not change from step to step is computed once: the deviation, and first weights that scale as well.
+        """
+        first, later = self.net[0], self.net[1:]
+        assert isinstance(first, nn.Linear), "a policy begins with a linear layer"
+        weight, deviation = view.scaled(first.weight), self.log_std.exp()
+
+        def sample(obs: Tensor, noise: Tensor) -> Tensor:
+            mean = later(functional.linear(view.centred(obs), weight, first.bias))
+            return torch.tanh(torch.addcmul(mean, deviation, noise))
+
+        return sample
 
 
 @torch.no_grad()

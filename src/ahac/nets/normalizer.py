@@ -23,7 +23,15 @@ class View:
 
     def __call__(self, x: Tensor) -> Tensor:
         """(x − mean) / √(variance + 1e-5), or x itself where nothing is normalised; gradients flow through x alone."""
-        return (x - self.mean) * self.scale if self.enabled else x
+        return self.scaled(self.centred(x))
+
+    def centred(self, x: Tensor) -> Tensor:
+        """Its first half, x − mean."""
+        return x - self.mean if self.enabled else x
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Its second half; of weights that are applied to centred observations as well."""
+        return x * self.scale if self.enabled else x
 
     def take(self, other: View) -> None:
         """See as another view does, without moving: recorded work looks through the same tensors."""

@@ -16,20 +16,22 @@ def td_lambda(reward: Tensor, next_value: Tensor, cut: Tensor, gamma: float, lam
 
     G_t = r_t + γ [ (1 − λ) V_{t+1} + λ G_{t+1} ],        G_t = r_t + γ V_{t+1} where cut.
     """
+    weight = torch.full_like(reward, gamma * lam).masked_fill_(cut, 0.0)
+    weight[-1] = 0.0
+    at_once = torch.addcmul(reward, next_value, gamma - weight)
     targets = torch.empty_like(reward)
     tail = next_value[-1]
-    weight = torch.full_like(reward, lam).masked_fill(cut, 0.0)
     for t in reversed(range(len(reward))):
-        tail = torch.addcmul(reward[t], torch.lerp(next_value[t], tail, weight[t]), torch.full_like(tail, gamma))
-        targets[t] = tail
+        tail = torch.addcmul(at_once[t], weight[t], tail, out=targets[t])
     return targets
 
 
 def segment_discounts(cut: Tensor, gamma: float, dtype: torch.dtype) -> Tensor:
     """[T, N] γ to the number of steps since the last cut: the weight of each reward in its segment's return."""
-    weights = torch.empty(cut.shape, dtype=dtype, device=cut.device)
-    weight = torch.ones(cut.shape[1:], dtype=dtype, device=cut.device)
-    for t in range(len(cut)):
-        weights[t] = weight
-        weight = torch.where(cut[t], 1.0, weight * gamma).to(dtype)
+    weights = torch.ones(cut.shape, dtype=dtype, device=cut.device)
+    # After a cut 1 + 0 w, else 0 + γ w: one operation per step, and exact.
+    begins = cut.to(dtype)
+    factors = torch.full_like(weights, gamma).masked_fill_(cut, 0.0)
+    for t in range(len(cut) - 1):
+        torch.addcmul(begins[t], weights[t], factors[t], out=weights[t + 1])
     return weights

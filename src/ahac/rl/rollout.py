@@ -54,33 +54,42 @@ class Rollout:
 
 
 def roll_out(env: Env, policy: Function, view: Function, length: int, gauge: Gauge | None = None) -> Rollout:
-    """Go on from where the environment is, cut off from what came before."""
+    """Go on from where the environment is, cut off from what came before.
+
+    Args:
+        env: The environment.
+        policy: Actions by observations as they are.
+        view: What normalises the observations that are handed on.
+        length: Steps.
+        gauge: How stiffness is measured; by default it is not.
+    """
     env.detach()
-    raw, seen, steps, measured, cuts = [], [], [], [], []
+    raw, steps, measured, cuts = [], [], [], []
     age = torch.zeros(env.spec.num_envs, device=env.spec.device)
+    never = torch.zeros_like(age, dtype=torch.bool)
     for _ in range(length):
         raw.append(env.obs.detach())
-        seen.append(view(env.obs))
-        step = env.step(policy(seen[-1]))
+        step = env.step(policy(env.obs))
         steps.append(step)
-        stiff = torch.zeros_like(step.lost)
+        stiff = never
         if gauge is not None:
             measured.append(env.stiffness(step, gauge.signal, gauge.probes))
-            age = age + 1.0
-            if gauge.cut_above is not None:
-                stiff = (measured[-1].detach() > gauge.cut_above) & (age >= gauge.least_steps) & ~step.done
-                env.detach(stiff)
-            age = torch.where(stiff | step.done, 0.0, age)
+        if gauge is not None and gauge.cut_above is not None:
+            age, done = age + 1.0, step.done
+            stiff = (measured[-1].detach() > gauge.cut_above) & (age >= gauge.least_steps) & ~done
+            env.detach(stiff)
+            age.masked_fill_(stiff | done, 0.0)
         cuts.append(stiff)
-    stiff = torch.stack(cuts)
-    cut = torch.stack([step.done for step in steps]) | stiff
+    stiff, terminated = torch.stack(cuts), torch.stack([step.terminated for step in steps])
+    cut = terminated | torch.stack([step.truncated for step in steps]) | stiff
     cut[-1] = True
+    raw_obs = torch.stack(raw)
     return Rollout(
-        raw_obs=torch.stack(raw),
-        obs=torch.stack([x.detach() for x in seen]),
+        raw_obs=raw_obs,
+        obs=view(raw_obs),
         final_obs=view(torch.stack([step.final_obs for step in steps])),
         reward=torch.stack([step.reward for step in steps]),
-        terminated=torch.stack([step.terminated for step in steps]),
+        terminated=terminated,
         cut=cut,
         stiff=stiff,
         stiffness=torch.stack(measured) if measured else None,

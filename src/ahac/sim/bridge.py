@@ -222,30 +222,32 @@ class _Map(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernels: MapKernels, *inputs: Tensor) -> tuple[Tensor, ...]:
         ctx.kernels = kernels
+        ctx.set_materialize_grads(False)  # as of a step: what is None counts as zero in the kernel
         ctx.save_for_backward(*inputs)
         return _run_map(kernels.launcher, kernels.forward, kernels.program.inputs, inputs, kernels.program.outputs)
 
     @staticmethod
-    def backward(ctx: Any, *bars: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
         return None, *_MapAdjoint.apply(ctx.kernels, *ctx.saved_tensors, *bars)
 
 
 class _MapAdjoint(_Once):
     @staticmethod
-    def forward(ctx: Any, kernels: MapKernels, *given: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, kernels: MapKernels, *given: Tensor | None) -> tuple[Tensor, ...]:
         program = kernels.program
         with _deriving:
             kernels.backward.prepare()
         names = [*program.inputs, *(f"{name}_bar" for name in program.outputs)]
         wanted = {f"{name}_bar": group for name, group in program.inputs.items()}
-        return _run_map(kernels.launcher, kernels.backward, names, [x.contiguous() for x in given], wanted)
+        inputs = [x if x is None else x.contiguous() for x in given]
+        return _run_map(kernels.launcher, kernels.backward, names, inputs, wanted)
 
 
 def _run_map(
-    launcher: Launcher, kernel: Kernel, names: Sequence[str] | Mapping[str, Any], inputs: Sequence[Tensor],
+    launcher: Launcher, kernel: Kernel, names: Sequence[str] | Mapping[str, Any], inputs: Sequence[Tensor | None],
     outputs: Mapping[str, Sequence[Any]],
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    worlds = len(inputs[0])
+    worlds = next(len(x) for x in inputs if x is not None)
     made = {f"to_{name}": launcher.empty(worlds, len(group)) for name, group in outputs.items()}
     launcher.run(kernel, {**dict(zip(names, inputs, strict=True)), **made}, worlds)
     return tuple(made.values())

@@ -120,6 +120,26 @@ def test_acting_is_the_mode_of_what_is_normalised(made: dict[str, VecEnv]) -> No
     assert one.normalizer.count.item() == pytest.approx(2 * 6 * WORLDS, abs=1e-3)
 
 
+@pytest.mark.parametrize(("algo", "preset"), [("shac", "default"), ("ahac", "paper"), ("ahac1", "released")])
+def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str, preset: str) -> None:
+    found, saved = [], exact.state_dict()
+    for whole in (True, False):
+        exact.load_state_dict(saved)
+        one = learner(exact, algo, preset)
+        one._phi.fill_(0.3)
+        rollout, noise, next_value, loss = one._roll_out(exact, 6)
+        if whole:
+            (loss + one._constraint(rollout)).backward()
+            nn.utils.clip_grad_norm_(one.actor.parameters(), one.config.actor.max_norm)
+        else:
+            one._learn(exact, rollout, noise, next_value, loss)
+        found.append([weight.grad for weight in one.actor.parameters()])
+    for wanted, gradient in zip(*found, strict=True):
+        assert wanted is not None
+        assert wanted.abs().max() > 0.0
+        torch.testing.assert_close(gradient, wanted, rtol=1e-10, atol=1e-12)
+
+
 def test_rates_fall_with_progress(made: dict[str, VecEnv]) -> None:
     env = made["cartpole"]
     one = learner(env, "shac")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ahac.nets.actor import Actor
+from ahac.nets.normalizer import View
 
 
 def actor(seed: int = 0, hidden: tuple[int, ...] = (16, 8), log_std: float = -1.0) -> Actor:
@@ -53,6 +54,17 @@ def test_first_weights_are_inside_torchs_bound() -> None:
             bound = layer.in_features**-0.5
             assert 0.5 * bound < layer.weight.abs().max() <= bound
             assert layer.bias.abs().max() <= bound
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("hidden", [(16, 8), ()])
+def test_a_sampler_is_the_policy_of_what_is_seen_through_a_view(hidden: tuple[int, ...], enabled: bool) -> None:
+    made, obs, noise = actor(hidden=hidden).double(), draw(6, 5).double().requires_grad_(), draw(6, 2, seed=2).double()
+    view = View(draw(5, seed=3).double(), draw(5, seed=4).double().square(), enabled)
+    found, wanted = made.sampler(view)(obs, noise), made(view(obs), noise)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    bars = [torch.autograd.grad(x.square().sum(), [obs, *made.parameters()]) for x in (found, wanted)]
+    torch.testing.assert_close(*bars, rtol=1e-10, atol=1e-10)
 
 
 def test_gradients_reach_weights_deviation_and_observations() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
-from ahac.rl.diagnostics import action_gradients, adjoint_norms, esnr, keep_gradients
+from ahac.rl.diagnostics import action_gradients, adjoint_norms, differentiate, esnr, keep_gradients
 from ahac.rl.schedule import linear, set_rate
 
 
@@ -41,6 +41,22 @@ def test_gradients_at_actions_and_states_by_hand() -> None:
     assert action_gradients(made)[..., 0].tolist() == [[9.0, 18.0], [4.0, 8.0], [1.0, 2.0]]
     # By the state reached first 1 + 2 + 6 = 9, by the second 1 + 3 = 4; root mean square over worlds of 1 and 2.
     assert adjoint_norms(made).tolist() == pytest.approx([9.0 * math.sqrt(2.5), 4.0 * math.sqrt(2.5)])
+
+
+def test_gradients_are_left_at_steps_alone() -> None:
+    weight = torch.ones(3, 2, 1, requires_grad=True)
+    made = steps(1.0 * weight, [5.0, 2.0, 3.0])
+    differentiate((torch.stack([step.reward for step in made]) * torch.tensor([1.0, 2.0])).sum(), made, states=True)
+    assert action_gradients(made)[..., 0].tolist() == [[9.0, 18.0], [4.0, 8.0], [1.0, 2.0]]
+    assert adjoint_norms(made).tolist() == pytest.approx([9.0 * math.sqrt(2.5), 4.0 * math.sqrt(2.5)])
+    assert weight.grad is None
+
+
+def test_what_nothing_depends_on_is_left_a_gradient_of_zero() -> None:
+    made = steps(torch.ones(2, 2, 1, requires_grad=True), [2.0, 2.0])
+    differentiate(made[0].reward.sum(), made, states=True)
+    assert action_gradients(made)[..., 0].tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert adjoint_norms(made).tolist() == [1.0]
 
 
 def test_actions_that_nothing_depends_on_have_gradient_zero() -> None:
