@@ -27,6 +27,7 @@ from ahac.core.ranks import ALONE, Ranks
 from ahac.nets.actor import Actor
 from ahac.nets.adam import adam, moments, only_where, set_moments
 from ahac.nets.critic import Critic
+from ahac.nets.cuda_policy import CudaPolicy
 from ahac.nets.descent import descent
 from ahac.nets.normalizer import Normalizer
 from ahac.rl.critic_fit import CriticFit, RecordedFit
@@ -60,6 +61,7 @@ class FirstOrder:
         self.normalizer = Normalizer(spec.obs_size, config.actor.normalize, spec.dtype).to(spec.device)
         actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.log_std, rng=cpu)
         self.actor = actor.to(spec.device, spec.dtype)
+        self._policy = CudaPolicy(self.actor) if CudaPolicy.takes(self.actor) else self.actor
         self.actor_optimizer = adam(self.actor, config.actor.rate)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:
@@ -119,7 +121,7 @@ class FirstOrder:
     def _roll_out(self, env: Env, length: int) -> tuple[Rollout, Tensor, Tensor, Tensor]:
         """Of this length, the noise in its actions, what the critic says of the states it reached, and the loss."""
         noise, view = self._noise(env.spec, length), self.normalizer.view()
-        drawn, sample = iter(noise), self.actor.sampler(view)
+        drawn, sample = iter(noise), self._policy.sampler(view)
         rollout = roll_out(env, lambda obs: sample(obs, next(drawn)), view, length, self.gauge)
         next_value = self._next_values(rollout)
         return rollout, noise, next_value, short_horizon(rollout, next_value, self.config.gamma)
@@ -141,9 +143,7 @@ class FirstOrder:
     def _learn(self, env: Env, rollout: Rollout, noise: Tensor, next_value: Tensor, loss: Tensor) -> Lesson:
         """Differentiate, step the actor, and see what else there is to learn."""
         objective = loss + self._constraint(rollout)
-        differentiate(objective, rollout.steps, states="growth" in self.horizon.needs)
-        by_action = action_gradients(rollout.steps)
-        self._differentiate_actor(rollout.obs, noise, by_action)
+        by_action = self._differentiate(objective, rollout, noise)
         norm, sound = self._step_actor(objective.detach(), rollout)
         next_value = next_value.detach()
         targets = td_lambda(rollout.reward.detach(), next_value, rollout.cut, self.config.gamma, self.config.lam)
@@ -173,12 +173,21 @@ class FirstOrder:
             return 0.0
         return constraint(stiffness, self._phi[: len(stiffness)], c.threshold)
 
-    def _differentiate_actor(self, obs: Tensor, noise: Tensor, by_action: Tensor) -> None:
-        """The last link of the chain, from actions to weights: for all steps at once, as one batch."""
-        weights = list(self.actor.parameters())
-        gradients = torch.autograd.grad(self.actor(obs, noise), weights, by_action)
+    def _differentiate(self, objective: Tensor, rollout: Rollout, noise: Tensor) -> Tensor:
+        """The actor's gradient is found; [T, N, actions] that of the objective by each action.
+
+        On CUDA the last link of the chain, from actions to weights, is taken for all steps at once: many small kernels
+        at each step cost more than the actions once more. On the CPU it is the other way round.
+        """
+        weights, states = list(self.actor.parameters()), "growth" in self.horizon.needs
+        at_once = self.device.type == "cuda"
+        gradients = differentiate(objective, rollout.steps, states, () if at_once else weights)
+        by_action = action_gradients(rollout.steps)
+        if at_once:
+            gradients = torch.autograd.grad(self.actor(rollout.obs, noise), weights, by_action)
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.grad = gradient
+        return by_action
 
     def _step_actor(self, objective: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]:
         """The gradient's norm, and whether all is finite; else nothing is changed."""

@@ -73,7 +73,7 @@ class Kernel:
     ) -> None:  # fmt: skip
         """Run for `worlds` worlds on arrays at the given addresses; arrays left out count as not given.
 
-        The work is in blocks of as many worlds as there are lanes, or threads in a warp; or in so many as are asked for.
+        The work is in blocks: of as many worlds as there are lanes, or as warps take; or so many as are asked for.
         """
         self._wait()
         slots = [addresses.get(name, 0) for name in self.source.arrays]

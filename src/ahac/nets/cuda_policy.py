@@ -1,7 +1,7 @@
 """A policy's actions on CUDA, step by step through a rollout: one native kernel forth, one back.
 
-By torch's operations a step is some thirty small kernels, each of which takes longer to start than to run. Gradients flow
-to the observations alone; those of the weights are taken for all steps at once, by torch.
+By torch's operations a step is some thirty small kernels, each of which takes longer to start than to run. Gradients
+flow to the observations alone; those of the weights are taken for all steps at once, by torch.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from ahac.nets.normalizer import View
 __all__ = ["CudaPolicy"]
 
 BODY = (Path(__file__).parent / "cuda_policy.h").read_text(encoding="utf-8")
-ARRAYS = dict.fromkeys(("obs", "centre", "noise", "deviation", "mirror", "action", "action_bar", "obs_bar"), "real")
+NAMES = ("obs", "centre", "noise", "deviation", "mirror", "action", "action_bar", "obs_bar")
+ARRAYS: dict[str, str] = dict.fromkeys(NAMES, "real")
 HEAD = "const real* const mirror = mirror_p;\n"
+Context = Any
+"""What autograd keeps from forth to back."""
 
 
 class CudaPolicy:
@@ -57,7 +60,7 @@ class CudaPolicy:
         ]  # fmt: skip
 
     def sampler(self, view: View) -> Callable[[Tensor, Tensor], Tensor]:
-        """Actions of raw observations seen through a view and of standard normal noise, as long as no weight changes."""
+        """Actions of raw observations seen through a view and of standard normal noise, while no weight changes."""
         with torch.no_grad():
             first, *others = (p for p in self.actor.net.parameters())
             weights = [view.scaled(first), *others, first.new_zeros(1)]
@@ -76,7 +79,7 @@ class CudaPolicy:
 
 class _Sample(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, policy: CudaPolicy, fixed: dict[str, Tensor], obs: Tensor, noise: Tensor) -> Tensor:
+    def forward(ctx: Context, policy: CudaPolicy, fixed: dict[str, Tensor], obs: Tensor, noise: Tensor) -> Tensor:
         obs, noise, action = obs.contiguous(), noise.contiguous(), torch.empty_like(noise)
         policy.run(policy.forward, {**fixed, "obs": obs, "noise": noise, "action": action})
         ctx.policy, ctx.fixed = policy, fixed
@@ -85,7 +88,7 @@ class _Sample(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, action_bar: Tensor) -> tuple[None, None, Tensor, None]:
+    def backward(ctx: Context, action_bar: Tensor) -> tuple[None, None, Tensor, None]:
         obs, noise = ctx.saved_tensors
         obs_bar = torch.empty_like(obs)
         given = {"obs": obs, "noise": noise, "action_bar": action_bar.contiguous(), "obs_bar": obs_bar}

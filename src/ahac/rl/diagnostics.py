@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -17,14 +19,13 @@ def keep_gradients(step: Step, states: bool) -> None:
         tensor.retain_grad()
 
 
-def differentiate(loss: Tensor, steps: list[Step], states: bool) -> None:
-    """Leave the same gradients at steps whose graph is let go then; nothing is differentiated by the policy's weights.
-
-    Autograd would go from every step to the weights, and add up what comes of it, many small kernels at each step.
-    """
+def differentiate(loss: Tensor, steps: list[Step], states: bool, weights: Sequence[Tensor] = ()) -> list[Tensor]:
+    """Leave the same gradients at steps whose graph is let go then; returns those by the policy's weights."""
     wanted = [tensor for step in steps for tensor in _wanted(step, states)]
-    for tensor, gradient in zip(wanted, torch.autograd.grad(loss, wanted, materialize_grads=True), strict=True):
+    found = torch.autograd.grad(loss, [*wanted, *weights], materialize_grads=True)
+    for tensor, gradient in zip(wanted, found[: len(wanted)], strict=True):
         tensor.grad = gradient
+    return list(found[len(wanted) :])
 
 
 def action_gradients(steps: list[Step]) -> Tensor:

@@ -78,5 +78,5 @@ def test_weights_that_changed_are_seen_by_the_next_sampler() -> None:
     policy = CudaPolicy(made)
     policy.sampler(seen_by)(seen, noise)
     with torch.no_grad():
-        made.net[0].weight.mul_(1.5)
+        next(made.parameters()).mul_(1.5)
     assert torch.allclose(policy.sampler(seen_by)(seen, noise), made(seen_by(seen), noise), atol=1e-5)
