@@ -67,7 +67,8 @@ class CudaPolicy:
             mirror = torch.cat([x.flatten() for x in weights])[self._index]
             centre = view.mean if view.enabled else torch.zeros_like(view.mean)
             fixed = {"centre": centre, "deviation": self.actor.log_std.exp(), "mirror": mirror}
-        return lambda obs, noise: _Sample.apply(self, fixed, obs, noise)
+        # With the deviation among its inputs an action can be differentiated by, even one of observations that cannot.
+        return lambda obs, noise: _Sample.apply(self, fixed, obs, noise, self.actor.log_std)
 
     def run(self, kernel: Kernel, tensors: dict[str, Tensor]) -> None:
         """Launch for as many worlds as there are observations."""
@@ -79,7 +80,9 @@ class CudaPolicy:
 
 class _Sample(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Context, policy: CudaPolicy, fixed: dict[str, Tensor], obs: Tensor, noise: Tensor) -> Tensor:
+    def forward(
+        ctx: Context, policy: CudaPolicy, fixed: dict[str, Tensor], obs: Tensor, noise: Tensor, _: Tensor
+    ) -> Tensor:
         obs, noise, action = obs.contiguous(), noise.contiguous(), torch.empty_like(noise)
         policy.run(policy.forward, {**fixed, "obs": obs, "noise": noise, "action": action})
         ctx.policy, ctx.fixed = policy, fixed
@@ -88,12 +91,12 @@ class _Sample(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Context, action_bar: Tensor) -> tuple[None, None, Tensor, None]:
+    def backward(ctx: Context, action_bar: Tensor) -> tuple[None, None, Tensor, None, None]:
         obs, noise = ctx.saved_tensors
         obs_bar = torch.empty_like(obs)
         given = {"obs": obs, "noise": noise, "action_bar": action_bar.contiguous(), "obs_bar": obs_bar}
         ctx.policy.run(ctx.policy.backward, {**ctx.fixed, **given})
-        return None, None, obs_bar, None
+        return None, None, obs_bar, None, None
 
 
 def _linears(actor: Actor) -> list[nn.Linear]:

