@@ -1,7 +1,7 @@
 """Proximal policy optimisation: clipped surrogate, generalised advantages, a learning rate that follows the divergence.
 
-One iteration: T steps of all worlds without gradients, then some passes over them in minibatches. On CUDA nothing waits
-for the device before the numbers of the whole iteration are read.
+One iteration: T steps of all worlds without gradients, then some passes over them in minibatches. On CUDA it is
+recorded and replayed, and nothing waits for the device before the numbers of the whole iteration are read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ahac.algos.algorithm import Report
 from ahac.core.checks import finite_number, fraction, positive_number, whole_number
-from ahac.core.env import Env, EnvSpec
+from ahac.core.env import Env, EnvSpec, Recordable
 from ahac.core.errors import InputError
 from ahac.nets.actor_critic import ActorCritic
 from ahac.nets.adam import moments, optimizer, set_moments, step_down
@@ -26,6 +26,7 @@ from ahac.nets.states import gathered, part
 from ahac.rl.experience import Experience, collect, flawed, trouble_in
 from ahac.rl.gae import gae
 from ahac.rl.laps import Laps
+from ahac.rl.recordings import Direct, Player, Studio
 from ahac.rl.surrogate import adapted_rate, bounds_loss, clipped_surrogate, clipped_value_loss
 
 __all__ = ["PPO", "PPOConfig"]
@@ -104,7 +105,8 @@ class PPOConfig:
 class PPO:
     """A Gaussian policy and a critic."""
 
-    def __init__(self, config: PPOConfig, spec: EnvSpec, seed: int) -> None:
+    def __init__(self, config: PPOConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
+        """On CUDA, `graphs` lets iterations be recorded and replayed."""
         self.config = config
         self.generator = torch.Generator(spec.device).manual_seed(seed)
         self.normalizer = Normalizer(spec.obs_size, config.normalize, spec.dtype).to(spec.device)
@@ -116,6 +118,7 @@ class PPO:
         self.net = net.to(spec.device, spec.dtype)
         self.rate = torch.tensor(config.rate, device=spec.device, dtype=torch.float32)
         self.optimizer = optimizer(self.net.parameters(), self.rate, eps=EPS)
+        self._graphs, self._studio = graphs and spec.device.type == "cuda", None
 
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
@@ -124,20 +127,11 @@ class PPO:
 
     def iterate(self, env: Env, progress: float) -> Report:
         """Collect experience, then learn from it."""
-        laps, before, view = Laps(env.spec.device), self._learnt(), self.normalizer.view()
-
-        def policy(obs: Tensor) -> Tensor:
-            mean = self.net.mean(view(obs))
-            noise = torch.randn(mean.shape, generator=self.generator, device=mean.device, dtype=mean.dtype)
-            return torch.addcmul(mean, self.net.log_std.exp(), noise)
-
-        seen = collect(env, policy, self.config.steps)
-        laps.mark("rollout")
-        told = self._learn(seen, view) | {"flaws": flawed(seen.parts).any()}
-        self.normalizer.update(seen.obs.flatten(0, 1))
-        numbers = torch.stack([x.to(self.rate) for x in told.values()]).tolist()  # the one wait for the device
-        values = dict(zip(told, numbers, strict=True))
-        laps.mark("learning")
+        laps, before = Laps(env.spec.device), self._learnt()
+        works = {"rollout": lambda _: self._collect(env), "learning": lambda given: self._learn(*given)}
+        seen, names, told = self._player(env).play("iteration", works, laps.mark)
+        numbers = told.tolist()  # the one wait for the device
+        values = dict(zip(names, numbers, strict=True))
         if values.pop("flaws") or not all(map(math.isfinite, numbers)):
             self._set_learnt(before)
             trouble = trouble_in(seen.parts, seen.steps, SPOILT)
@@ -145,22 +139,45 @@ class PPO:
             return Report(seen.reward.numel(), {}, seen.steps, laps.seconds, trouble)
         return Report(seen.reward.numel(), values, seen.steps, laps.seconds)
 
-    def _learn(self, seen: Experience, view: View) -> dict[str, Tensor]:
-        """Passes over an iteration's experience; what they tell, on the device."""
+    def _player(self, env: Env) -> Player:
+        """Who does the work: in a new environment it is done directly once, which compiles and makes what lasts."""
+        if not self._graphs or not isinstance(env, Recordable):
+            return Direct()
+        if self._studio is None or self._studio.env is not env:
+            self._studio = Studio(env, [self.generator])
+            return Direct()
+        return self._studio
+
+    def _collect(self, env: Env) -> tuple[Experience, View]:
+        """An iteration's experience, and what its observations were seen through."""
+        view = self.normalizer.view()
+
+        def policy(obs: Tensor) -> Tensor:
+            mean = self.net.mean(view(obs))
+            noise = torch.randn(mean.shape, generator=self.generator, device=mean.device, dtype=mean.dtype)
+            return torch.addcmul(mean, self.net.log_std.exp(), noise)
+
+        return collect(env, policy, self.config.steps), view
+
+    def _learn(self, seen: Experience, view: View) -> tuple[Experience, list[str], Tensor]:
+        """Passes over an iteration's experience; names and numbers of what they tell, on the device."""
         c, log_std = self.config, self.net.log_std.detach().clone()
         widths, rows = self._rows(seen, view)
-        told = []
+        steps = []
         for _ in range(c.passes):
             order = torch.randperm(len(rows), generator=self.generator, device=rows.device)
             for chosen in order.tensor_split(c.minibatches):
-                told.append(self._descend(rows[chosen].split(widths, dim=-1), log_std))
+                steps.append(self._descend(rows[chosen].split(widths, dim=-1), log_std))
+        self.normalizer.update(seen.obs.flatten(0, 1))
         names = ("actor_loss", "critic_loss", "kl", "share_clipped", "actor_grad_norm")
-        means = torch.stack([torch.stack(x) for x in told]).mean(dim=0)
-        return {
+        means = torch.stack([torch.stack(x) for x in steps]).mean(dim=0)
+        told = {
             **dict(zip(names, means, strict=True)),
             "rate": self.rate,
             "entropy": entropy(self.net.log_std.detach()),
+            "flaws": flawed(seen.parts).any(),
         }
+        return seen, list(told), torch.stack([x.to(self.rate) for x in told.values()])
 
     @torch.no_grad()
     def _rows(self, seen: Experience, view: View) -> tuple[list[int], Tensor]:
@@ -215,6 +232,7 @@ class PPO:
         set_moments(self.optimizer, part(state, "optimizer"))
         self.rate.copy_(state["adaptive.rate"])
         self.optimizer.param_groups[0]["lr"] = self.rate  # loading has put a copy there
+        self._studio = None  # what was recorded works on other tensors now
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that was learnt, and all chance."""

@@ -25,7 +25,7 @@ def make_algorithm(learner: Learner, spec: EnvSpec, seed: int, graphs: bool = Tr
         case FirstOrderConfig():
             return FirstOrder(learner, spec, seed, graphs, ranks)
         case PPOConfig():
-            return PPO(learner, spec, seed)
+            return PPO(learner, spec, seed, graphs)
         case SACConfig():
             return SAC(learner, spec, seed, graphs)
         case SVGConfig():

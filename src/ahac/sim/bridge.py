@@ -44,18 +44,20 @@ class Launcher:
 
     def divided(self, source: Callable[[int], Source], program: Program, worlds: int) -> Kernel:
         """A kernel in which several threads share a world, as `source(parts)` writes it around the program."""
-        best = _parts(len(program.live()), worlds) if self.target.cuda else 1
-        parts = best if self.parts is None else self.parts
+        if not self.target.cuda:
+            return Kernel(source(1), self.target, self.label)
+        parts = _parts(len(program.live()), worlds) if self.parts is None else self.parts
         written = source(parts)
-        while parts > 1 and written.slots * WARP * self.dtype.itemsize > self._shared_memory:
+        while parts > 1 and not self._fits(written):
             parts //= 2
             written = source(parts)
-        return Kernel(replace(written, warps=_warps(parts, worlds)), self.target, self.label)
+        wider = replace(written, warps=_warps(parts, worlds))
+        return Kernel(wider if self._fits(wider) else written, self.target, self.label)
 
-    @property
-    def _shared_memory(self) -> int:
-        """Bytes that a block of CUDA threads may have, less what Warp has for itself."""
-        return torch.cuda.get_device_properties(self.device).shared_memory_per_block_optin - 4096
+    def _fits(self, source: Source) -> bool:
+        """Whether a block of CUDA threads may have so much shared memory, beside what Warp has for itself."""
+        most = torch.cuda.get_device_properties(self.device).shared_memory_per_block_optin - 4096
+        return source.slots * source.warps * WARP * self.dtype.itemsize <= most
 
     def empty(self, *shape: int) -> Tensor:
         """A new tensor for a kernel to write."""
@@ -78,8 +80,8 @@ def _parts(operations: int, worlds: int) -> int:
 
 
 def _warps(parts: int, worlds: int) -> int:
-    """Warps per part in a block."""
-    return 1
+    """Warps per part and block: two that run the same code fetch it once, where a block has registers for both."""
+    return 2 if parts == 4 and worlds >= 512 else 1
 
 
 class StepKernels:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.first_order import FirstOrder
+from ahac.algos.ppo import PPO
 from ahac.algos.recipes import PRESETS, recipe
 from ahac.envs import VecEnv, make
 
@@ -59,6 +60,37 @@ def test_replayed_iterations_are_those_done_step_by_step(
     assert_same(worlds_again, worlds)
     if algo == "ahac" and preset == "default":
         assert len({row["horizon"] for row in values}) > 1, "the horizon should have moved"
+
+
+@pytest.mark.parametrize("preset", ["default", "released"])
+def test_ppo_replayed_is_ppo_step_by_step(made: dict[str, VecEnv], preset: str) -> None:
+    env, results = made["hopper"], []
+    for graphs in (False, True):
+        env.reset(seed=3)
+        one = PPO(replace(recipe("hopper", "ppo", preset).learner, steps=8), env.spec, seed=1, graphs=graphs)
+        values = [dict(one.iterate(env, 0.0).values) for _ in range(6)]
+        results.append((values, one.state_dict(), env.state_dict()))
+    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
+    assert_same(worlds_again, worlds)
+
+
+def test_ppo_goes_on_after_worlds_were_lost(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    one = PPO(replace(recipe("hopper", "ppo", "default").learner, steps=8), env.spec, seed=1)
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    before, spoilt = one.state_dict(), env.state_dict()
+    spoilt["obs"][5] = torch.nan
+    env.load_state_dict(spoilt)
+    report = one.iterate(env, 0.0)
+    assert report.trouble is not None
+    del before["generator"]
+    assert_same(one.state_dict(), before)
+    for _ in range(3):
+        assert one.iterate(env, 0.0).trouble is None
 
 
 def test_the_parts_of_an_iteration_are_the_same_as_without(made: dict[str, VecEnv]) -> None:

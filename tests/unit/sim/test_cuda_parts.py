@@ -36,3 +36,11 @@ def test_parts_compute_what_one_thread_does(name: str, parts: int) -> None:
     sim = Simulator(task.model, num_worlds=WORLDS, dt=task.dt, substeps=4, device="cuda", dtype=torch.float64)
     for found, wanted in zip(stepped(sim, parts), stepped(sim, 1), strict=True):
         assert (found - wanted).abs().max() < 1e-9 * wanted.abs().max()
+
+
+def test_two_warps_of_a_block_do_not_meddle_with_each_other() -> None:
+    # From 512 worlds on they share a block; the last one here has only some worlds.
+    task = make("ant", num_envs=1).task
+    sim = Simulator(task.model, num_worlds=550, dt=task.dt, substeps=4, device="cuda", dtype=torch.float64)
+    for found, wanted in zip(stepped(sim, 4), stepped(sim, 1), strict=True):
+        assert (found - wanted).abs().max() < 1e-9 * wanted.abs().max()
