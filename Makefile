@@ -29,11 +29,12 @@ help: ## list the tasks
 
 install: $(STAMP) ## make .venv and install the project with its development tools
 
-# A test file stays in one process, so that the robots its fixtures compile are compiled once. The processes share the
-# cores among themselves; a thread pool inside each would only get in the way.
+# A test file stays in one process, so that the robots its fixtures compile are compiled once. Files are handed out by
+# name: those of long tests come before the many short ones in tests/unit, which fill the processes evenly at the end.
+# The processes share the cores among themselves; a thread pool inside each would only get in the way.
 test: export OMP_NUM_THREADS ?= 1
 test: $(STAMP) ## run the whole test suite
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## check style, formatting, types and import directions
 	@$(BIN)/ruff check

@@ -51,7 +51,8 @@ def test_torques_are_controls_times_gear_within_their_range() -> None:
 
 
 def test_muscles_show_their_activation() -> None:
-    stage = EnvStage(env := ahac.make("snu_humanoid", num_envs=1), agent("zero", 152))
+    env = ahac.make("snu_humanoid", num_envs=1, early_termination=False)  # compiled for test_standing.py, too
+    stage = EnvStage(env, agent("zero", 152))
     assert stage.step().activation.tolist() == [pytest.approx([0.5] * 152)]
     full = EnvStage(env, lambda obs: torch.ones(1, 152))
     assert full.step().activation.min() == 1.0

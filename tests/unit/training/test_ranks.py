@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,12 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run.folder
 
 
+@cache
+def learnt_alone(case: str) -> dict[str, Any]:
+    """The same by one process."""
+    return ranked.learnt(case, ALONE)
+
+
 def assert_close(got: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
     assert got.keys() == wanted.keys()
     for name, value in wanted.items():
@@ -85,7 +92,7 @@ def assert_close(got: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: f
 
 @pytest.mark.parametrize("case", ranked.learners())
 def test_two_ranks_learn_what_one_learns(found: list[dict[str, Any]], case: str) -> None:
-    one, two = ranked.learnt(case, ALONE), found[0]["cases"][case]
+    one, two = learnt_alone(case), found[0]["cases"][case]
     assert two["resets"] == one["resets"] > 0, "episodes end on the way"
     assert_close(two["state"], one["state"], ROUNDING)
     assert_close(two["env"], one["env"], ROUNDING)
@@ -112,7 +119,7 @@ def test_horizons_move_and_worlds_are_cut_in_these_cases(found: list[dict[str, A
 
 def test_trouble_names_the_world_among_all(found: list[dict[str, Any]]) -> None:
     world = ranked.POISONED[0]
-    (one,) = filter(None, ranked.learnt("poisoned", ALONE)["troubles"])
+    (one,) = filter(None, learnt_alone("poisoned")["troubles"])
     for rank in found:
         (what, worlds, reproducer) = next(filter(None, rank["cases"]["poisoned"]["troubles"]))
         assert what.startswith(f"the reward of step 1 in world {world} is not finite; the action there is [")
