@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from ahac.algos.algorithm import Report
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.parts import gauge, horizon_rule
+from ahac.core.chance import go_on
 from ahac.core.env import Env, EnvSpec, Recordable
 from ahac.core.ranks import ALONE, Ranks
 from ahac.nets.actor import Actor
@@ -280,5 +281,5 @@ class FirstOrder:
             set_moments(self.critic_optimizer, part("critic_optimizer"))
         if self.target is not None:
             self.target.load_state_dict(part("target"))
-        self.generator.set_state(state["generator"].cpu())
+        go_on(self.generator, state["generator"])
         self._studio = None  # what was recorded works on other tensors now

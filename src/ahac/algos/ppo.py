@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Report
+from ahac.core.chance import go_on
 from ahac.core.checks import finite_number, fraction, positive_number, whole_number
 from ahac.core.env import Env, EnvSpec, Recordable
 from ahac.core.errors import InputError
@@ -241,4 +242,4 @@ class PPO:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state."""
         self._set_learnt(state)
-        self.generator.set_state(state["generator"].cpu())
+        go_on(self.generator, state["generator"])

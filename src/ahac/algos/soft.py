@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Report
+from ahac.core.chance import go_on
 from ahac.core.checks import finite_number, fraction, positive_number, whole_number
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
@@ -212,7 +213,7 @@ class Soft:
 
     def set_chance(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from there, once the replay is filled."""
-        self.generator.set_state(state["generator"].cpu())
+        go_on(self.generator, state["generator"])
         self.worlds.replay.added = int(state["replay.added"])
 
 

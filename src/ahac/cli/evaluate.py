@@ -22,10 +22,12 @@ more; else it is only shown."""
 
 def evaluate(arguments: list[str]) -> int:
     """evaluate a run's policy"""
+    from ahac.training.folders import at_hand
     from ahac.training.run import open_run
 
     options = _options(arguments)
-    run = open_run(options.run)
+    device = options.device or at_hand(open_run(options.run).config.device)
+    run = open_run(options.run, device=device)
     run.restore(options.checkpoint, with_env=False)
     found = run.evaluate(options.episodes, options.seed)
     own = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
@@ -45,6 +47,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, help="how many (default: as the run's settings say)")
     parser.add_argument("--checkpoint", default="last", help="last, best, or iteration-NNNNNN (default: last)")
     parser.add_argument("--seed", type=int, help="of the episodes' starts (default: the run's own for evaluations)")
+    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N (default: the run's own, or the CPU without a GPU)")
     parser.add_argument("--save-trajectory", type=Path, metavar="FILE", help=f"write what one world does, too: {kinds}")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of that trajectory (default: 10)")
     options = parser.parse_args(arguments)

@@ -18,6 +18,8 @@ __all__ = ["HELP", "resume", "settings", "train"]
 HELP = {"-h", "--help"}
 LONGER = """make the run longer or shorter, to N iterations in all; at least what is done. Learning rates then fall over
 N: they jump at this point, and the result is not that of a run of N iterations from the start"""
+ELSEWHERE = """where to go on (default: where it was); on another kind of device chance is another from here on, and the
+result not the same to the bit"""
 WATCH = "--watch"
 """Not a setting of the run: taken off the arguments before they are read as such."""
 
@@ -68,8 +70,9 @@ def resume(arguments: list[str]) -> int:
     parser.add_argument("run", help="folder of the run")
     parser.add_argument("--iterations", type=int, metavar="N", help=LONGER)
     parser.add_argument("--env-steps", type=int, metavar="N", help="the same, in environment steps")
+    parser.add_argument("--device", help=ELSEWHERE)
     options = parser.parse_args(arguments)
-    run = open_run(options.run, join())
+    run = open_run(options.run, join(), options.device)
     if options.iterations is not None or options.env_steps is not None:
         run = set_length(run, options.iterations, options.env_steps)
     return _carry_on(run)

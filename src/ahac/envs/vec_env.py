@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
+from ahac.core.chance import go_on
 from ahac.core.checks import whole_number
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
@@ -216,18 +217,18 @@ class VecEnv:
         if odd := own.keys() ^ state.keys():
             wanted, differs = ", ".join(own), ", ".join(sorted(odd))
             raise InputError(f"a saved state has the entries {wanted}; this one differs in {differs}")
-        for name, value in own.items():
-            many = self.ranks.size if name in MEMORY else 1
-            wanted = [len(value) * many, *value.shape[1:]]
+        worlds = {name: own[name] for name in MEMORY}
+        for name, value in worlds.items():
+            wanted = [len(value) * self.ranks.size, *value.shape[1:]]
             got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
             if got != wanted:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
-        mine = {name: self.ranks.share(state[name]) if name in MEMORY else state[name] for name in own}
-        new = {name: mine[name].detach().to(value.device, value.dtype, copy=True) for name, value in own.items()}
+        mine = {name: self.ranks.share(state[name]) for name in MEMORY}
+        new = {name: mine[name].detach().to(value.device, value.dtype, copy=True) for name, value in worlds.items()}
         self._state, self._obs = State(new["q"], new["v"]), new["obs"]
         self._clock, self._noise = new["clock"], new["noise"]
-        self._generator.set_state(new["generator"])
-        self._probe_generator.set_state(new["probe_generator"])
+        go_on(self._generator, state["generator"])
+        go_on(self._probe_generator, state["probe_generator"])
 
     def _draw(self) -> Tensor:
         """Uniform noise with which episodes begin."""

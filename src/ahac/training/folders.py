@@ -52,6 +52,11 @@ def chosen_device(device: str, ranks: Ranks = ALONE) -> str:
     return f"cuda:{ranks.local}"
 
 
+def at_hand(device: str) -> str:
+    """That device, or what is here where there is no GPU for what was trained on one."""
+    return device if device in ("auto", "cpu") or torch.cuda.is_available() else "auto"
+
+
 def new_folder(wanted: Path) -> Path:
     """Make this folder, or the first like it that is not there yet."""
     wanted.parent.mkdir(parents=True, exist_ok=True)

@@ -170,10 +170,11 @@ def _begun(config: RunConfig, ranks: Ranks) -> tuple[Path, RunConfig]:
     return folder, config
 
 
-def open_run(folder: str | os.PathLike[str], ranks: Ranks = ALONE) -> Run:
-    """The run of a folder."""
+def open_run(folder: str | os.PathLike[str], ranks: Ranks = ALONE, device: str | None = None) -> Run:
+    """The run of a folder; on its own device, or on another one, where chance goes on differently."""
     place = Path(folder)
-    return Run(place, ranks.ask(lambda: _config(place)), ranks)
+    config = ranks.ask(lambda: _config(place))
+    return Run(place, config if device is None else replace(config, device=device), ranks)
 
 
 def _config(place: Path) -> RunConfig:

@@ -1,11 +1,17 @@
 """Trajectories of an evaluated policy."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from ahac.cli.main import main
+from ahac.core.config import to_dict
+from ahac.core.files import write_json
+from ahac.training.checkpoint import load_checkpoint, save_checkpoint
 from ahac.training.run import Run, start
 from ahac.training.trainer import train
 from ahac.view.trajectory import Trajectory
@@ -41,3 +47,24 @@ def test_what_cannot_be_saved_is_refused_before_the_evaluation(
     monkeypatch.delattr(Run, "evaluate")
     assert main(["eval", str(run.folder), *options]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_what_a_gpu_trained_is_evaluated_played_and_trained_on_without_one(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    shutil.copytree(run.folder, folder)
+    saved = load_checkpoint(folder / "checkpoints" / "last.safetensors")
+    # A CUDA generator's state is a seed and an offset.
+    chance = {name: torch.arange(16, dtype=torch.uint8) for name in saved.tensors if name.endswith("generator")}
+    assert len(chance) == 3
+    save_checkpoint(folder / "checkpoints" / "last.safetensors", replace(saved, tensors={**saved.tensors, **chance}))
+    write_json(folder / "config.json", to_dict(run.config) | {"device": "cuda"})
+    assert main(["eval", str(folder)]) == 0
+    assert main(["play", str(folder), "--record", str(tmp_path / "a.npz"), "--seconds", "0.2"]) == 0
+    assert main(["resume", str(folder), "--iterations", "3", "--device", "cpu"]) == 0
+
+
+def test_a_device_that_is_not_here_is_refused_when_it_is_asked_for(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", str(run.folder), "--device", "gpu"]) == 2
+    assert "device must be auto, cpu, cuda or cuda:N, got 'gpu'" in capsys.readouterr().err
