@@ -7,7 +7,15 @@ import hashlib
 import torch
 from torch import Tensor
 
-__all__ = ["go_on"]
+__all__ = ["go_on", "is_chance"]
+
+SIZES = (len(torch.Generator().get_state()), 16)
+"""Bytes of a generator's state, on the CPU and on CUDA."""
+
+
+def is_chance(state: object) -> bool:
+    """Whether it is a generator's state, of any device."""
+    return isinstance(state, Tensor) and state.dtype == torch.uint8 and state.shape in {(size,) for size in SIZES}
 
 
 def go_on(generator: torch.Generator, state: Tensor) -> None:

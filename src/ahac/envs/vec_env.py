@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from ahac.core.chance import go_on
+from ahac.core.chance import go_on, is_chance
 from ahac.core.checks import whole_number
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
@@ -223,6 +223,8 @@ class VecEnv:
             got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
             if got != wanted:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
+        if odd := [name for name in own.keys() - worlds.keys() if not is_chance(state[name])]:
+            raise InputError(f"{odd[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
         mine = {name: self.ranks.share(state[name]) for name in MEMORY}
         new = {name: mine[name].detach().to(value.device, value.dtype, copy=True) for name, value in worlds.items()}
         self._state, self._obs = State(new["q"], new["v"]), new["obs"]
