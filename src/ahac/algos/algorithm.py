@@ -24,7 +24,7 @@ class Report:
     values: Mapping[str, float]
     """Numbers to log, by name."""
     steps: list[Step] = field(default_factory=list)
-    """What the environment answered."""
+    """What the environment answered; where iterations are replayed, good until the next one."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """What its parts took."""
     trouble: Trouble | None = None

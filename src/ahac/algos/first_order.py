@@ -23,7 +23,7 @@ from ahac.algos.algorithm import Report
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.parts import gauge, horizon_rule
 from ahac.core.chance import go_on
-from ahac.core.env import Env, EnvSpec, Recordable
+from ahac.core.env import Env, EnvSpec
 from ahac.core.ranks import ALONE, Ranks
 from ahac.nets.actor import Actor
 from ahac.nets.adam import adam, moments, only_where, set_moments
@@ -38,7 +38,7 @@ from ahac.rl.horizon import Signals
 from ahac.rl.laps import Laps
 from ahac.rl.lesson import Lesson, Told, told
 from ahac.rl.losses import constraint, short_horizon
-from ahac.rl.recordings import Direct, Player, Studio
+from ahac.rl.recordings import Cast, Player, Studio
 from ahac.rl.returns import td_lambda
 from ahac.rl.rollout import Rollout, roll_out
 from ahac.rl.schedule import linear, set_rate
@@ -75,8 +75,11 @@ class FirstOrder:
                 minibatches=c.minibatches, tolerance=c.plateau, rng=self.generator, shuffle=c.shuffle, ranks=ranks,
             )  # fmt: skip
         self._phi = torch.zeros(config.horizon.most, device=spec.device, dtype=spec.dtype)
-        self._graphs, self._studio, self._recorded_fit = graphs and spec.device.type == "cuda", None, None
-        self._stream = torch.cuda.Stream(spec.device) if self._graphs else None
+        self.at_once = spec.device.type == "cuda"
+        """Whether the actor is differentiated by its weights for all steps of a rollout at once."""
+        self._cast = Cast(self.generator, graphs)
+        self._recorded_fit: RecordedFit | None = None
+        self._stream = torch.cuda.Stream(spec.device) if graphs and spec.device.type == "cuda" else None
 
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
@@ -110,14 +113,13 @@ class FirstOrder:
         return replace(report, seconds=laps.seconds)
 
     def _player(self, env: Env) -> Player:
-        """Who does the work: in a new environment it is done directly once, which compiles and makes what lasts."""
-        if not self._graphs or not isinstance(env, Recordable):
-            return Direct()
-        if self._studio is None or self._studio.env is not env:
-            self._studio = Studio(env, [self.generator])
-            self._recorded_fit = None if self.fit is None else RecordedFit(self.fit, self._studio.recordings)
-            return Direct()
-        return self._studio
+        """Who does the work; where it is recorded, the fit is as well."""
+        player, fit = self._cast.player(env), self._recorded_fit
+        if self.fit is None or not isinstance(player, Studio):
+            return player
+        if fit is None or fit.recordings is not player.recordings:
+            self._recorded_fit = RecordedFit(self.fit, player.recordings)
+        return player
 
     def _roll_out(self, env: Env, length: int) -> tuple[Rollout, Tensor, Tensor, Tensor]:
         """Of this length, the noise in its actions, what the critic says of the states it reached, and the loss."""
@@ -177,14 +179,13 @@ class FirstOrder:
     def _differentiate(self, objective: Tensor, rollout: Rollout, noise: Tensor) -> Tensor:
         """The actor's gradient is found; [T, N, actions] that of the objective by each action.
 
-        On CUDA the last link of the chain, from actions to weights, is taken for all steps at once: many small kernels
-        at each step cost more than the actions once more. On the CPU it is the other way round.
+        The last link of the chain, from actions to weights, may be taken for all steps at once: on CUDA many small
+        kernels at each step cost more than the actions once more. On the CPU it is the other way round.
         """
         weights, states = list(self.actor.parameters()), "growth" in self.horizon.needs
-        at_once = self.device.type == "cuda"
-        gradients = differentiate(objective, rollout.steps, states, () if at_once else weights)
+        gradients = differentiate(objective, rollout.steps, states, () if self.at_once else weights)
         by_action = action_gradients(rollout.steps)
-        if at_once:
+        if self.at_once:
             gradients = torch.autograd.grad(self.actor(rollout.obs, noise), weights, by_action)
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.grad = gradient
@@ -282,4 +283,4 @@ class FirstOrder:
         if self.target is not None:
             self.target.load_state_dict(part("target"))
         go_on(self.generator, state["generator"])
-        self._studio = None  # what was recorded works on other tensors now
+        self._cast.forget()

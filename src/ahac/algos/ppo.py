@@ -16,7 +16,7 @@ from torch import Tensor
 from ahac.algos.algorithm import Report
 from ahac.core.chance import go_on
 from ahac.core.checks import finite_number, fraction, positive_number, whole_number
-from ahac.core.env import Env, EnvSpec, Recordable
+from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.actor_critic import ActorCritic
 from ahac.nets.adam import moments, optimizer, set_moments, step_down
@@ -27,7 +27,7 @@ from ahac.nets.states import gathered, part
 from ahac.rl.experience import Experience, collect, flawed, trouble_in
 from ahac.rl.gae import gae
 from ahac.rl.laps import Laps
-from ahac.rl.recordings import Direct, Player, Studio
+from ahac.rl.recordings import Cast
 from ahac.rl.surrogate import adapted_rate, bounds_loss, clipped_surrogate, clipped_value_loss
 
 __all__ = ["PPO", "PPOConfig"]
@@ -119,7 +119,7 @@ class PPO:
         self.net = net.to(spec.device, spec.dtype)
         self.rate = torch.tensor(config.rate, device=spec.device, dtype=torch.float32)
         self.optimizer = optimizer(self.net.parameters(), self.rate, eps=EPS)
-        self._graphs, self._studio = graphs and spec.device.type == "cuda", None
+        self._cast = Cast(self.generator, graphs)
 
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
@@ -130,7 +130,7 @@ class PPO:
         """Collect experience, then learn from it."""
         laps, before = Laps(env.spec.device), self._learnt()
         works = {"rollout": lambda _: self._collect(env), "learning": lambda given: self._learn(*given)}
-        seen, names, told = self._player(env).play("iteration", works, laps.mark)
+        seen, names, told = self._cast.player(env).play("iteration", works, laps.mark)
         numbers = told.tolist()  # the one wait for the device
         values = dict(zip(names, numbers, strict=True))
         if values.pop("flaws") or not all(map(math.isfinite, numbers)):
@@ -139,15 +139,6 @@ class PPO:
             env.restart(trouble.worlds)
             return Report(seen.reward.numel(), {}, seen.steps, laps.seconds, trouble)
         return Report(seen.reward.numel(), values, seen.steps, laps.seconds)
-
-    def _player(self, env: Env) -> Player:
-        """Who does the work: in a new environment it is done directly once, which compiles and makes what lasts."""
-        if not self._graphs or not isinstance(env, Recordable):
-            return Direct()
-        if self._studio is None or self._studio.env is not env:
-            self._studio = Studio(env, [self.generator])
-            return Direct()
-        return self._studio
 
     def _collect(self, env: Env) -> tuple[Experience, View]:
         """An iteration's experience, and what its observations were seen through."""
@@ -233,7 +224,7 @@ class PPO:
         set_moments(self.optimizer, part(state, "optimizer"))
         self.rate.copy_(state["adaptive.rate"])
         self.optimizer.param_groups[0]["lr"] = self.rate  # loading has put a copy there
-        self._studio = None  # what was recorded works on other tensors now
+        self._cast.forget()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that was learnt, and all chance."""

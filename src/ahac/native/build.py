@@ -19,7 +19,7 @@ from ahac.native.frame import MAX_ARRAYS, WARP, Target, Task, framed
 from ahac.native.source import Source
 from ahac.native.threads import share
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "settle"]
 
 logger = logging.getLogger("ahac")
 
@@ -65,6 +65,7 @@ class Kernel:
         with self._starting:
             if self._builder is None:
                 self._builder = threading.Thread(target=self._build, name=f"ahac build {self.label}")
+                _building.add(self)
                 self._builder.start()
 
     def launch(
@@ -131,6 +132,7 @@ class Kernel:
         except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
             self._failure = error
         finally:
+            _building.discard(self)
             self._ready.set()
 
     def _defined(self) -> Any:
@@ -142,6 +144,12 @@ class Kernel:
             if self.target.cuda:
                 return _cuda_kernel(code, self.target.wide, shared, self._block)
             return _cpu_kernel(code)
+
+
+def settle() -> None:
+    """Wait until all that is being compiled is there, or has failed."""
+    for kernel in list(_building):
+        kernel._ready.wait()
 
 
 def _cpu_kernel(code: str) -> Any:
@@ -158,7 +166,7 @@ def _cpu_kernel(code: str) -> Any:
 def _cuda_kernel(code: str, wide: bool, shared: int, block: int) -> Any:
     """With so many numbers of shared memory, from the start of what a block has: Warp gives it to a tile there.
 
-    A block's threads must find registers together.
+    No thread may take so many registers that its block does not find room.
     """
     number = wp.float64 if wide else wp.float32
 
@@ -203,6 +211,7 @@ def _without_driver_warning() -> Iterator[None]:
         os.close(kept)
 
 
+_building: set[Kernel] = set()
 _creating = threading.Lock()
 """Warp compiles modules side by side, but starts and registers kernels for one thread at a time."""
 _streams: dict[tuple[str, int], wp.Stream] = {}

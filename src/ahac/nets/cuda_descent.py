@@ -19,7 +19,7 @@ from ahac.nets.cuda_layers import Layers, constants, written
 
 __all__ = ["CudaDescent"]
 
-BODY = (Path(__file__).parent / "cuda_descent.h").read_text(encoding="utf-8")
+HERE = Path(__file__).parent
 ARRAYS = {"order": "const long long"} | dict.fromkeys(
     (
         "obs", "target", "theta", "first", "second", "grad", "mirror", "partial", "tile_losses", "squares", "losses",
@@ -27,7 +27,7 @@ ARRAYS = {"order": "const long long"} | dict.fromkeys(
     ),
     "real",
 )  # fmt: skip
-UNLESS_IDLE = "if (idle_p && *idle_p != 0) return;  // all blocks alike\n"
+UNLESS_IDLE = "if (idle_p && *idle_p != 0) return;  // all threads alike: nobody waits at a barrier\n"
 ROWS = """
 const int tiles = (n + 31) / 32, member = block / 32 / tiles, tile = block / 32 % tiles;
 const real* const mirror = mirror_p + (long long)member * MIRROR;
@@ -36,6 +36,9 @@ const real* const mirror = mirror_p + (long long)member * MIRROR;
 
 class CudaDescent:
     """On CUDA, in float32, with Adam: all members side by side."""
+
+    ahead = 3
+    """Passes that may be queued before anybody knows whether they are needed: those that are not take no time."""
 
     def __init__(self, critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None) -> None:
         self.critic, self.optimizer, self._layers = critic, optimizer, Layers(tuple(critic.widths))
@@ -49,7 +52,7 @@ class CudaDescent:
         theta = critic.theta
         if not theta.is_cuda or theta.dtype != torch.float32 or len(critic.widths) < 3:
             return False
-        return Layers(tuple(critic.widths)).fits(theta.device)
+        return Layers(tuple(critic.widths)).fits(theta.device, more=WARP)
 
     @staticmethod
     def kernels(critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None, device: str) -> list[Kernel]:
@@ -60,23 +63,25 @@ class CudaDescent:
             "MAX_NORM": 3e38 if max_norm is None else max_norm,
         }  # fmt: skip
         head = "".join(f"#define {name} {value}\n" for name, value in numbers.items()) + _places(critic) + UNLESS_IDLE
-        shared = {"GRADIENT": layers.shared, "REDUCE": WARP * layers.warps, "STEP": layers.warps + 2}
+        shared = {"gradient": layers.shared + WARP, "reduce": WARP * layers.warps, "step": layers.warps + 2}
         target, made = Target(device, wide=False, lane_bytes=16), []
         for name, count in shared.items():
-            through = name == "GRADIENT"
-            chosen = "".join(f"#define {other} {int(other == name)}\n" for other in shared)
-            whole = chosen + head + (ROWS if through else "")
-            source = written(name.lower(), ARRAYS, layers, count, whole, BODY, through=through)
+            through = name == "gradient"
+            body = (HERE / f"cuda_{name}.h").read_text(encoding="utf-8")
+            source = written(name, ARRAYS, layers, count, head + (ROWS if through else ""), body, through=through)
             made.append(Kernel(source, target, "critic"))
         return made
 
     def __call__(self, obs: Tensor, target: Tensor, order: Tensor, parts: int) -> Tensor:
         """One pass; every member's gradient is clipped by its own norm."""
         theta, members, size = self.critic.theta, *self.critic.theta.shape
-        if (obs.dtype, target.dtype) != (theta.dtype, theta.dtype) or obs.device != theta.device:
-            raise InputError(
-                f"a fit on {theta.device} takes float32 there, got {obs.dtype} and {target.dtype} on {obs.device}"
-            )
+        rate, wanted = self.optimizer.param_groups[0]["lr"], (theta.dtype, theta.device)
+        if any((x.dtype, x.device) != wanted for x in (obs, target)):
+            got = f"{obs.dtype} on {obs.device} and {target.dtype} on {target.device}"
+            raise InputError(f"a fit on {theta.device} takes float32 there, got {got}")
+        if not isinstance(rate, Tensor) or rate.device != theta.device:
+            raise InputError(f"the rate must lie on {theta.device}, as ahac.nets.adam.adam has it, got {rate!r}")
+        order = order.to(theta.device, torch.int64).contiguous()
         if theta.grad is None:
             theta.grad = torch.zeros_like(theta)
         moments, idle = self.optimizer.state[theta], getattr(self.optimizer, "found_inf", None)
@@ -84,7 +89,7 @@ class CudaDescent:
         made = {
             "obs": obs.contiguous(), "target": target.contiguous(), "theta": theta, "grad": theta.grad,
             "first": moments["exp_avg"], "second": moments["exp_avg_sq"], "steps": moments["step"],
-            "rate": self.optimizer.param_groups[0]["lr"], "mirror": theta.new_empty(members, self._layers.mirror()[0]),
+            "rate": rate, "mirror": theta.new_empty(members, self._layers.mirror()[0]),
             "partial": theta.new_empty(members * tiles, size), "tile_losses": theta.new_empty(members * tiles),
             "squares": theta.new_empty(members * blocks), "losses": theta.new_empty(parts, members),
         }  # fmt: skip

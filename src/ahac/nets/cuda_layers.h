@@ -4,14 +4,15 @@
 // and in columns, padded to whole groups of COLUMNS.
 //
 // A block takes 32 rows: a lane is a row, a warp takes eight outputs at a time, and no layer's numbers leave shared memory.
-enum { COLUMNS = 8, STRIDE = 36, THREADS = 32 * WARPS, HEAD = LAYERS - 1 };
+enum { THREADS = 32 * WARPS, HEAD = LAYERS - 1 };
+static_assert(COLUMNS == 8, "two float4 at a time");
 #define UP(n) (((n) + COLUMNS - 1) / COLUMNS * COLUMNS)
 // Outputs of layer l that this warp computes: j is the first of eight.
 #define EACH_GROUP(count) for (int j = COLUMNS * warp; j < (count); j += COLUMNS * WARPS)
 #define EACH_COLUMN(count) _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c) if (j + c < (count))
 const int group = block / 32, lane = threadIdx.x % 32, warp = threadIdx.x / 32, thread = threadIdx.x;
 
-struct in {
+struct math {
     // y[8] += Σ_k x[k][lane] w[k][8]
     static CUDA_CALLABLE void multiply(real* y, const real* x, const real* w, int count, int width, int lane) {
 #pragma unroll 4
@@ -55,7 +56,7 @@ const auto forth = [&](int l) {
     EACH_GROUP(outputs[l]) {
         real y[COLUMNS];
         for (int c = 0; c < COLUMNS; ++c) y[c] = mirror[biases[l] + j + c];
-        in::multiply(y, seen[l], mirror + rows[l] + j, inputs[l], UP(outputs[l]), lane);
+        math::multiply(y, seen[l], mirror + rows[l] + j, inputs[l], UP(outputs[l]), lane);
         EACH_COLUMN(outputs[l]) {
             const real e = y[c] > 0 ? y[c] : ::expm1f(y[c]);
             active[l][(j + c) * STRIDE + lane] = e;
@@ -71,7 +72,7 @@ const auto forth = [&](int l) {
     }
     more[thread] = squares;
     MEET;
-    const real scaled = 1 / ::sqrtf(total(more) / outputs[l] + real(1e-5));
+    const real scaled = 1 / ::sqrtf(total(more) / outputs[l] + NORM_EPS);
     if (warp == 0) mean[l][lane] = middle, spread[l][lane] = scaled;
     EACH_GROUP(outputs[l]) EACH_COLUMN(outputs[l]) {
         const real x = (active[l][(j + c) * STRIDE + lane] - middle) * scaled;
@@ -85,7 +86,7 @@ const auto pulled = [&](int l) {
     real plain = 0, along = 0;
     EACH_GROUP(outputs[l]) {
         real y[COLUMNS] = {};
-        in::multiply(y, active[l + 1], mirror + columns[l + 1] + j, outputs[l + 1], UP(outputs[l]), lane);
+        math::multiply(y, active[l + 1], mirror + columns[l + 1] + j, outputs[l + 1], UP(outputs[l]), lane);
         EACH_COLUMN(outputs[l]) {
             const real x = (active[l][(j + c) * STRIDE + lane] - mean[l][lane]) * spread[l][lane];
             const real h = y[c] * mirror[scales[l] + j + c];
@@ -98,11 +99,11 @@ const auto pulled = [&](int l) {
 };
 // And at what comes before the activation; it takes the place of the activation.
 const auto back = [&](int l) {
-    const real c = total(sums) / outputs[l], d = total(more) / outputs[l];
+    const real plain = total(sums) / outputs[l], along = total(more) / outputs[l];
     const real middle = mean[l][lane], scaled = spread[l][lane];
     for (int j = warp; j < outputs[l]; j += WARPS) {
         const real e = active[l][j * STRIDE + lane], x = (e - middle) * scaled;
-        const real up = (seen[l + 1][j * STRIDE + lane] * mirror[scales[l] + j] - c - x * d) * scaled;
+        const real up = (seen[l + 1][j * STRIDE + lane] * mirror[scales[l] + j] - plain - x * along) * scaled;
         active[l][j * STRIDE + lane] = e > 0 ? up : up * (e + 1);
     }
     MEET;

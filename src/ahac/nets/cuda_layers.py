@@ -9,8 +9,10 @@ from pathlib import Path
 
 import torch
 
+from ahac.core.machine import shared_memory
 from ahac.native.frame import WARP
 from ahac.native.source import Source
+from ahac.nets.critic import EPS
 
 __all__ = ["Layers", "constants", "written"]
 
@@ -19,8 +21,6 @@ COLUMNS = 8
 """Outputs that a warp takes at a time."""
 STRIDE = 36
 """Numbers from one row of shared memory to the next."""
-RESERVED = 4096
-"""Bytes of shared memory that a block has no say in, and some more."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,13 @@ class Layers:
 
     @property
     def shared(self) -> int:
-        """Numbers of shared memory in which a block's rows go through all layers, and 32 more."""
+        """Numbers of shared memory in which a block's rows go through all layers."""
         first, *hidden, last = self.widths
-        return STRIDE * (first + 2 * sum(hidden) + last) + 2 * WARP * (len(hidden) + self.warps) + WARP
+        return STRIDE * (first + 2 * sum(hidden) + last) + 2 * WARP * (len(hidden) + self.warps)
 
-    def fits(self, device: torch.device) -> bool:
-        """Whether a block may have so much shared memory there."""
-        most = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
-        return 4 * self.shared + RESERVED <= most
+    def fits(self, device: torch.device, more: int = 0) -> bool:
+        """Whether a block may have so much shared memory there, and so many numbers more."""
+        return 4 * (self.shared + more) <= shared_memory(device)
 
     def mirror(self) -> tuple[int, dict[str, list[int]]]:
         """Numbers of the mirror, and by name where each layer's part of it begins."""
@@ -65,9 +64,11 @@ class Layers:
     def constants(self) -> str:
         """The same as C++."""
         size, places = self.mirror()
-        numbers = {"WARPS": self.warps, "LAYERS": len(self.pairs), "MIRROR": size}
+        numbers = {
+            "WARPS": self.warps, "LAYERS": len(self.pairs), "MIRROR": size, "COLUMNS": COLUMNS, "STRIDE": STRIDE
+        }  # fmt: skip
         sizes = {"inputs": [a for a, _ in self.pairs], "outputs": [b for _, b in self.pairs]}
-        return constants(numbers, sizes | places)
+        return f"#define NORM_EPS real({EPS})\n" + constants(numbers, sizes | places)
 
 
 def up(count: int) -> int:

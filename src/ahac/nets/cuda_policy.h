@@ -11,7 +11,7 @@ for (int l = 0; l < HEAD; ++l) forth(l);
 EACH_GROUP(outputs[HEAD]) {
     real y[COLUMNS];
     for (int c = 0; c < COLUMNS; ++c) y[c] = mirror[biases[HEAD] + j + c];
-    in::multiply(y, seen[HEAD], mirror + rows[HEAD] + j, inputs[HEAD], UP(outputs[HEAD]), lane);
+    math::multiply(y, seen[HEAD], mirror + rows[HEAD] + j, inputs[HEAD], UP(outputs[HEAD]), lane);
     EACH_COLUMN(outputs[HEAD]) {
         const int place = row * outputs[HEAD] + j + c;
         const real a = row < n ? ::tanhf(y[c] + deviation_p[j + c] * noise_p[place]) : real(0);
@@ -31,7 +31,7 @@ for (int l = HEAD - 1; l >= 0; --l) {
 }
 EACH_GROUP(inputs[0]) {
     real y[COLUMNS] = {};
-    in::multiply(y, active[0], mirror + columns[0] + j, outputs[0], UP(inputs[0]), lane);
+    math::multiply(y, active[0], mirror + columns[0] + j, outputs[0], UP(inputs[0]), lane);
     EACH_COLUMN(inputs[0]) if (row < n) obs_bar_p[row * inputs[0] + j + c] = y[c];
 }
 #endif

@@ -60,7 +60,10 @@ class CudaPolicy:
         ]  # fmt: skip
 
     def sampler(self, view: View) -> Callable[[Tensor, Tensor], Tensor]:
-        """Actions of raw observations seen through a view and of standard normal noise, while no weight changes."""
+        """Actions of raw observations seen through a view and of standard normal noise, while no weight changes.
+
+        No gradient reaches the weights.
+        """
         with torch.no_grad():
             first, *others = (p for p in self.actor.net.parameters())
             weights = [view.scaled(first), *others, first.new_zeros(1)]

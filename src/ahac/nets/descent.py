@@ -35,6 +35,9 @@ ARRAYS = ("obs", "target", "order", "theta", "first", "second", "grad", "scratch
 class Descent(Protocol):
     """Takes a critic down the gradient of its squared error."""
 
+    ahead: int
+    """On CUDA, passes that may be queued before the host knows whether they are needed: it follows at that distance."""
+
     def __call__(self, obs: Tensor, target: Tensor, order: Tensor, parts: int) -> Tensor:
         """One pass over [B, obs] and [B] in that order, in so many minibatches; [M] mean losses of the members."""
         ...
@@ -42,6 +45,8 @@ class Descent(Protocol):
 
 class TorchDescent:
     """On any device, in any precision, with any optimizer."""
+
+    ahead = 1
 
     def __init__(self, critic: Critic, optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
         self.critic, self.optimizer, self.max_norm = critic, optimizer, max_norm
@@ -59,6 +64,8 @@ class TorchDescent:
 
 class NativeDescent:
     """On the CPU, in float32, with Adam: members side by side on the machine's cores."""
+
+    ahead = 0
 
     def __init__(self, critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None) -> None:
         self.critic, self.optimizer = critic, optimizer

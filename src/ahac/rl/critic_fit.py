@@ -17,8 +17,6 @@ __all__ = ["CriticFit", "FitReport", "RecordedFit", "settled"]
 
 WINDOW = 6
 """Losses that the rule looks at; so many passes are made at least."""
-AHEAD = 3
-"""Passes that are queued before the host looks at one: it follows, and the device never waits for it."""
 
 
 def settled(losses: Tensor, tolerance: float) -> Tensor:
@@ -98,9 +96,10 @@ class RecordedFit:
             self._drawn.append(self.fit.rng.get_offset())
             self._seen[len(events)].copy_(self._active, non_blocking=True)
             events.append(queued())
-            if self.fit.tolerance is not None and len(events) > AHEAD:
-                events[-1 - AHEAD].synchronize()
-                if not self._seen[len(events) - 1 - AHEAD]:
+            known = len(events) - 1 - self.fit.descend.ahead
+            if self.fit.tolerance is not None and known >= 0:
+                events[known].synchronize()
+                if not self._seen[known]:
                     break
         return FitReport(self._losses[-1].clone(), self._count.clone())
 

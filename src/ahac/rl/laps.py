@@ -13,7 +13,7 @@ class Laps:
     """Seconds between marks: on the host's clock, or on a CUDA device's own, which does not wait for the host."""
 
     def __init__(self, device: torch.device) -> None:
-        self._cuda = device.type == "cuda"
+        self._device, self._cuda = device, device.type == "cuda"
         self._names: list[str] = []
         self._times: list[float] = []
         self._events: list[torch.cuda.Event] = []
@@ -41,7 +41,7 @@ class Laps:
     def _note(self) -> None:
         if self._cuda:
             event = torch.cuda.Event(enable_timing=True)
-            event.record()
+            event.record(torch.cuda.current_stream(self._device))
             self._events.append(event)
         else:
             self._times.append(time.perf_counter())

@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 import torch
 
-from ahac.core.env import Recordable
+from ahac.core.env import Env, Recordable
+from ahac.native.build import settle
 
-__all__ = ["Direct", "Player", "Recordings", "Studio", "queued"]
+__all__ = ["Cast", "Direct", "Player", "Recordings", "Studio", "queued"]
 
 Works = Mapping[str, Callable[[Any], Any]]
 """Works by name, each of which is given what the one before returned."""
@@ -67,10 +68,16 @@ class Recordings:
     def __init__(self, generators: Sequence[torch.Generator]) -> None:
         """With the generators that the works draw from: every replay draws anew."""
         self._generators, self._pool = tuple(generators), torch.cuda.graph_pool_handle()
+        self._device = self._generators[0].device
+        self._stream: torch.cuda.Stream | None = None
         self._kept: OrderedDict[Hashable, _Recording] = OrderedDict()
 
     def play(self, key: Hashable, works: Works, mark: Mark) -> Any:  # noqa: ANN401 - whatever the last work returns
         """The result of the last; recorded when the key is new."""
+        with torch.cuda.device(self._device):
+            return self._play(key, works, mark)
+
+    def _play(self, key: Hashable, works: Works, mark: Mark) -> Any:  # noqa: ANN401 - whatever the last work returns
         if key not in self._kept:
             self._kept[key] = self._record(works)
             while len(self._kept) > MOST:
@@ -83,8 +90,10 @@ class Recordings:
         return recording.result
 
     def _record(self, works: Works) -> _Recording:
-        graphs, result, here = {}, None, torch.cuda.current_stream()
-        stream = None if here == torch.cuda.default_stream() else here  # nothing can be recorded on that one
+        graphs, result, stream = {}, None, torch.cuda.current_stream()
+        if stream == torch.cuda.default_stream():  # nothing can be recorded on that one
+            stream = self._stream = self._stream or torch.cuda.Stream()
+        settle()  # no kernel is loaded while something is recorded
         with _without_collecting():
             for name, work in works.items():
                 graph = graphs[name] = torch.cuda.CUDAGraph()
@@ -136,3 +145,25 @@ class Studio:
             fixed.copy_(now.detach())
         self.env.adopt(self._home)
         return result
+
+
+class Cast:
+    """Who plays an algorithm's works: in a new environment `Direct`, which makes what lasts; then a `Studio`."""
+
+    def __init__(self, generator: torch.Generator, graphs: bool) -> None:
+        """With the generator that the works draw from; nothing is recorded without `graphs`, or on the CPU."""
+        self._generator, self._graphs = generator, graphs and generator.device.type == "cuda"
+        self._studio: Studio | None = None
+
+    def player(self, env: Env) -> Player:
+        """For the coming works."""
+        if not self._graphs or not isinstance(env, Recordable):
+            return Direct()
+        if self._studio is None or self._studio.env is not env:
+            self._studio = Studio(env, [self._generator])
+            return Direct()
+        return self._studio
+
+    def forget(self) -> None:
+        """What was recorded worked on other tensors than there are now."""
+        self._studio = None

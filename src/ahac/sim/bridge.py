@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.errors import AhacError
+from ahac.core.machine import shared_memory
 from ahac.native.build import Kernel
 from ahac.native.frame import WARP, Target
 from ahac.native.source import Source
@@ -55,9 +56,8 @@ class Launcher:
         return Kernel(wider if self._fits(wider) else written, self.target, self.label)
 
     def _fits(self, source: Source) -> bool:
-        """Whether a block of CUDA threads may have so much shared memory, beside what Warp has for itself."""
-        most = torch.cuda.get_device_properties(self.device).shared_memory_per_block_optin - 4096
-        return source.slots * source.warps * WARP * self.dtype.itemsize <= most
+        """Whether a block of CUDA threads may have so much shared memory."""
+        return source.slots * source.warps * WARP * self.dtype.itemsize <= shared_memory(self.device)
 
     def empty(self, *shape: int) -> Tensor:
         """A new tensor for a kernel to write."""
@@ -76,12 +76,12 @@ def _parts(operations: int, worlds: int) -> int:
     """CUDA threads per world that made a substep of so many operations fastest on an H200 (docs/performance.md)."""
     if operations <= 3000:
         return 1
-    return 8 if operations > 9000 and worlds <= 8192 else 4
+    return 8 if operations > (9000 if worlds < 1024 else 15_000) and worlds <= 8192 else 4
 
 
 def _warps(parts: int, worlds: int) -> int:
     """Warps per part and block: two that run the same code fetch it once, where a block has registers for both."""
-    return 2 if parts == 4 and worlds >= 512 else 1
+    return 2 if parts == 4 and 512 <= worlds <= 8192 else 1
 
 
 class StepKernels:

@@ -120,8 +120,9 @@ def test_acting_is_the_mode_of_what_is_normalised(made: dict[str, VecEnv]) -> No
     assert one.normalizer.count.item() == pytest.approx(2 * 6 * WORLDS, abs=1e-3)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize(("algo", "preset"), [("shac", "default"), ("ahac", "paper"), ("ahac1", "released")])
-def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str, preset: str) -> None:
+def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str, preset: str, at_once: bool) -> None:
     found, saved = [], exact.state_dict()
     for whole in (True, False):
         exact.load_state_dict(saved)
@@ -132,6 +133,7 @@ def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str
             (loss + one._constraint(rollout)).backward()
             nn.utils.clip_grad_norm_(one.actor.parameters(), one.config.actor.max_norm)
         else:
+            one.at_once = at_once
             one._learn(exact, rollout, noise, next_value, loss)
         found.append([weight.grad for weight in one.actor.parameters()])
     for wanted, gradient in zip(*found, strict=True):

@@ -11,6 +11,7 @@ from ahac.algos.first_order import FirstOrder
 from ahac.algos.ppo import PPO
 from ahac.algos.recipes import PRESETS, recipe
 from ahac.envs import VecEnv, make
+from ahac.rl.recordings import Studio
 
 pytestmark = pytest.mark.gpu
 
@@ -69,11 +70,42 @@ def test_ppo_replayed_is_ppo_step_by_step(made: dict[str, VecEnv], preset: str) 
         env.reset(seed=3)
         one = PPO(replace(recipe("hopper", "ppo", preset).learner, steps=8), env.spec, seed=1, graphs=graphs)
         values = [dict(one.iterate(env, 0.0).values) for _ in range(6)]
+        assert isinstance(one._cast.player(env), Studio) == graphs
         results.append((values, one.state_dict(), env.state_dict()))
     (values, learnt, worlds), (again, learnt_again, worlds_again) = results
     assert again == values
     assert_same(learnt_again, learnt)
     assert_same(worlds_again, worlds)
+
+
+def test_a_saved_ppo_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    settings = replace(recipe("hopper", "ppo", "default").learner, steps=8)
+    one, other = (PPO(settings, env.spec, seed=seed) for seed in (1, 2))
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    saved, worlds = one.state_dict(), env.state_dict()
+    wanted = [dict(one.iterate(env, 0.0).values) for _ in range(4)]
+    for _ in range(3):
+        other.iterate(env, 0.0)
+    other.load_state_dict(saved)
+    env.load_state_dict(worlds)
+    assert [dict(other.iterate(env, 0.0).values) for _ in range(4)] == wanted
+    assert_same(other.state_dict(), one.state_dict())
+
+
+def test_a_policy_by_kernels_learns_what_one_by_torch_does(made: dict[str, VecEnv]) -> None:
+    env, found = made["ant"], []
+    for by_torch in (False, True):
+        env.reset(seed=3)
+        one = learner(env, "shac", "default", graphs=False)
+        assert one._policy is not one.actor
+        if by_torch:
+            one._policy = one.actor
+        one._learn(env, *one._roll_out(env, 4))
+        found.append(torch.cat([weight.grad.flatten() for weight in one.actor.parameters() if weight.grad is not None]))
+    assert (found[0] - found[1]).norm() < 1e-3 * found[1].norm()
 
 
 def test_ppo_goes_on_after_worlds_were_lost(made: dict[str, VecEnv]) -> None:
