@@ -22,14 +22,16 @@ class CsvSink:
         self.path = path
         found = read_csv(path) if path.exists() else []
         self.rows = [row for row in found if row["iteration"] <= keep_until]
-        self.columns = list(dict.fromkeys(name for row in self.rows for name in row))
+        self.columns: list[str] = []
+        for row in self.rows:
+            self.columns = _merged(self.columns, row)
         self._rewrite()
 
     def write(self, row: Mapping[str, float]) -> None:
         """Append, and start the table anew where a column is new."""
         self.rows.append(dict(row))
-        if new := [name for name in row if name not in self.columns]:
-            self.columns += new
+        if not row.keys() <= set(self.columns):
+            self.columns = _merged(self.columns, row)
             self._rewrite()
             return
         with self.path.open("a", newline="", encoding="utf-8") as file:
@@ -43,6 +45,16 @@ class CsvSink:
             writer = csv.DictWriter(file, self.columns)
             writer.writeheader()
             writer.writerows(self.rows)
+
+
+def _merged(columns: list[str], row: Mapping[str, float]) -> list[str]:
+    """With the columns of a row, new ones where the row has them: a table looks the same whenever they came."""
+    merged, place = list(columns), 0
+    for name in row:
+        if name not in merged:
+            merged.insert(place, name)
+        place = merged.index(name) + 1
+    return merged
 
 
 def read_csv(path: Path) -> list[dict[str, float]]:

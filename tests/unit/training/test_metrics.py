@@ -170,3 +170,13 @@ def test_nothing_is_shown_where_nothing_was_asked_for(
     err = capsys.readouterr().err
     assert "1/1" not in err
     assert "\x1b" not in err
+
+
+def test_a_new_column_is_where_its_row_has_it(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path / "metrics.csv")
+    sink.write({"iteration": 1.0, "loss": 2.0})
+    sink.write({"iteration": 2.0, "return": 5.0, "loss": 1.0, "end": 0.0})
+    assert (tmp_path / "metrics.csv").read_text().splitlines()[0] == "iteration,return,loss,end"
+    assert read_csv(tmp_path / "metrics.csv")[0] == {"iteration": 1.0, "loss": 2.0}
+    again = CsvSink(tmp_path / "metrics.csv", keep_until=2)
+    assert again.columns == ["iteration", "return", "loss", "end"]
