@@ -8,19 +8,16 @@ for (int i = thread; i < 32 * inputs[0]; i += THREADS) {
 MEET;
 #pragma unroll
 for (int l = 0; l < HEAD; ++l) forth(l);
-EACH_GROUP(outputs[HEAD]) {
-    real y[COLUMNS];
-    for (int c = 0; c < COLUMNS; ++c) y[c] = mirror[biases[HEAD] + j + c];
-    math::multiply(y, seen[HEAD], mirror + rows[HEAD] + j, inputs[HEAD], UP(outputs[HEAD]), lane);
-    EACH_COLUMN(outputs[HEAD]) {
-        const int place = row * outputs[HEAD] + j + c;
-        const real a = row < n ? ::tanhf(y[c] + deviation_p[j + c] * noise_p[place]) : real(0);
+linear(active[HEAD], seen[HEAD], HEAD);
+EACH_OUTPUT(outputs[HEAD]) {
+    const int place = row * outputs[HEAD] + j;
+    const real y = active[HEAD][j * STRIDE + lane];
+    const real a = row < n ? ::tanhf(y + deviation_p[j] * noise_p[place]) : real(0);
 #if BACK
-        active[HEAD][(j + c) * STRIDE + lane] = row < n ? action_bar_p[place] * (1 - a * a) : real(0);
+    active[HEAD][j * STRIDE + lane] = row < n ? action_bar_p[place] * (1 - a * a) : real(0);
 #else
-        if (row < n) action_p[place] = a;
+    if (row < n) action_p[place] = a;
 #endif
-    }
 }
 #if BACK
 MEET;
@@ -30,8 +27,11 @@ for (int l = HEAD - 1; l >= 0; --l) {
     back(l);
 }
 EACH_GROUP(inputs[0]) {
-    real y[COLUMNS] = {};
-    math::multiply(y, active[0], mirror + columns[0] + j, outputs[0], UP(inputs[0]), lane);
-    EACH_COLUMN(inputs[0]) if (row < n) obs_bar_p[row * inputs[0] + j + c] = y[c];
+    real y[4][COLUMNS] = {};
+    math::multiply(y, active[0] + first, mirror + columns[0] + j, outputs[0], UP(inputs[0]));
+    for (int r = 0; r < 4; ++r) for (int c = 0; c < COLUMNS; ++c) {
+        const int world = 32 * group + first + r;
+        if (world < n && j + c < inputs[0]) obs_bar_p[world * inputs[0] + j + c] = y[r][c];
+    }
 }
 #endif
