@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from ahac.envs import registry
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]
@@ -14,6 +16,7 @@ PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "grad
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_on_guide_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some of it writes files
+    monkeypatch.setattr(registry._tasks, "_factories", dict(registry._tasks._factories))  # and registers tasks
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks, f"{page} shows no code"
     namespace: dict[str, object] = {}

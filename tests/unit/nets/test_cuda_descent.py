@@ -1,4 +1,4 @@
-"""The descent by CUDA kernels: its picture of a critic here, its passes against torch's on a GPU."""
+"""The descent by CUDA kernels: against torch's, by the kernels' source on the CPU, and on a GPU."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ahac.nets.adam import adam, only_where
+from ahac.nets import cuda_descent
+from ahac.nets.adam import adam, only_where, optimizer
 from ahac.nets.critic import Critic
 from ahac.nets.cuda_descent import CudaDescent
 from ahac.nets.descent import TorchDescent, descent
+from emulated_cuda import emulate
 
 ROUNDING = 2e-5
 """Relative; float32 sums in another order, over a few steps of Adam."""
@@ -25,11 +27,16 @@ def critic(hidden: tuple[int, ...], members: int = 2, obs: int = 5, device: str 
     return made.to(device)
 
 
-def samples(count: int, obs: int = 5) -> tuple[Tensor, Tensor, Tensor]:
+def drawn(count: int, obs: int = 5) -> tuple[Tensor, Tensor, Tensor]:
+    """States, targets and an order."""
     generator = torch.Generator().manual_seed(1)
-    drawn = torch.randn(count, obs, generator=generator)
-    order = torch.randperm(count, generator=generator)
-    return drawn.cuda(), (5.0 * drawn[:, 0].sin() + 2.0).cuda(), order.cuda()
+    states = torch.randn(count, obs, generator=generator)
+    return states, 5.0 * states[:, 0].sin() + 2.0, torch.randperm(count, generator=generator)
+
+
+def samples(count: int, obs: int = 5) -> tuple[Tensor, Tensor, Tensor]:
+    states, targets, order = drawn(count, obs)
+    return states.cuda(), targets.cuda(), order.cuda()
 
 
 def close(got: Tensor, want: Tensor) -> None:
@@ -42,6 +49,31 @@ def test_kernels_compile_for_gpus_that_are_not_here(hidden: tuple[int, ...], tmp
     for kernel in CudaDescent.kernels(made, torch.optim.Adam(made.parameters()), 1.0, "cuda:0"):
         kernel.compile_for(90, tmp_path / kernel.source.name)
         assert list((tmp_path / kernel.source.name).iterdir())
+
+
+@pytest.mark.parametrize(("hidden", "count", "parts", "max_norm"), [((9,), 70, 2, None), ((20, 33), 67, 1, 0.5)])
+def test_the_kernels_source_does_what_torch_does(
+    hidden: tuple[int, ...], count: int, parts: int, max_norm: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulate(cuda_descent, monkeypatch)
+    got = critic(hidden, device="cpu")
+    wanted, rate = deepcopy(got).double(), torch.tensor(2e-3)
+    fast = CudaDescent(got, optimizer(got.parameters(), rate, betas=(0.7, 0.95)), max_norm)
+    slow = TorchDescent(wanted, optimizer(wanted.parameters(), rate, betas=(0.7, 0.95)), max_norm)
+    x, y, order = drawn(count)
+    for _ in range(2):
+        close(fast(x, y, order, parts), slow(x.double(), y.double(), order, parts))
+        assert wanted.theta.grad is not None
+        assert got.theta.grad is not None
+        close(got.theta.grad, wanted.theta.grad)
+    assert (got.theta - wanted.theta).abs().max() < 2e-4
+    for name, value in slow.optimizer.state[wanted.theta].items():
+        close(fast.optimizer.state[got.theta][name], value)
+    before = got.theta.detach().clone()
+    with only_where(torch.tensor(False), fast.optimizer):
+        fast(x, y, order, parts)
+    assert torch.equal(got.theta.detach(), before)
+    assert fast.optimizer.state[got.theta]["step"].item() == 2.0 * parts
 
 
 def test_others_are_left_to_torch() -> None:
@@ -107,15 +139,15 @@ def test_again_is_the_same_to_the_bit() -> None:
 @pytest.mark.gpu
 def test_nothing_moves_where_it_should_not() -> None:
     made = critic((16, 16))
-    optimizer = adam(made, 2e-3)
-    fit, data = CudaDescent(made, optimizer, 1.0), samples(64)
+    steps = adam(made, 2e-3)
+    fit, data = CudaDescent(made, steps, 1.0), samples(64)
     fit(*data, 4)
-    moments = optimizer.state[made.theta]
+    moments = steps.state[made.theta]
     before = [made.theta.detach().clone(), *(x.clone() for x in moments.values())]
-    with only_where(torch.tensor(False, device="cuda"), optimizer):
+    with only_where(torch.tensor(False, device="cuda"), steps):
         fit(*data, 4)
     assert all(torch.equal(a, b) for a, b in zip(before, [made.theta.detach(), *moments.values()], strict=True))
-    with only_where(torch.tensor(True, device="cuda"), optimizer):
+    with only_where(torch.tensor(True, device="cuda"), steps):
         fit(*data, 4)
     assert moments["step"].item() == 8.0
     assert not torch.equal(before[0], made.theta.detach())

@@ -1,4 +1,4 @@
-"""Actions by CUDA kernels: that they compile here, and against torch's on a GPU."""
+"""Actions by CUDA kernels: against torch's, by the kernels' source on the CPU, and on a GPU."""
 
 from pathlib import Path
 
@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from ahac.nets import cuda_policy
 from ahac.nets.actor import Actor
 from ahac.nets.cuda_policy import CudaPolicy
 from ahac.nets.normalizer import Normalizer, View
+from emulated_cuda import emulate
 
 
 def actor(obs: int, hidden: tuple[int, ...], actions: int, device: str = "cuda") -> Actor:
@@ -21,18 +23,28 @@ def actor(obs: int, hidden: tuple[int, ...], actions: int, device: str = "cuda")
     return made.to(device)
 
 
-def view(obs: int, enabled: bool) -> View:
-    made = Normalizer(obs, enabled, torch.float32).cuda()
-    made.update(3.0 * torch.randn(100, obs, generator=torch.Generator().manual_seed(1)).cuda() + 1.0)
+def view(obs: int, enabled: bool, device: str = "cuda") -> View:
+    made = Normalizer(obs, enabled, torch.float32).to(device)
+    made.update(3.0 * torch.randn(100, obs, generator=torch.Generator().manual_seed(1)).to(device) + 1.0)
     return made.view()
 
 
-def samples(count: int, obs: int, actions: int) -> tuple[Tensor, Tensor, Tensor]:
+def samples(count: int, obs: int, actions: int, device: str = "cuda") -> tuple[Tensor, Tensor, Tensor]:
     """Observations, noise, and what pulls at actions."""
     generator = torch.Generator().manual_seed(2)
     sizes = (obs, actions, actions)
-    seen, noise, bar = (torch.randn(count, size, generator=generator).cuda() for size in sizes)
+    seen, noise, bar = (torch.randn(count, size, generator=generator).to(device) for size in sizes)
     return seen.requires_grad_(), noise, bar
+
+
+def assert_like_torch(made: Actor, seen_by: View, count: int, device: str) -> None:
+    obs, actions = len(seen_by.mean), len(made.log_std)
+    seen, noise, bar = samples(count, obs, actions, device)
+    got = CudaPolicy(made).sampler(seen_by)(seen, noise)
+    want = made.double()(seen_by(seen).double(), noise.double())
+    assert (got - want).abs().max() < 1e-5
+    (found,), (wanted,) = (torch.autograd.grad(x, seen, bar.to(x.dtype)) for x in (got, want))
+    assert (found - wanted).abs().max() < 1e-5 * wanted.abs().max()
 
 
 @pytest.mark.parametrize("hidden", [(), (128, 64, 32)])
@@ -40,6 +52,14 @@ def test_kernels_compile_for_gpus_that_are_not_here(hidden: tuple[int, ...], tmp
     for number, kernel in enumerate(CudaPolicy.kernels(actor(37, hidden, 8, "cpu"), "cuda:0")):
         kernel.compile_for(90, tmp_path / str(number))
         assert list((tmp_path / str(number)).iterdir())
+
+
+@pytest.mark.parametrize(("obs", "hidden", "actions", "count"), [(5, (), 3, 33), (21, (40, 17), 13, 40)])
+def test_the_kernels_source_does_what_torch_does(
+    obs: int, hidden: tuple[int, ...], actions: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulate(cuda_policy, monkeypatch)
+    assert_like_torch(actor(obs, hidden, actions, "cpu"), view(obs, enabled=True, device="cpu"), count, "cpu")
 
 
 def test_others_are_left_to_torch() -> None:
@@ -62,13 +82,7 @@ def test_which_actors_it_takes() -> None:
 def test_actions_and_gradients_are_torchs(
     obs: int, hidden: tuple[int, ...], actions: int, count: int, enabled: bool
 ) -> None:
-    made, seen_by = actor(obs, hidden, actions), view(obs, enabled)
-    seen, noise, bar = samples(count, obs, actions)
-    got = CudaPolicy(made).sampler(seen_by)(seen, noise)
-    want = made.double()(seen_by(seen).double(), noise.double())
-    assert (got - want).abs().max() < 1e-5
-    (found,), (wanted,) = (torch.autograd.grad(x, seen, bar.to(x.dtype)) for x in (got, want))
-    assert (found - wanted).abs().max() < 1e-5 * wanted.abs().max()
+    assert_like_torch(actor(obs, hidden, actions), view(obs, enabled), count, "cuda")
 
 
 @pytest.mark.gpu
