@@ -223,7 +223,7 @@ class VecEnv:
             got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
             if got != wanted:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
-        if odd := [name for name in own.keys() - worlds.keys() if not is_chance(state[name])]:
+        if odd := [name for name in own if name not in worlds and not is_chance(state[name])]:
             raise InputError(f"{odd[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
         mine = {name: self.ranks.share(state[name]) for name in MEMORY}
         new = {name: mine[name].detach().to(value.device, value.dtype, copy=True) for name, value in worlds.items()}

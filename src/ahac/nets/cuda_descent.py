@@ -52,7 +52,7 @@ class CudaDescent:
         theta = critic.theta
         if not theta.is_cuda or theta.dtype != torch.float32 or len(critic.widths) < 3:
             return False
-        return Layers(tuple(critic.widths)).fits(theta.device, more=WARP)
+        return Layers(tuple(critic.widths)).fits(theta.device)
 
     @staticmethod
     def kernels(critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None, device: str) -> list[Kernel]:
@@ -63,7 +63,7 @@ class CudaDescent:
             "MAX_NORM": 3e38 if max_norm is None else max_norm,
         }  # fmt: skip
         head = "".join(f"#define {name} {value}\n" for name, value in numbers.items()) + _places(critic) + UNLESS_IDLE
-        shared = {"gradient": layers.shared + WARP, "reduce": WARP * layers.warps, "step": layers.warps + 2}
+        shared = {"gradient": layers.shared, "reduce": WARP * layers.warps, "step": layers.warps + 2}
         target, made = Target(device, wide=False, lane_bytes=16), []
         for name, count in shared.items():
             through = name == "gradient"

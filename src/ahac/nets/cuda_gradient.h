@@ -4,7 +4,7 @@
 // A block takes 32 rows of the minibatch, a tile of one member, through all layers forth and back, and leaves a gradient of
 // its own for cuda_reduce.h to add up.
 const int row = 32 * tile + lane;
-real *const out = partial_p + (long long)group * SIZE, *const pulls = take(32);
+real* const out = partial_p + (long long)group * SIZE;
 for (int i = thread; i < 32 * inputs[0]; i += THREADS) {
     const int r = i / inputs[0], k = i % inputs[0];
     seen[0][k * STRIDE + r] = 32 * tile + r < n ? obs_p[order_p[32 * tile + r] * inputs[0] + k] : real(0);
@@ -22,12 +22,12 @@ if (warp == 0) {
     const real pull = error * (real(2) / n);
     const real loss = math::over_lanes(error * error), all = math::over_lanes(pull);
     if (lane == 0) tile_losses_p[group] = loss, out[bias[HEAD]] = all;
-    active[HEAD][lane] = pulls[lane] = pull;
+    active[HEAD][lane] = pull;
 }
 MEET;
 for (int k = thread; k < inputs[HEAD]; k += THREADS) {
     real y = 0;
-    for (int q = 0; q < 8; ++q) y += math::dot(math::at(seen[HEAD], k, q), math::at(pulls, 0, q));
+    for (int q = 0; q < 8; ++q) y += math::dot(math::at(seen[HEAD], k, q), math::at(active[HEAD], 0, q));
     out[weight[HEAD] + k] = y;
 }
 MEET;

@@ -18,7 +18,7 @@ __all__ = ["Layers", "constants", "written"]
 
 HEADER = (Path(__file__).parent / "cuda_layers.h").read_text(encoding="utf-8")
 COLUMNS = 8
-"""Outputs that a warp takes at a time."""
+"""Outputs that a lane takes at a time."""
 STRIDE = 36
 """Numbers from one row of shared memory to the next."""
 
@@ -46,9 +46,9 @@ class Layers:
         first, *hidden, last = self.widths
         return STRIDE * (first + 2 * sum(hidden) + last) + 2 * WARP * (len(hidden) + self.warps)
 
-    def fits(self, device: torch.device, more: int = 0) -> bool:
-        """Whether a block may have so much shared memory there, and so many numbers more."""
-        return 4 * (self.shared + more) <= shared_memory(device)
+    def fits(self, device: torch.device) -> bool:
+        """Whether a block may have so much shared memory there."""
+        return 4 * self.shared <= shared_memory(device)
 
     def mirror(self) -> tuple[int, dict[str, list[int]]]:
         """Numbers of the mirror, and by name where each layer's part of it begins."""

@@ -1,5 +1,5 @@
-// A policy's actions, a = tanh(μ(s) + σ ε), for 32 worlds a block; where BACK is set, how observations pull at them, which
-// goes through the layers once more before it goes back. Pasted into the body of a kernel behind cuda_layers.h.
+// A policy's actions, a = tanh(μ(s) + σ ε), for 32 worlds a block; where BACK is set, what pulls at the observations,
+// for which they go through the layers once more. Pasted into the body of a kernel behind cuda_layers.h.
 const int row = 32 * group + lane;
 for (int i = thread; i < 32 * inputs[0]; i += THREADS) {
     const int r = i / inputs[0], k = i % inputs[0];

@@ -43,6 +43,20 @@ def close(got: Tensor, want: Tensor) -> None:
     assert (got.double() - want.double()).abs().max() < ROUNDING * want.abs().max()
 
 
+def assert_like_torch(fast: CudaDescent, slow: TorchDescent, data: tuple[Tensor, Tensor, Tensor], parts: int) -> None:
+    """Over some passes, torch's in double precision."""
+    (x, y, order), got, wanted = data, fast.critic.theta, slow.critic.theta
+    for _ in range(3):
+        close(fast(x, y, order, parts), slow(x.double(), y.double(), order, parts))
+        assert wanted.grad is not None
+        assert got.grad is not None
+        close(got.grad, wanted.grad)
+    # Adam divides by gradients as small as rounding makes them.
+    assert (got - wanted).abs().max() < 2e-4
+    for name, value in slow.optimizer.state[wanted].items():
+        close(fast.optimizer.state[got][name], value)
+
+
 @pytest.mark.parametrize("hidden", [(9,), (64, 64), (20, 33, 17)])
 def test_kernels_compile_for_gpus_that_are_not_here(hidden: tuple[int, ...], tmp_path: Path) -> None:
     made = critic(hidden, device="cpu")
@@ -60,20 +74,13 @@ def test_the_kernels_source_does_what_torch_does(
     wanted, rate = deepcopy(got).double(), torch.tensor(2e-3)
     fast = CudaDescent(got, optimizer(got.parameters(), rate, betas=(0.7, 0.95)), max_norm)
     slow = TorchDescent(wanted, optimizer(wanted.parameters(), rate, betas=(0.7, 0.95)), max_norm)
-    x, y, order = drawn(count)
-    for _ in range(2):
-        close(fast(x, y, order, parts), slow(x.double(), y.double(), order, parts))
-        assert wanted.theta.grad is not None
-        assert got.theta.grad is not None
-        close(got.theta.grad, wanted.theta.grad)
-    assert (got.theta - wanted.theta).abs().max() < 2e-4
-    for name, value in slow.optimizer.state[wanted.theta].items():
-        close(fast.optimizer.state[got.theta][name], value)
+    data = drawn(count)
+    assert_like_torch(fast, slow, data, parts)
     before = got.theta.detach().clone()
     with only_where(torch.tensor(False), fast.optimizer):
-        fast(x, y, order, parts)
+        fast(*data, parts)
     assert torch.equal(got.theta.detach(), before)
-    assert fast.optimizer.state[got.theta]["step"].item() == 2.0 * parts
+    assert fast.optimizer.state[got.theta]["step"].item() == 3.0 * parts
 
 
 def test_others_are_left_to_torch() -> None:
@@ -107,21 +114,12 @@ def test_who_descends() -> None:
 def test_a_pass_is_torchs(
     hidden: tuple[int, ...], obs: int, count: int, parts: int, members: int, max_norm: float | None
 ) -> None:
-    # Widths and rows that fill warps and tiles, and that do not; torch's in double precision.
+    # Widths and rows that fill warps and tiles, and that do not.
     got = critic(hidden, members, obs)
     wanted = deepcopy(got).double()
     fast = CudaDescent(got, adam(got, 2e-3), max_norm)
     slow = TorchDescent(wanted, adam(wanted, 2e-3), max_norm)
-    x, y, order = samples(count, obs)
-    for _ in range(3):
-        close(fast(x, y, order, parts), slow(x.double(), y.double(), order, parts))
-        assert wanted.theta.grad is not None
-        assert got.theta.grad is not None
-        close(got.theta.grad, wanted.theta.grad)
-    # Adam divides by gradients as small as rounding makes them.
-    assert (got.theta - wanted.theta).abs().max() < 2e-4
-    for name, value in slow.optimizer.state[wanted.theta].items():
-        close(fast.optimizer.state[got.theta][name], value)
+    assert_like_torch(fast, slow, samples(count, obs), parts)
 
 
 @pytest.mark.gpu
