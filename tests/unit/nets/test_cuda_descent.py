@@ -65,7 +65,7 @@ def test_kernels_compile_for_gpus_that_are_not_here(hidden: tuple[int, ...], tmp
         assert list((tmp_path / kernel.source.name).iterdir())
 
 
-@pytest.mark.parametrize(("hidden", "count", "parts", "max_norm"), [((9,), 70, 2, None), ((20, 33), 67, 1, 0.5)])
+@pytest.mark.parametrize(("hidden", "count", "parts", "max_norm"), [((9,), 290, 2, None), ((20, 33), 67, 1, 0.5)])
 def test_the_kernels_source_does_what_torch_does(
     hidden: tuple[int, ...], count: int, parts: int, max_norm: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
