@@ -37,11 +37,16 @@ def compare(arguments: list[str]) -> int:
                         "its length, horizons, critic passes, evaluation, and returns at these places")  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw learning curves there, .png or .svg: mean over "
                         "seeds, with a band from the lowest to the highest; needs the extra `plot`")  # fmt: skip
+    parser.add_argument("--curves", nargs="+", metavar="COLUMN", help="what of metrics.csv --plot "
+                        "draws, a row of the picture each: horizon, stiffness, growth, esnr, ... (default: "
+                        "episode_return)")  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.curves is not None and options.plot is None:
+        parser.error("--curves says what to draw: add --plot FILE")
     runs = grouped(options.runs)
     groups = side_by_side(runs, options.at_steps, options.at_seconds)
     if options.plot is not None:
-        plot(options.plot, runs)
+        plot(options.plot, runs, options.curves or ["episode_return"])
     if options.csv is not None:
         write_groups(options.csv, groups)
     if options.each is not None:

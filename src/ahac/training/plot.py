@@ -1,4 +1,4 @@
-"""Learning curves of groups of runs, as a picture."""
+"""Curves of groups of runs, as a picture: returns, or whatever the runs' tables have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ahac.core.errors import InputError
 from ahac.plots.theme import COLOURS, QUIET, STROKES, drawing
 from ahac.training.records import Record
 
@@ -19,60 +20,96 @@ __all__ = ["curve", "plot"]
 PLACES = 300
 """Points of a curve."""
 AXES = {"env_steps": "environment steps", "seconds": "seconds of training"}
+NAMES = {"episode_return": "return in training", "esnr": "ESNR", "growth": "growth of the adjoint"}
+"""Of columns that are called otherwise in a picture."""
 
 
-def plot(path: Path, groups: Mapping[str, Sequence[Record]]) -> None:
-    """Write a picture: a row per task, the return in training against environment steps and against seconds.
+def plot(path: Path, groups: Mapping[str, Sequence[Record]], columns: Sequence[str] = ("episode_return",)) -> None:
+    """Write a picture: a row per task and column of metrics.csv, against environment steps and against seconds.
 
     A line is the mean over the runs of a group, its band goes from the lowest to the highest of them. Both end where
-    the shortest run of the group does.
+    the shortest run of the group does. A column is drawn of the groups whose runs all have it.
     """
-    tasks = list(dict.fromkeys(records[0].settings["task"] for records in groups.values()))
-    shares = [{name: records for name, records in groups.items() if records[0].settings["task"] == task}
-                      for task in tasks]  # fmt: skip
-    heights = [max(3.8, 0.6 + 0.22 * len(chosen)) for chosen in shares]  # as high as the legend at least
+    tasks = dict.fromkeys(records[0].settings["task"] for records in groups.values())
+    rows = [(task, column, _having(groups, task, column)) for task in tasks for column in columns]
+    heights = [max(3.8, 0.6 + 0.22 * len(chosen)) for _, _, chosen in rows]  # as high as the legend at least
     with drawing([path], 11.0, 0.4 + sum(heights)) as figure:
-        rows: Any = figure.subplots(len(tasks), 2, sharey="row", squeeze=False, height_ratios=heights)
-        for task, chosen, row in zip(tasks, shares, rows, strict=True):
-            for axes, axis in zip(row, AXES, strict=True):
-                _panel(axes, chosen, axis)
-            row[0].set_title(task, loc="left", fontweight="bold")
-            row[0].set_ylabel("return in training")
-            _legend(row[1], row[0])
+        panels: Any = figure.subplots(len(rows), 2, sharey="row", squeeze=False, height_ratios=heights)
+        for (task, column, chosen), pair in zip(rows, panels, strict=True):
+            looks = [_look(name, groups) for name in chosen]
+            for axes, axis in zip(pair, AXES, strict=True):
+                _panel(axes, chosen, axis, column, looks)
+            if column != "episode_return" and _wide(pair[0]):
+                pair[0].set_yscale("log")
+            pair[0].set_title(task, loc="left", fontweight="bold")
+            pair[0].set_ylabel(NAMES.get(column, column))
+            _legend(pair[1], pair[0])
         figure.supxlabel("line: mean over seeds; band: lowest to highest seed", fontsize=9.0, color=QUIET)
 
 
-def curve(records: Sequence[Record], axis: str) -> tuple[np.ndarray, np.ndarray]:
-    """Places [n] on an axis and the latest returns of each run there [runs, n].
+def curve(records: Sequence[Record], axis: str, column: str = "episode_return") -> tuple[np.ndarray, np.ndarray]:
+    """Places [n] on an axis and what each run has there [runs, n].
 
-    From where all runs have a return to where the first of them ends; nothing where there is no such place.
+    That is the mean of its rows since the place before, or the latest where there was none. From where all runs have
+    the column to where the first of them ends; nothing where there is no such place.
     """
-    known = [np.array([(row[axis], row["episode_return"]) for row in record.rows if "episode_return" in row])
-             for record in records]  # fmt: skip
+    known = [np.array([(row[axis], row[column]) for row in record.rows if column in row]) for record in records]
     if any(len(points) == 0 for points in known):
         return np.empty(0), np.empty((len(records), 0))
     begin, end = max(points[0, 0] for points in known), min(points[-1, 0] for points in known)
     places = np.linspace(begin, end, PLACES) if begin <= end else np.empty(0)
-    latest = [points[np.searchsorted(points[:, 0], places, side="right") - 1, 1] for points in known]
-    return places, np.array(latest)
+    return places, np.array([_means(points, places) for points in known])
 
 
-def _panel(axes: Axes, groups: Mapping[str, Sequence[Record]], axis: str) -> None:
-    """The curves of one task."""
+def _means(points: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Of what lies (place, value) between one place and the next, at the latter."""
+    last = np.searchsorted(points[:, 0], places, side="right")
+    first = np.minimum(np.concatenate([last[:1], last])[: len(last)], last - 1)
+    sums = np.concatenate([[0.0], np.cumsum(points[:, 1])])
+    return (sums[last] - sums[first]) / (last - first)
+
+
+def _having(groups: Mapping[str, Sequence[Record]], task: str, column: str) -> dict[str, Sequence[Record]]:
+    """The task's groups with a column; without one that has it, it is refused. Returns may come late."""
+    of_task = {name: records for name, records in groups.items() if records[0].settings["task"] == task}
+    found = {name: records for name, records in of_task.items() if column == "episode_return"
+             or all(any(column in row for row in record.rows) for record in records)}  # fmt: skip
+    if not found:
+        known = sorted({name for records in of_task.values() for row in records[0].rows for name in row} - AXES.keys())
+        raise InputError(f"no group of {task} has {column!r} in its metrics.csv; there is {', '.join(known)}")
+    return found
+
+
+def _look(name: str, groups: Mapping[str, Sequence[Record]]) -> tuple[str, str]:
+    """Colour and stroke of a group, the same in all rows that have it; tasks begin anew."""
+    task = groups[name][0].settings["task"]
+    k = [other for other, records in groups.items() if records[0].settings["task"] == task].index(name)
+    return COLOURS[k % len(COLOURS)], STROKES[k // len(COLOURS) % len(STROKES)]
+
+
+def _panel(
+    axes: Axes, groups: Mapping[str, Sequence[Record]], axis: str, column: str, looks: Sequence[tuple[str, str]]
+) -> None:
+    """The curves of one task and column."""
     from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
     faint = 0.15 if len(groups) <= len(COLOURS) else 0.06
-    for k, (name, records) in enumerate(groups.items()):
-        colour, stroke = COLOURS[k % len(COLOURS)], STROKES[k // len(COLOURS) % len(STROKES)]
-        places, returns = curve(records, axis)
+    for (name, records), (colour, stroke) in zip(groups.items(), looks, strict=True):
+        places, values = curve(records, axis, column)
         label = f"{name} ({len(records)} seed{'s' * (len(records) != 1)})"
-        axes.plot(places, returns.mean(axis=0), stroke, color=colour, linewidth=1.6, label=label)
+        axes.plot(places, values.mean(axis=0), stroke, color=colour, linewidth=1.6, label=label)
         if len(records) > 1:
-            axes.fill_between(places, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=faint, linewidth=0)
+            axes.fill_between(places, values.min(axis=0), values.max(axis=0), color=colour, alpha=faint, linewidth=0)
     axes.set_xlabel(AXES[axis])
     axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.8g}"))
+
+
+def _wide(axes: Axes) -> bool:
+    """Whether all lines are above zero, and two orders of magnitude from the lowest to the highest point."""
+    points = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()])
+    return points.size > 0 and points.min() > 0.0 and points.max() > 100.0 * points.min()
 
 
 def _legend(axes: Axes, left: Axes) -> None:

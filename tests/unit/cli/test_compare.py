@@ -82,3 +82,15 @@ def test_learning_curves_are_drawn_too(runs: Path, tmp_path: Path, capsys: pytes
     assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert main(["compare", str(runs), "--plot", str(tmp_path / "a.pdf")]) == 2
     assert ".png or .svg" in capsys.readouterr().err
+
+
+def test_what_is_drawn_can_be_chosen(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["compare", str(runs), "--plot", str(tmp_path / "a.svg"), "--curves", "episode_return", "iteration"]) == 0
+    )
+    assert (tmp_path / "a.svg").stat().st_size > 0
+    assert main(["compare", str(runs), "--plot", str(tmp_path / "a.svg"), "--curves", "nonsense"]) == 2
+    assert "has 'nonsense' in its metrics.csv; there is" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["compare", str(runs), "--curves", "horizon"])
+    assert "add --plot FILE" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,13 +14,20 @@ from ahac.training.plot import COLOURS, PLACES, curve, plot
 from ahac.training.records import read_record
 
 
-def made_run(folder: Path, seed: int, returns: list[float | None], pace: int = 100, task: str = "ant") -> Path:
+def made_run(
+    folder: Path,
+    seed: int,
+    returns: list[float | None],
+    pace: int = 100,
+    task: str = "ant",
+    column: str = "episode_return",
+) -> Path:
     """A run of `pace` environment steps and one second per iteration."""
     folder.mkdir(parents=True)
     settings = {"task": task, "algo": "shac", "preset": "default", "iterations": 3, "seed": seed}
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     lines = [f"{k},{pace * k},{k},{'' if x is None else x}" for k, x in enumerate(returns, start=1)]
-    text = "\n".join(["iteration,env_steps,seconds,episode_return", *lines, ""])
+    text = "\n".join([f"iteration,env_steps,seconds,{column}", *lines, ""])
     (folder / "metrics.csv").write_text(text, encoding="utf-8")
     return folder
 
@@ -38,6 +46,48 @@ def test_a_curve_goes_from_where_all_runs_have_a_return_to_where_the_first_ends(
     assert returns[:, 0].tolist() == [2.0, 4.0]
     assert returns[:, -2].tolist() == [2.0, 4.0], "the latest known, not between two"
     assert returns[:, -1].tolist() == [3.0, 6.0]
+
+
+def test_many_rows_between_two_places_are_averaged(tmp_path: Path) -> None:
+    values = np.arange(1.0, 10 * (PLACES - 1) + 2)
+    record = read_record(made_run(tmp_path / "a-0", 0, values.tolist(), column="horizon"))
+    places, found = curve([record], "seconds", "horizon")
+    assert (places[1], found[0, 0]) == (11.0, 1.0)
+    assert found[0, 1:].tolist() == [values[k + 1 : k + 11].mean() for k in range(0, len(values) - 1, 10)]
+
+
+def test_other_columns_are_drawn_of_the_groups_that_have_them(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")  # text as text
+    made_run(tmp_path / "more" / "ant-c-0", 0, [8.0, 9.0], column="growth")
+    groups = {name: records for name, records in grouped([runs, tmp_path / "more"]).items() if name != "hopper-b"}
+    plot(tmp_path / "a.svg", groups, ["growth"])
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "growth of the adjoint" in text
+    assert "ant-c" in text
+    assert "ant-a" not in text
+    with pytest.raises(
+        InputError, match=r"no group of ant has 'phi' in its metrics\.csv; there is episode_return, growth"
+    ):
+        plot(tmp_path / "b.svg", groups, ["phi"])
+
+
+@pytest.mark.parametrize(("values", "scale"), [([0.01, 1.5], "log"), ([0.0, 1.5], "linear"), ([1.0, 50.0], "linear")])
+def test_what_spreads_over_orders_of_magnitude_has_a_logarithmic_axis(
+    values: list[float], scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    write = Mock(side_effect=lambda path, **_: path.touch())
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, path, **_: write(path, scales=[x.get_yscale() for x in figure.axes])
+    )
+    made_run(tmp_path / "runs" / "a-0", 0, [*values], column="esnr")
+    plot(tmp_path / "a.png", grouped([tmp_path / "runs"]), ["esnr"])
+    assert write.call_args.kwargs["scales"] == [scale, scale]
 
 
 def test_runs_without_a_common_place_have_no_curve(tmp_path: Path) -> None:
