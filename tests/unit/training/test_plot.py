@@ -77,7 +77,7 @@ def test_other_columns_are_drawn_of_the_groups_that_have_them(
 
 @pytest.mark.parametrize(("values", "scale"), [([0.01, 1.5], "log"), ([0.0, 1.5], "linear"), ([1.0, 50.0], "linear")])
 def test_what_spreads_over_orders_of_magnitude_has_a_logarithmic_axis(
-    values: list[float], scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    values: list[float | None], scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from matplotlib.figure import Figure
 
@@ -85,7 +85,7 @@ def test_what_spreads_over_orders_of_magnitude_has_a_logarithmic_axis(
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, path, **_: write(path, scales=[x.get_yscale() for x in figure.axes])
     )
-    made_run(tmp_path / "runs" / "a-0", 0, [*values], column="esnr")
+    made_run(tmp_path / "runs" / "a-0", 0, values, column="esnr")
     plot(tmp_path / "a.png", grouped([tmp_path / "runs"]), ["esnr"])
     assert write.call_args.kwargs["scales"] == [scale, scale]
 
