@@ -38,8 +38,8 @@ def compare(arguments: list[str]) -> int:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw learning curves there, .png or .svg: mean over "
                         "seeds, with a band from the lowest to the highest; needs the extra `plot`")  # fmt: skip
     parser.add_argument("--curves", nargs="+", metavar="COLUMN", help="what of metrics.csv --plot "
-                        "draws, a row of the picture each: horizon, stiffness, growth, esnr, ... (default: "
-                        "episode_return)")  # fmt: skip
+                        "draws, a row of the picture each, of the groups that have it: horizon, stiffness, growth, "
+                        "esnr, ... (default: episode_return)")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.curves is not None and options.plot is None:
         parser.error("--curves says what to draw: add --plot FILE")

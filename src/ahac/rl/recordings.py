@@ -106,8 +106,10 @@ class Recordings:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """No garbage is collected meanwhile: letting go of other recordings would spoil the one that is made."""
-    gc.collect()
+    """No garbage is collected meanwhile: letting go of other recordings would spoil the one that is made.
+
+    Nor before: to look through all objects of a process takes longer than to record.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:

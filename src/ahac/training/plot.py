@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,40 +21,44 @@ __all__ = ["curve", "plot"]
 PLACES = 300
 """Points of a curve."""
 AXES = {"env_steps": "environment steps", "seconds": "seconds of training"}
-NAMES = {"episode_return": "return in training", "esnr": "ESNR", "growth": "growth of the adjoint"}
+RETURN = "episode_return"
+NAMES = {RETURN: "return in training", "esnr": "ESNR", "growth": "growth of the adjoint"}
 """Of columns that are called otherwise in a picture."""
 
 
-def plot(path: Path, groups: Mapping[str, Sequence[Record]], columns: Sequence[str] = ("episode_return",)) -> None:
+def plot(path: Path, groups: Mapping[str, Sequence[Record]], columns: Sequence[str] = (RETURN,)) -> None:
     """Write a picture: a row per task and column of metrics.csv, against environment steps and against seconds.
 
     A line is the mean over the runs of a group, its band goes from the lowest to the highest of them. Both end where
-    the shortest run of the group does. A column is drawn of the groups whose runs all have it.
+    the shortest run of the group does. A column is drawn of the groups whose runs all have it; with a logarithmic axis
+    where it is above zero and spreads over two orders of magnitude.
     """
-    tasks = dict.fromkeys(records[0].settings["task"] for records in groups.values())
-    rows = [(task, column, _having(groups, task, column)) for task in tasks for column in columns]
+    rows = _rows(groups, list(dict.fromkeys(columns)))
     heights = [max(3.8, 0.6 + 0.22 * len(chosen)) for _, _, chosen in rows]  # as high as the legend at least
     with drawing([path], 11.0, 0.4 + sum(heights)) as figure:
         panels: Any = figure.subplots(len(rows), 2, sharey="row", squeeze=False, height_ratios=heights)
+        above = ""
         for (task, column, chosen), pair in zip(rows, panels, strict=True):
             looks = [_look(name, groups) for name in chosen]
             for axes, axis in zip(pair, AXES, strict=True):
                 _panel(axes, chosen, axis, column, looks)
-            if column != "episode_return" and _wide(pair[0]):
+            if column != RETURN and _wide(pair[0]):
                 pair[0].set_yscale("log")
-            pair[0].set_title(task, loc="left", fontweight="bold")
+            pair[0].set_title(task if task != above else "", loc="left", fontweight="bold")
             pair[0].set_ylabel(NAMES.get(column, column))
             _legend(pair[1], pair[0])
+            above = task
         figure.supxlabel("line: mean over seeds; band: lowest to highest seed", fontsize=9.0, color=QUIET)
 
 
-def curve(records: Sequence[Record], axis: str, column: str = "episode_return") -> tuple[np.ndarray, np.ndarray]:
+def curve(records: Sequence[Record], axis: str, column: str = RETURN) -> tuple[np.ndarray, np.ndarray]:
     """Places [n] on an axis and what each run has there [runs, n].
 
-    That is the mean of its rows since the place before, or the latest where there was none. From where all runs have
-    the column to where the first of them ends; nothing where there is no such place.
+    That is the mean of its rows since the place before, or the latest where there was none; what is not finite does not
+    count. From where all runs have the column to where the first of them ends; nothing where there is no such place.
     """
-    known = [np.array([(row[axis], row[column]) for row in record.rows if column in row]) for record in records]
+    known = [np.array([(row[axis], row[column]) for row in record.rows if math.isfinite(row.get(column, math.nan))])
+             for record in records]  # fmt: skip
     if any(len(points) == 0 for points in known):
         return np.empty(0), np.empty((len(records), 0))
     begin, end = max(points[0, 0] for points in known), min(points[-1, 0] for points in known)
@@ -65,19 +70,28 @@ def _means(points: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Of what lies (place, value) between one place and the next, at the latter."""
     last = np.searchsorted(points[:, 0], places, side="right")
     first = np.minimum(np.concatenate([last[:1], last])[: len(last)], last - 1)
-    sums = np.concatenate([[0.0], np.cumsum(points[:, 1])])
-    return (sums[last] - sums[first]) / (last - first)
+    return np.array([points[i:j, 1].mean() for i, j in zip(first, last, strict=True)])
 
 
-def _having(groups: Mapping[str, Sequence[Record]], task: str, column: str) -> dict[str, Sequence[Record]]:
-    """The task's groups with a column; without one that has it, it is refused. Returns may come late."""
-    of_task = {name: records for name, records in groups.items() if records[0].settings["task"] == task}
-    found = {name: records for name, records in of_task.items() if column == "episode_return"
-             or all(any(column in row for row in record.rows) for record in records)}  # fmt: skip
-    if not found:
-        known = sorted({name for records in of_task.values() for row in records[0].rows for name in row} - AXES.keys())
-        raise InputError(f"no group of {task} has {column!r} in its metrics.csv; there is {', '.join(known)}")
-    return found
+def _rows(
+    groups: Mapping[str, Sequence[Record]], columns: Sequence[str]
+) -> list[tuple[str, str, dict[str, Sequence[Record]]]]:
+    """Tasks, columns and the groups that have them; a column that no group has is refused. Returns may come late."""
+    tasks = dict.fromkeys(records[0].settings["task"] for records in groups.values())
+    rows = [(task, column, {name: records for name, records in groups.items()
+                            if records[0].settings["task"] == task and (column == RETURN or _have(records, column))})
+            for task in tasks for column in columns]  # fmt: skip
+    for column in columns:
+        if not any(chosen for _, drawn, chosen in rows if drawn == column):
+            known = {name for records in groups.values() for record in records for row in record.rows for name in row}
+            there = ", ".join(sorted(known - AXES.keys()))
+            raise InputError(f"no group has {column!r} in its metrics.csv; there is {there}")
+    return [row for row in rows if row[2]]
+
+
+def _have(records: Sequence[Record], column: str) -> bool:
+    """Whether all of these runs have a column that can be drawn."""
+    return column not in AXES and all(any(column in row for row in record.rows) for record in records)
 
 
 def _look(name: str, groups: Mapping[str, Sequence[Record]]) -> tuple[str, str]:
@@ -97,7 +111,8 @@ def _panel(
     for (name, records), (colour, stroke) in zip(groups.items(), looks, strict=True):
         places, values = curve(records, axis, column)
         label = f"{name} ({len(records)} seed{'s' * (len(records) != 1)})"
-        axes.plot(places, values.mean(axis=0), stroke, color=colour, linewidth=1.6, label=label)
+        dot = "o" if len(places) and places[0] == places[-1] else ""
+        axes.plot(places, values.mean(axis=0), stroke + dot, color=colour, linewidth=1.6, label=label)
         if len(records) > 1:
             axes.fill_between(places, values.min(axis=0), values.max(axis=0), color=colour, alpha=faint, linewidth=0)
     axes.set_xlabel(AXES[axis])

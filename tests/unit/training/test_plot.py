@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import Mock
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,11 +14,14 @@ from ahac.training.compare import grouped
 from ahac.training.plot import COLOURS, PLACES, curve, plot
 from ahac.training.records import read_record
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 def made_run(
     folder: Path,
     seed: int,
-    returns: list[float | None],
+    returns: Sequence[float | None],
     pace: int = 100,
     task: str = "ant",
     column: str = "episode_return",
@@ -30,6 +34,21 @@ def made_run(
     text = "\n".join([f"iteration,env_steps,seconds,{column}", *lines, ""])
     (folder / "metrics.csv").write_text(text, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> "list[Figure]":
+    """What is drawn, instead of files that show it."""
+    from matplotlib.figure import Figure
+
+    drawn: list[Figure] = []
+
+    def write(figure: Figure, path: Path, **_: object) -> None:
+        drawn.append(figure)
+        path.touch()
+
+    monkeypatch.setattr(Figure, "savefig", write)
+    return drawn
 
 
 @pytest.fixture
@@ -69,25 +88,39 @@ def test_other_columns_are_drawn_of_the_groups_that_have_them(
     assert "growth of the adjoint" in text
     assert "ant-c" in text
     assert "ant-a" not in text
-    with pytest.raises(
-        InputError, match=r"no group of ant has 'phi' in its metrics\.csv; there is episode_return, growth"
-    ):
+    with pytest.raises(InputError, match=r"no group has 'phi' in its metrics\.csv; there is episode_return, growth"):
         plot(tmp_path / "b.svg", groups, ["phi"])
+
+
+def test_what_is_not_finite_does_not_count_and_a_spike_is_over_when_it_is_over(tmp_path: Path) -> None:
+    values = [1.0, float("nan"), float("inf"), 1e16, *[1e-3] * (5 * PLACES)]
+    record = read_record(made_run(tmp_path / "a-0", 0, values, column="actor_grad_norm"))
+    _, found = curve([record], "seconds", "actor_grad_norm")
+    assert found[0, 0] == 1.0
+    assert found[0, 1] > 1e15
+    np.testing.assert_allclose(found[0, 2:], 1e-3)
+
+
+def test_a_column_is_drawn_once_and_only_where_it_is(runs: Path, tmp_path: Path, figures: "list[Figure]") -> None:
+    made_run(tmp_path / "more" / "ant-c-0", 0, [8.0], column="growth")
+    plot(tmp_path / "a.png", grouped([runs, tmp_path / "more"]), ["growth", "episode_return", "growth"])
+    rows = [(axes.get_title(loc="left"), axes.get_ylabel()) for axes in figures[0].axes[::2]]
+    assert rows == [("ant", "growth of the adjoint"), ("", "return in training"), ("hopper", "return in training")]
+
+
+@pytest.mark.parametrize("axis", ["env_steps", "seconds"])
+def test_what_is_drawn_against_is_not_drawn(axis: str, runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"no group has '{axis}'"):
+        plot(tmp_path / "a.png", grouped([runs]), [axis])
 
 
 @pytest.mark.parametrize(("values", "scale"), [([0.01, 1.5], "log"), ([0.0, 1.5], "linear"), ([1.0, 50.0], "linear")])
 def test_what_spreads_over_orders_of_magnitude_has_a_logarithmic_axis(
-    values: list[float | None], scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    values: list[float], scale: str, tmp_path: Path, figures: "list[Figure]"
 ) -> None:
-    from matplotlib.figure import Figure
-
-    write = Mock(side_effect=lambda path, **_: path.touch())
-    monkeypatch.setattr(
-        Figure, "savefig", lambda figure, path, **_: write(path, scales=[x.get_yscale() for x in figure.axes])
-    )
     made_run(tmp_path / "runs" / "a-0", 0, values, column="esnr")
     plot(tmp_path / "a.png", grouped([tmp_path / "runs"]), ["esnr"])
-    assert write.call_args.kwargs["scales"] == [scale, scale]
+    assert [axes.get_yscale() for axes in figures[0].axes] == [scale, scale]
 
 
 def test_runs_without_a_common_place_have_no_curve(tmp_path: Path) -> None:
