@@ -2,7 +2,7 @@
 
 paper      the tables of the paper's appendix G, where it is silent the released code's numbers
 released   the released configuration files (imgeorgiev/DiffRL bb59db5)
-default    the paper's networks and rates, fewer worlds, and the horizon rule that learnt best (docs/results.md)
+default    the paper's networks and rates, fewer worlds, a horizon rule as good as the best fixed one (docs/results.md)
 """
 
 from __future__ import annotations
