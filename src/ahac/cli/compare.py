@@ -24,7 +24,7 @@ def compare(arguments: list[str]) -> int:
     """compare groups of runs"""
     from ahac.training.compare import grouped, side_by_side
     from ahac.training.comparison_files import write_groups, write_runs
-    from ahac.training.plot import plot
+    from ahac.training.plot import RETURN, plot
 
     parser = argparse.ArgumentParser(prog="ahac compare", description=ABOUT)
     parser.add_argument("runs", nargs="+", metavar="RUN_OR_FOLDER", help="a run, or a folder of runs")
@@ -39,14 +39,14 @@ def compare(arguments: list[str]) -> int:
                         "seeds, with a band from the lowest to the highest; needs the extra `plot`")  # fmt: skip
     parser.add_argument("--curves", nargs="+", metavar="COLUMN", help="what of metrics.csv --plot "
                         "draws, a row of the picture each, of the groups that have it: horizon, stiffness, growth, "
-                        "esnr, ... (default: episode_return)")  # fmt: skip
+                        f"esnr, ... (default: {RETURN})")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.curves is not None and options.plot is None:
         parser.error("--curves says what to draw: add --plot FILE")
     runs = grouped(options.runs)
     groups = side_by_side(runs, options.at_steps, options.at_seconds)
     if options.plot is not None:
-        plot(options.plot, runs, options.curves or ["episode_return"])
+        plot(options.plot, runs, options.curves or [RETURN])
     if options.csv is not None:
         write_groups(options.csv, groups)
     if options.each is not None:

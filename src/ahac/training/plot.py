@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,13 @@ from ahac.training.records import Record
 if TYPE_CHECKING:
     from ahac.plots.theme import Axes
 
-__all__ = ["curve", "plot"]
+__all__ = ["RETURN", "curve", "plot"]
 
 PLACES = 300
 """Points of a curve."""
 AXES = {"env_steps": "environment steps", "seconds": "seconds of training"}
 RETURN = "episode_return"
+"""The column that is drawn where no other is asked for; its axis is always linear."""
 NAMES = {RETURN: "return in training", "esnr": "ESNR", "growth": "growth of the adjoint"}
 """Of columns that are called otherwise in a picture."""
 
@@ -33,13 +35,12 @@ def plot(path: Path, groups: Mapping[str, Sequence[Record]], columns: Sequence[s
     the shortest run of the group does. A column is drawn of the groups whose runs all have it; with a logarithmic axis
     where it is above zero and spreads over two orders of magnitude.
     """
-    rows = _rows(groups, list(dict.fromkeys(columns)))
+    rows, looks = _rows(groups, list(dict.fromkeys(columns))), _looks(groups)
     heights = [max(3.8, 0.6 + 0.22 * len(chosen)) for _, _, chosen in rows]  # as high as the legend at least
     with drawing([path], 11.0, 0.4 + sum(heights)) as figure:
         panels: Any = figure.subplots(len(rows), 2, sharey="row", squeeze=False, height_ratios=heights)
         above = ""
         for (task, column, chosen), pair in zip(rows, panels, strict=True):
-            looks = [_look(name, groups) for name in chosen]
             for axes, axis in zip(pair, AXES, strict=True):
                 _panel(axes, chosen, axis, column, looks)
             if column != RETURN and _wide(pair[0]):
@@ -69,7 +70,7 @@ def curve(records: Sequence[Record], axis: str, column: str = RETURN) -> tuple[n
 def _means(points: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Of what lies (place, value) between one place and the next, at the latter."""
     last = np.searchsorted(points[:, 0], places, side="right")
-    first = np.minimum(np.concatenate([last[:1], last])[: len(last)], last - 1)
+    first = np.minimum(np.concatenate([last[:1], last[:-1]]), last - 1)
     return np.array([points[i:j, 1].mean() for i, j in zip(first, last, strict=True)])
 
 
@@ -94,22 +95,27 @@ def _have(records: Sequence[Record], column: str) -> bool:
     return column not in AXES and all(any(column in row for row in record.rows) for record in records)
 
 
-def _look(name: str, groups: Mapping[str, Sequence[Record]]) -> tuple[str, str]:
-    """Colour and stroke of a group, the same in all rows that have it; tasks begin anew."""
-    task = groups[name][0].settings["task"]
-    k = [other for other, records in groups.items() if records[0].settings["task"] == task].index(name)
-    return COLOURS[k % len(COLOURS)], STROKES[k // len(COLOURS) % len(STROKES)]
+def _looks(groups: Mapping[str, Sequence[Record]]) -> dict[str, tuple[str, str]]:
+    """Colours and strokes of groups, the same in all rows that have them; tasks begin anew."""
+    looks: dict[str, tuple[str, str]] = {}
+    seen: Counter[str] = Counter()
+    for name, records in groups.items():
+        task = records[0].settings["task"]
+        k = seen[task]
+        looks[name] = COLOURS[k % len(COLOURS)], STROKES[k // len(COLOURS) % len(STROKES)]
+        seen[task] += 1
+    return looks
 
 
 def _panel(
-    axes: Axes, groups: Mapping[str, Sequence[Record]], axis: str, column: str, looks: Sequence[tuple[str, str]]
+    axes: Axes, groups: Mapping[str, Sequence[Record]], axis: str, column: str, looks: Mapping[str, tuple[str, str]]
 ) -> None:
     """The curves of one task and column."""
     from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
     faint = 0.15 if len(groups) <= len(COLOURS) else 0.06
-    for (name, records), (colour, stroke) in zip(groups.items(), looks, strict=True):
-        places, values = curve(records, axis, column)
+    for name, records in groups.items():
+        (colour, stroke), (places, values) = looks[name], curve(records, axis, column)
         label = f"{name} ({len(records)} seed{'s' * (len(records) != 1)})"
         dot = "o" if len(places) and places[0] == places[-1] else ""
         axes.plot(places, values.mean(axis=0), stroke + dot, color=colour, linewidth=1.6, label=label)

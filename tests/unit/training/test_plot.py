@@ -108,6 +108,20 @@ def test_a_column_is_drawn_once_and_only_where_it_is(runs: Path, tmp_path: Path,
     assert rows == [("ant", "growth of the adjoint"), ("", "return in training"), ("hopper", "return in training")]
 
 
+def test_a_group_has_its_colour_in_all_rows_and_a_single_place_a_dot(
+    runs: Path, tmp_path: Path, figures: "list[Figure]"
+) -> None:
+    made_run(tmp_path / "more" / "ant-c-0", 0, [8.0], column="growth")
+    made_run(tmp_path / "more" / "ant-d-0", 0, [8.0, 9.0])
+    plot(tmp_path / "a.png", grouped([runs / "ant-a-0", tmp_path / "more"]), ["episode_return", "growth"])
+    returns, _, growth, _ = figures[0].axes
+    drawn = {str(line.get_label()): line for line in returns.get_lines()}
+    (alone,) = growth.get_lines()
+    assert alone.get_color() == drawn[str(alone.get_label())].get_color()
+    assert len({line.get_color() for line in drawn.values()}) == len(drawn) == 3
+    assert [alone.get_marker(), drawn["ant-d (1 seed)"].get_marker()] == ["o", "None"]
+
+
 @pytest.mark.parametrize("axis", ["env_steps", "seconds"])
 def test_what_is_drawn_against_is_not_drawn(axis: str, runs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"no group has '{axis}'"):
