@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ahac.core.errors import InputError
-from ahac.plots.theme import COLOURS, QUIET, STROKES, drawing
+from ahac.plots.theme import COLOURS, QUIET, STROKES, drawing, plain
 from ahac.training.records import Record
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def plot(path: Path, groups: Mapping[str, Sequence[Record]], columns: Sequence[s
                 _panel(axes, chosen, axis, column, looks)
             if column != RETURN and _wide(pair[0]):
                 pair[0].set_yscale("log")
-            pair[0].set_title(task if task != above else "", loc="left", fontweight="bold")
-            pair[0].set_ylabel(NAMES.get(column, column))
+            pair[0].set_title(plain(task) if task != above else "", loc="left", fontweight="bold")
+            pair[0].set_ylabel(NAMES.get(column) or plain(column))
             _legend(pair[1], pair[0])
             above = task
         figure.supxlabel("line: mean over seeds; band: lowest to highest seed", fontsize=9.0, color=QUIET)
