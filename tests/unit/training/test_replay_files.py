@@ -132,5 +132,5 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has no rows from 4 to 8; without its replay a run cannot go on"):
         ReplayFiles(tmp_path, replay()).load(8)
     other = Replay({"x": 3}, 3, capacity=30, spare=5, device=torch.device("cpu"), dtype=torch.float32)
-    with pytest.raises(CheckpointError, match=r"another run's: .*\[3, 3\], got \[2, 3\]"):
+    with pytest.raises(CheckpointError, match=r"another run: .*\[3, 3\], got \[2, 3\]"):
         ReplayFiles(tmp_path, other).load(4)
