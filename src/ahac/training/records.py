@@ -6,8 +6,8 @@ whatever uses a record can rely on it; a file that cannot be used is refused wit
 
 from __future__ import annotations
 
-import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from ahac.core.checks import finite_number, whole_number
 from ahac.core.errors import InputError
+from ahac.core.files import read_json
 from ahac.training.table import read_csv
 
 __all__ = ["Record", "find_runs", "read_record"]
@@ -22,7 +23,7 @@ __all__ = ["Record", "find_runs", "read_record"]
 NAMES, COUNTS = ("task", "algo", "preset"), {"seed": 0, "iterations": 1}
 """What config.json must have: texts, and whole numbers with the least that they can be."""
 AXES = ("iteration", "env_steps", "seconds")
-"""What every row of metrics.csv must have; none of them ever falls."""
+"""What every row of metrics.csv must have."""
 LARGEST = 1e100
 """Beyond what 32-bit training can produce: a larger number in a file is damage."""
 
@@ -102,7 +103,7 @@ def _holds_config(folder: Path) -> bool:
 
 def _settings(path: Path) -> dict[str, Any]:
     """Of config.json, as far as they are needed here."""
-    found = _json(path)
+    found = read_json(path)
     if missing := {*NAMES, *COUNTS} - found.keys():
         raise InputError(f"{path} is no run's: it has no {', '.join(sorted(missing))}")
     for name in NAMES:
@@ -117,9 +118,9 @@ def _settings(path: Path) -> dict[str, Any]:
 
 def _evaluation(path: Path) -> dict[str, Any] | None:
     """Of evaluation.json; None where there is none."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
-    found = _json(path)
+    found = read_json(path)
     if missing := {"iteration", "mean", "iqm", "interval"} - found.keys():
         raise InputError(f"{path} is damaged: it has no {', '.join(sorted(missing))}")
     _whole(path, "iteration", found["iteration"], 0)
@@ -133,9 +134,9 @@ def _evaluation(path: Path) -> dict[str, Any] | None:
 
 def _rows(path: Path) -> list[dict[str, float]]:
     """Of metrics.csv; none where there is no such file."""
+    if not os.path.lexists(path):
+        return []
     try:
-        if not path.exists():
-            return []
         with path.open(encoding="utf-8", errors="replace") as file:
             columns = file.readline().strip().split(",")
         if columns == [""]:  # before the first iteration
@@ -145,29 +146,17 @@ def _rows(path: Path) -> list[dict[str, float]]:
         rows = read_csv(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    before = dict.fromkeys(AXES, 0.0)
+    iteration = env_steps = 0.0
     for row in rows:
-        at = f"iteration {row['iteration']:g}"
+        where = f"in iteration {row['iteration']:g}"
+        if missing := [name for name in AXES if name not in row]:
+            raise InputError(f"{path} is damaged: {', '.join(missing)} is missing {where}")
         for name in AXES:
-            if name not in row:
-                raise InputError(f"{path} is damaged: {name} is missing in {at}")
-            if _number(path, f"{name} in {at}", row[name]) < before[name]:
-                raise InputError(f"{path} is damaged: {name} falls from {before[name]:g} to {row[name]:g} in {at}")
-        before = row
+            _number(path, f"{name} {where}", row[name])
+        if row["iteration"] <= iteration or row["env_steps"] < env_steps:
+            raise InputError(f"{path} is damaged: iteration or env_steps does not rise {where}")
+        iteration, env_steps = row["iteration"], row["env_steps"]
     return [{name: value for name, value in row.items() if abs(value) < LARGEST} for row in rows]
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """A file that holds a dictionary."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} must hold a dictionary, got {type(content).__name__}")
-    return content
 
 
 def _whole(path: Path, name: str, value: object, least: int) -> None:
