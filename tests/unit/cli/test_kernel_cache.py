@@ -1,4 +1,4 @@
-"""`ahac doctor` on the kernel cache."""
+"""The command line on a kernel cache that is in order, damaged, or cannot be used."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 import warp as wp
 
 from ahac.cli.doctor import findings
+from ahac.cli.main import main
 from ahac.native.cache import record
 
 
@@ -67,3 +68,19 @@ def test_a_cache_that_cannot_be_opened_is_reported(cache: Path, monkeypatch: pyt
     monkeypatch.setattr(wp, "init", fail)
     (line,) = report()
     assert line.startswith(f"kernel cache: cannot write to the kernel cache {cache}: Not a directory; ")
+
+
+def test_a_command_ends_with_a_line_when_kernels_cannot_be_kept(
+    cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cache.rmdir()
+    cache.write_bytes(b"a file")
+    robot = tmp_path / "robot.xml"
+    robot.write_text('<mujoco><worldbody><body><joint/><geom size=".123"/></body></worldbody></mujoco>')
+    assert main(["grad", "check", str(robot), "--states", "1", "--steps", "1"]) == 2
+    said = capfd.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("ahac:")] == [
+        f"ahac: cannot write to the kernel cache {cache}: File exists; free some space, or set the environment variable "
+        "WARP_CACHE_PATH to a writable folder"
+    ]
+    assert not any("Traceback" in line for line in said)
