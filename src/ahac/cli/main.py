@@ -18,6 +18,7 @@ from ahac.cli.streams import READER_LEFT, let_go, show_notices
 from ahac.cli.sweep import sweep
 from ahac.cli.train import resume, train
 from ahac.core.errors import AhacError
+from ahac.core.text import printable
 
 __all__ = ["main"]
 
@@ -69,7 +70,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _tell(line: str) -> None:
     """Write a line to the terminal, if there still is one."""
     with suppress(OSError):
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(printable(f"{line}\n", keep="\n"))
 
 
 def doctor(arguments: list[str]) -> int:

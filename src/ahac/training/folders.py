@@ -15,12 +15,15 @@ import torch
 from ahac.algos.recipes import ALGOS, recipe
 from ahac.algos.registry import check_ranks
 from ahac.core.errors import InputError
-from ahac.core.files import explained, sync_folder, temporary_name
+from ahac.core.files import TEMPORARY, explained, sync_folder, temporary_name
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
 
-__all__ = ["at_hand", "check", "chosen_device", "claim", "free_name", "new_folder", "what_is_wrong"]
+__all__ = [
+    "at_hand", "check", "chosen_device", "claim", "clear_leftovers", "free_name", "is_leftover", "new_folder",
+    "what_is_wrong",
+]  # fmt: skip
 
 logger = logging.getLogger("ahac")
 
@@ -96,6 +99,23 @@ def claim(temporary: Path, folder: Path) -> bool:
         raise
     sync_folder(folder.parent)
     return True
+
+
+def is_leftover(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a run leaves that was killed before it wrote its config.json."""
+    return folder.is_dir() and not folder.is_symlink() and all(_is_leftover_file(path) for path in folder.iterdir())
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Empty such a folder, so that a run can take its place."""
+    for path in list(folder.iterdir()):
+        if _is_leftover_file(path):
+            path.unlink()
+
+
+def _is_leftover_file(path: Path) -> bool:
+    known = path.name in ("manifest.json", ".lock") or TEMPORARY.fullmatch(path.name) is not None
+    return known and path.is_file() and not path.is_symlink()
 
 
 def what_is_wrong(folder: Path) -> str:
