@@ -80,7 +80,7 @@ def test_a_command_ends_with_a_line_when_kernels_cannot_be_kept(
     assert main(["grad", "check", str(robot), "--states", "1", "--steps", "1"]) == 2
     said = capfd.readouterr().err.splitlines()
     assert [line for line in said if line.startswith("ahac:")] == [
-        f"ahac: cannot write to the kernel cache {cache}: File exists; free some space, or set the environment variable "
-        "WARP_CACHE_PATH to a writable folder"
+        f"ahac: cannot write to the kernel cache {cache}: File exists; free some space, or set the environment "
+        "variable WARP_CACHE_PATH to a writable folder"
     ]
     assert not any("Traceback" in line for line in said)
