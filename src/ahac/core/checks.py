@@ -5,9 +5,27 @@ from __future__ import annotations
 import math
 import operator
 
+import torch
+from torch import Tensor
+
 from ahac.core.errors import InputError
 
-__all__ = ["finite_number", "fraction", "positive_number", "whole_number"]
+__all__ = ["dense_tensor", "finite_number", "fraction", "positive_number", "whole_number"]
+
+
+def dense_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A dense tensor of exactly this shape, type and device, or an error that names what was got."""
+    if not isinstance(value, Tensor):
+        got = type(value).__name__
+    elif value.is_nested:  # which has no shape
+        got = "a nested tensor"
+    elif value.layout is not torch.strided:
+        got = f"one of layout {value.layout}; convert it with .to_dense()"
+    elif value.shape != shape or value.dtype != dtype or value.device != device:
+        got = f"{value.dtype} {list(value.shape)} on {value.device}"
+    else:
+        return value
+    raise InputError(f"{name} must be a {dtype} tensor of shape {list(shape)} on {device}, got {got}")
 
 
 def whole_number(name: str, value: object, least: int) -> int:

@@ -103,7 +103,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged or cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} must hold a dictionary, got {type(content).__name__}")
-    found: dict[str, Any] = content
+    found: dict[str, Any] = content  # pyright: ignore[reportUnknownVariableType]
     checksum = found.pop("checksum", None)
     if checksum is not None and checksum != _checksum(found):
         raise InputError(f"{path} is damaged: its checksum does not match its content")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.chance import go_on, is_chance
-from ahac.core.checks import whole_number
+from ahac.core.checks import dense_tensor, whole_number
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.core.ranks import ALONE, Ranks
@@ -141,7 +141,8 @@ class VecEnv:
         Args:
             action: [N, action]; entries outside [-1, 1] act as if they were clipped.
         """
-        self._check_action(action)
+        spec = self.spec
+        action = dense_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
         start = self._state
         end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
         read = end.readouts
@@ -242,20 +243,7 @@ class VecEnv:
         return self.ranks.share(torch.rand(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype))
 
     def _check_worlds(self, worlds: Tensor) -> None:
-        if not isinstance(worlds, Tensor) or worlds.dtype != torch.bool or worlds.shape != (self.spec.num_envs,):
-            got = f"{worlds.dtype} {list(worlds.shape)}" if isinstance(worlds, Tensor) else type(worlds).__name__
-            raise InputError(f"worlds must be a bool tensor of shape [{self.spec.num_envs}], got {got}")
-
-    def _check_action(self, action: Tensor) -> None:
-        spec = self.spec
-        wanted = (spec.num_envs, spec.action_size)
-        if not isinstance(action, Tensor):
-            raise InputError(f"action must be a torch tensor of shape {list(wanted)}, got {type(action).__name__}")
-        if action.shape != wanted or action.dtype != spec.dtype or action.device != spec.device:
-            raise InputError(
-                f"action must be a {spec.dtype} tensor of shape {list(wanted)} on {spec.device}, got {action.dtype} "
-                f"{list(action.shape)} on {action.device}"
-            )
+        dense_tensor("worlds", worlds, (self.spec.num_envs,), torch.bool, self.spec.device)
 
 
 def _refuse_non_finite(action: Tensor) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ahac.core.checks import whole_number
+from ahac.core.checks import dense_tensor, whole_number
 from ahac.core.errors import InputError
 from ahac.core.machine import lane_bytes, usable_cores
 from ahac.native.frame import Target
@@ -209,20 +209,7 @@ class Simulator:
         return torch.tensor(row, device=self.device, dtype=self.dtype).repeat(self.num_worlds, 1)
 
     def _checked(self, name: str, value: Tensor, width: int) -> Tensor:
-        wanted = (self.num_worlds, width)
-        if (
-            isinstance(value, Tensor)
-            and value.shape == wanted
-            and value.dtype == self.dtype
-            and value.device == self.device
-        ):
-            return value
-        got = (
-            f"{value.dtype} {list(value.shape)} on {value.device}"
-            if isinstance(value, Tensor)
-            else type(value).__name__
-        )
-        raise InputError(f"{name} must be a {self.dtype} tensor of shape {list(wanted)} on {self.device}, got {got}")
+        return dense_tensor(name, value, (self.num_worlds, width), self.dtype, self.device)
 
     def _check_settings(self) -> None:
         if not isinstance(self.model, Model):

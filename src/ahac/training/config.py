@@ -89,8 +89,6 @@ def config_from_file(content: Mapping[str, Any]) -> RunConfig:
     Missing settings take the defaults of that schema, unknown ones are refused by name. No default has changed since
     schema 0, so those of `RunConfig` and of the algorithms' configs hold for all.
     """
-    if not isinstance(content, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - it comes out of a file
-        raise InputError(f"config.json must hold a dictionary of settings, got {content!r}")
     schema = whole_number("schema", content.get("schema", 0), 0)
     if schema > SCHEMA:
         raise InputError(f"it has schema {schema}, this version reads up to {SCHEMA}; install a newer version of ahac")

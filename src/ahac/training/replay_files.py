@@ -47,7 +47,8 @@ class ReplayFiles:
         """Write what a checkpoint after `added` rows needs, before it is written itself."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for segment in self._segments():
-            if segment.last > self.written:  # of a process that ended before its checkpoint was in place
+            if segment.last > self.written:  # of a process that ended before its checkpoint, or of a later checkpoint
+                self.written = min(self.written, segment.first)
                 segment.path.unlink()
         first = max(self.written, added - self.replay.length, 0)
         for begin in range(first, added, self.most):

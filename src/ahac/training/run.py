@@ -141,6 +141,7 @@ class Run:
 
     def go_back(self, name: str) -> None:
         """Make a checkpoint the last one, from which training resumes; what it replaces is kept under other names."""
+        self.restore(name)  # what cannot be resumed from changes nothing
         self.ranks.ask(lambda: self._go_back(name))
 
     def _go_back(self, name: str) -> None:

@@ -66,5 +66,5 @@ def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
     for name in sorted(tensors):
         value = tensors[name]
         digest.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

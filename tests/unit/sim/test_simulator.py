@@ -119,6 +119,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     ),
     "width of control": (lambda s, x: s.step(x, x.v[:, :2]), r"control must be .*\[5, 1\].* got .*\[5, 2\]"),
     "device of force": (lambda s, x: s.step(x, force=x.v.to("meta")), "force must be .* on c.*, got .* on meta"),
+    "sparse control": (lambda s, x: s.step(x, x.v[:, :1].to_sparse()), "control must be .* layout torch.sparse_coo"),
     "array": (lambda s, x: s.step(State(x.q.cpu().numpy(), x.v)), "state.q must be .* got ndarray"),  # pyright: ignore[reportArgumentType]
     "nothing": (lambda s, x: s.poses(None), "q must be .* got NoneType"),  # pyright: ignore[reportArgumentType]
     "mass matrix": (lambda s, x: s.mass_matrix(x.v), r"q must be .*\[5, 8\].* got .*\[5, 7\]"),
