@@ -19,6 +19,7 @@ from ahac.core.files import TEMPORARY, explained, sync_folder, temporary_name
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
+from ahac.training.names import check_name
 
 __all__ = [
     "at_hand", "check", "chosen_device", "claim", "clear_leftovers", "free_name", "is_leftover", "new_folder",
@@ -30,6 +31,8 @@ logger = logging.getLogger("ahac")
 
 def check(config: RunConfig, ranks: Ranks = ALONE) -> None:
     """Refuse what no run can be made from, whatever the machine."""
+    if config.name:
+        check_name(config.name)
     make_task(config.task, config.variant)
     check_ranks(config.learner, ranks)
     if config.algo in ALGOS:

@@ -170,5 +170,5 @@ def test_flipped_bits_and_renamed_segments_are_refused(tmp_path: Path) -> None:
         ReplayFiles(tmp_path, replay()).load(4)
     path.write_bytes(content)
     path.rename(tmp_path / "rows-0000000001-0000000005.safetensors")
-    with pytest.raises(CheckpointError, match="was renamed|has no rows"):
+    with pytest.raises(CheckpointError, match=r"was renamed|has no rows"):
         ReplayFiles(tmp_path, replay()).load(5)

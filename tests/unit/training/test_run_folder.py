@@ -204,3 +204,10 @@ def test_training_gives_back_torchs_global_settings(tmp_path: Path) -> None:
         assert not torch.are_deterministic_algorithms_enabled()
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[31mred", ".hidden", 201 * "x"])
+def test_a_name_that_cannot_be_shown_or_stored_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name must"):
+        start(small_config(tmp_path, name=name))
+    assert not list(tmp_path.iterdir())
