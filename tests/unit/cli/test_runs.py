@@ -110,7 +110,7 @@ def test_a_damaged_run_does_not_hide_the_others(run: Run, capsys: pytest.Capture
     assert main(["list", "runs", "--out", str(run.folder.parent)]) == 0
     _, first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("bad ")
-    assert "config.json cannot be read" in first
+    assert "config.json is damaged or cannot be read" in first
     assert second.startswith("mine ")
 
 
