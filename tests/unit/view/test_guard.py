@@ -265,3 +265,14 @@ def test_values_that_the_panel_does_not_offer_are_ignored(command: tuple[str, ob
         before = viewer._playback.speed
         viewer._carry_out(*command)
         assert viewer._playback.speed == before
+
+
+def test_a_joint_that_the_panel_does_not_offer_is_not_drawn() -> None:
+    with serving(HOST, None) as server:
+        viewer = live._Viewer(server, Replay(falling_ball()), 1)
+        joint = viewer._plots._joint
+        assert joint is not None
+        joint.value = "Nonsense"
+        for _ in range(2):
+            viewer._carry_out("step", None)
+        viewer._draw()
