@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.chance import go_on, is_chance
-from ahac.core.checks import dense_tensor, whole_number
+from ahac.core.checks import dense_tensor, is_dense, kind_of, whole_number
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.core.ranks import ALONE, Ranks
@@ -221,7 +221,7 @@ class VecEnv:
         worlds = {name: own[name] for name in MEMORY}
         for name, value in worlds.items():
             wanted = [len(value) * self.ranks.size, *value.shape[1:]]
-            got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
+            got = list(state[name].shape) if is_dense(state[name]) else kind_of(state[name])
             if got != wanted:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
         if odd := [name for name in own if name not in worlds and not is_chance(state[name])]:

@@ -175,7 +175,14 @@ class Simulator:
             A function of one [N, size] tensor for each entry of `sizes`, in that order, that returns the named lists as
             tensors [N, length]. It is compiled when it is first called.
         """
-        return MapKernels(self._launcher, name, lambda: trace(function, dict(sizes)))
+        kernels = MapKernels(self._launcher, name, lambda: trace(function, dict(sizes)))
+
+        def call(*tensors: Tensor) -> Groups:
+            if len(tensors) != len(sizes):
+                raise InputError(f"{name!r} takes {len(sizes)} tensors ({', '.join(sizes)}), got {len(tensors)}")
+            return kernels(*(self._checked(n, x, size) for x, (n, size) in zip(tensors, sizes.items(), strict=True)))
+
+        return call
 
     def poses(self, q: Tensor) -> Poses:
         """Position and rotation of every body of the file."""

@@ -110,6 +110,10 @@ STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "'generator' of a saved cartpole must be the state of",
     ),
     "no tensor": (lambda s: s.update(obs=s["obs"].tolist()), r"'obs' of a saved cartpole must have shape .*, got list"),
+    "sparse": (
+        lambda s: s.update(v=s["v"].to_sparse()),
+        r"'v' of a saved cartpole must have shape .*, got one of layout",
+    ),
 }
 
 

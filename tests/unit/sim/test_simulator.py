@@ -158,3 +158,15 @@ def test_wrong_tensor_is_refused_with_what_was_wanted_and_got(mistake: str, sim:
 def test_wrong_setting_is_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Simulator(load_model(PENDULUM), **{"num_worlds": 1, "dt": 0.01, "substeps": 1, **setting})
+
+
+def test_a_compiled_function_refuses_what_its_kernel_cannot_read(sim: Simulator) -> None:
+    total = sim.compiled("total", lambda a, b: {"sum": [x + y for x, y in zip(a, b, strict=True)]}, {"a": 2, "b": 2})
+    a = torch.ones(WORLDS, 2, dtype=torch.float64, device=sim.device)
+    assert torch.equal(total(a, a)["sum"], 2.0 * a)
+    with pytest.raises(InputError, match=r"a must be a torch.float64 tensor of shape \[5, 2\] on .* got .*\[5, 1\]"):
+        total(a[:, :1], a)
+    with pytest.raises(InputError, match=r"b must be .* got torch.float32 \[5, 2\]"):
+        total(a, a.float())
+    with pytest.raises(InputError, match=r"'total' takes 2 tensors \(a, b\), got 1"):
+        total(a)
