@@ -7,6 +7,7 @@ paper's Algorithm 1. `FirstOrder` computes the same faster; a test holds it to t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import deepcopy
 from itertools import pairwise
 
@@ -19,6 +20,8 @@ from ahac.rl.gradient_horizon import EsnrHorizon
 from ahac.rl.horizon import Bounds, Signals
 
 __all__ = ["Reference"]
+
+Normalize = Callable[[Tensor], Tensor]
 
 BETAS = (0.7, 0.95)
 """Of Adam."""
@@ -53,79 +56,84 @@ class Reference:
 
     def iterate(self, env: Env, progress: float) -> dict[str, float]:
         """One pass through the loop of Algorithm 1; `progress` goes from 0 to 1 over the training."""
-        c, length = self.config, round(self.horizon)
-        set_learning_rate([self.actor_optimizer], c.actor.rate, progress)
-        mean, std = self.mean.clone(), (self.variance + 1e-5).sqrt()
-
-        def normalize(obs: Tensor) -> Tensor:
-            return (obs - mean) / std if c.actor.normalize else obs
+        set_learning_rate([self.actor_optimizer], self.config.actor.rate, progress)
+        normalize = self.frozen_normalizer()
 
         # Lines 4-6: roll out H steps of N worlds from where the last rollout ended.
-        env.detach()
-        noise = [self.randn() for _ in range(length)]
-        observations, steps, stiffness, truncated = [], [], [], []
-        age = torch.zeros(self.spec.num_envs)
-        for t in range(length):
-            observations.append(env.obs.detach())
-            action = torch.tanh(self.actor(normalize(env.obs)) + self.log_std.exp() * noise[t])
-            action.retain_grad()
-            steps.append(env.step(action))
-            for state in (env.obs, steps[-1].start.q, steps[-1].start.v):
-                if state.requires_grad:
-                    state.retain_grad()
-            stiffness.append(self.stiffness(env, steps[-1]))
-            # AHAC-1: end a world's trajectory where contact is too stiff.
-            age = age + 1.0
-            cut = (stiffness[-1].detach() > c.stiffness.threshold) & (age >= c.stiffness.least_steps) & ~steps[-1].done
-            cut = cut & c.stiffness.truncate
-            if c.stiffness.truncate:
-                env.detach(cut)
-            age = torch.where(cut | steps[-1].done, 0.0, age)
-            truncated.append(cut)
+        observations, steps, stiffness, ends = self.roll_out(env, normalize, round(self.horizon))
 
-        # Line 7: ascend J(θ), the discounted rewards of each trajectory and the value at its end (eq. 4 and 11).
-        ends = torch.stack(truncated) | torch.stack([step.done for step in steps])
-        ends[-1] = True
+        # Line 7: ascend J(θ) with the gradient through the simulator.
         next_values = torch.stack([self.next_value(step, normalize) for step in steps])
-        discount = torch.ones(self.spec.num_envs, dtype=self.spec.dtype)
-        objective = torch.zeros_like(discount)
-        for t, step in enumerate(steps):
-            objective = objective + discount * (step.reward + torch.where(ends[t], c.gamma * next_values[t], 0.0))
-            discount = torch.where(ends[t], 1.0, c.gamma * discount)
-        loss = -objective.sum() / (length * self.spec.num_envs)
-        measured = torch.stack(stiffness)
-        if c.stiffness.lagrangian and measured.requires_grad:
-            phi = self.phi[:length, None].to(self.spec.dtype)
-            (loss + (phi * (measured - c.stiffness.threshold)).mean()).backward()
-        else:
-            loss.backward()
-        nn.utils.clip_grad_norm_(self.actor_parameters, c.actor.max_norm)
+        loss = self.actor_loss([step.reward for step in steps], next_values, ends)
+        (loss + self.constraint(stiffness)).backward()
+        nn.utils.clip_grad_norm_(self.actor_parameters, self.config.actor.max_norm)
         self.actor_optimizer.step()
         self.actor_optimizer.zero_grad()
 
+        # Lines 8-9: update the multipliers and the horizon.
+        self.update_horizon(stiffness.detach().mean(dim=1).double(), steps, progress)
+
         # Lines 10-13: fit the critics to TD(λ) targets until their loss has settled.
         targets = self.td_lambda([step.reward.detach() for step in steps], next_values.detach(), ends)
-        raw = torch.stack(observations).flatten(0, 1)
-        epochs = self.fit_critics(normalize(raw), targets.flatten(), progress)
-        self.update_normalizer(raw)
+        epochs = self.fit_critics(normalize(observations), targets.flatten(), progress)
+        self.update_normalizer(observations)
+        return {"actor_loss": float(loss.detach()), "critic_passes": float(epochs), "horizon": float(len(steps))}
 
-        # Lines 8-9: update the multipliers and the horizon.
-        self.update_horizon(measured.detach().mean(dim=1).double(), steps, progress)
-        return {"actor_loss": float(loss.detach()), "critic_passes": float(epochs), "horizon": float(length)}
+    def frozen_normalizer(self) -> Normalize:
+        """Normalize observations by the statistics as they are now."""
+        mean, std = self.mean.clone(), (self.variance + 1e-5).sqrt()
+        return lambda obs: (obs - mean) / std if self.config.actor.normalize else obs
+
+    def roll_out(self, env: Env, normalize: Normalize, length: int) -> tuple[Tensor, list[Step], Tensor, Tensor]:
+        """[T N, obs] observations, the steps, [T, N] stiffness, and [T, N] where a trajectory ends."""
+        s, noise = self.config.stiffness, [self.randn() for _ in range(length)]
+        observations, steps, stiffness, ends = [], [], [], []
+        age = torch.zeros(self.spec.num_envs)
+        env.detach()
+        for t in range(length):
+            observations.append(env.obs.detach())
+            action = torch.tanh(self.actor(normalize(env.obs)) + self.log_std.exp() * noise[t])
+            step = env.step(action)
+            for x in (step.action, step.start.q, step.start.v):
+                if x.requires_grad:
+                    x.retain_grad()
+            measured = env.stiffness(step, s.signal, s.probes if s.signal == "dynamics" else None)
+            age = age + 1.0
+            end = step.done
+            if s.truncate:  # AHAC-1: end a world's trajectory where contact is too stiff
+                cut = (measured.detach() > s.threshold) & (age >= s.least_steps) & ~step.done
+                env.detach(cut)
+                end = end | cut
+            age = torch.where(end, 0.0, age)
+            steps.append(step)
+            stiffness.append(measured)
+            ends.append(end)
+        ends[-1] = torch.ones_like(ends[-1])
+        return torch.cat(observations), steps, torch.stack(stiffness), torch.stack(ends)
+
+    def actor_loss(self, rewards: list[Tensor], next_values: Tensor, ends: Tensor) -> Tensor:
+        """−J(θ): the discounted rewards of each trajectory and the value at its end, averaged over T N steps."""
+        gamma, total = self.config.gamma, torch.zeros_like(rewards[0])
+        discount = torch.ones_like(total)
+        for reward, next_value, end in zip(rewards, next_values, ends, strict=True):
+            total = total + discount * (reward + torch.where(end, gamma * next_value, 0.0))
+            discount = torch.where(end, 1.0, gamma * discount)
+        return -total.sum() / ends.numel()
+
+    def constraint(self, stiffness: Tensor) -> Tensor | float:
+        """−φᵀ (C − ‖∇f‖) of the Lagrangian, where it is part of the objective."""
+        if not self.config.stiffness.lagrangian or not stiffness.requires_grad:
+            return 0.0
+        phi = self.phi[: len(stiffness), None].to(stiffness.dtype)
+        return (phi * (stiffness - self.config.stiffness.threshold)).mean()
 
     def randn(self) -> Tensor:
         """[N, actions] of action noise."""
         shape = (self.spec.num_envs, self.spec.action_size)
         return torch.randn(shape, generator=self.rng, device=self.spec.device, dtype=self.spec.dtype)
 
-    def stiffness(self, env: Env, step: Step) -> Tensor:
-        """[N] of a step."""
-        s = self.config.stiffness
-        return env.stiffness(step, s.signal, s.probes if s.signal == "dynamics" else None)
-
-    def next_value(self, step: Step, normalize: object) -> Tensor:
+    def next_value(self, step: Step, normalize: Normalize) -> Tensor:
         """[N] V(s_{t+1}) by the lowest critic, zero where the task ended the episode."""
-        assert callable(normalize)
         if self.config.critic is None:
             return torch.zeros_like(step.reward)
         critics = self.critics if self.config.critic.target_alpha is None else self.targets
