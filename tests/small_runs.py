@@ -15,7 +15,7 @@ from ahac.training.config import RunConfig
 
 def timed(name: str) -> bool:
     """Whether a number differs from run to run."""
-    return name.startswith("seconds") or name == "steps_per_second"
+    return "seconds" in name or name == "steps_per_second"
 
 
 def small_learner(task: str, algo: str, preset: str = "default") -> FirstOrderConfig:
