@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit(f"faults: {out} is not empty; choose another folder with --out")
     attacks, began, outcomes = _Attacks(options, out), time.monotonic(), list[Outcome]()
     for name in ATTACKS if options.only is None else options.only:
-        trials = [trial for trial in ATTACKS[name](attacks) if options.trial in (None, trial.name)]
+        trials = [trial for trial in ATTACKS[name](attacks) if not options.trial or trial.name in options.trial]
         for outcome in run_trials(trials, out, options.jobs):
             outcomes.append(outcome)
             _progress(name, outcome, trials, outcomes)
@@ -117,7 +117,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--processes", action="store_true", help="a process per command instead of forks, as on CUDA")
     parser.add_argument("--algos", nargs="+", choices=ALGOS, default=ALGOS, help="algorithms (default: all)")
     parser.add_argument("--only", nargs="+", choices=tuple(ATTACKS), help="attacks (default: all)")
-    parser.add_argument("--trial", metavar="NAME", help="only this one, as a list of failures names it")
+    parser.add_argument("--trial", nargs="+", metavar="NAME", help="only these, as a list of failures names them")
     return parser.parse_args(arguments)
 
 

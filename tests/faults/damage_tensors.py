@@ -19,10 +19,8 @@ from faults.damage_files import Damage, Scene, flip, rewrite
 
 __all__ = ["CHECKPOINT", "SEGMENT", "TENSORS"]
 
-KEPT_METADATA = ("version", "numbers")
 
-
-def _header_size(content: bytes) -> int:
+def _header_size(content: bytearray) -> int:
     """Where the data of a safetensors file begin."""
     return 8 + struct.unpack("<Q", content[:8])[0]
 
@@ -56,8 +54,12 @@ def _write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str
             return
         except (TypeError, ValueError):  # numbers of which no checkpoint can be made
             checksum = "no"
-    kept = metadata if checksum == "old" else {key: metadata[key] for key in KEPT_METADATA if key in metadata}
-    save_file(dict(tensors), path, metadata=dict(kept))
+    save_file(dict(tensors), path, metadata=dict(metadata) if checksum == "old" else _without_checksum(metadata))
+
+
+def _without_checksum(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The header of a file of version 0.1.0, which had none."""
+    return {"version": "1", **({"numbers": metadata["numbers"]} if "numbers" in metadata else {})}
 
 
 def _short(x: Tensor) -> Tensor:
@@ -146,7 +148,7 @@ def _without_number(checksum: str) -> Damage:
 def _metadata(key: str, value: str | None) -> Damage:
     def act(scene: Scene) -> str:
         tensors, metadata = _read(scene.path)
-        kept = {name: metadata[name] for name in KEPT_METADATA if name in metadata and name != key}
+        kept = {name: text for name, text in _without_checksum(metadata).items() if name != key}
         save_file(tensors, scene.path, metadata=kept if value is None else {**kept, key: value})
         return f"{key} is {value!r}"
 

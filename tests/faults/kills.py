@@ -19,10 +19,11 @@ __all__ = ["kill_trials", "listed", "refused"]
 
 CHOSEN = (
     ("rename", "last.safetensors", "after"), ("rename", "iteration.safetensors", "before"),
-    ("rename", "segment", "before"), ("rename", "best.safetensors", "after"), ("rename", "config.json", "before"),
+    ("rename", "segment", "before"), ("rename", "best.safetensors", "after"), ("rename", "run", "before"),
     ("rename", "last.safetensors", "before"), ("open", "metrics.csv", "before"), ("remove", "segment", "before"),
     ("rename", "iteration.safetensors", "after"), ("mkdir", "run", "after"), ("rename", "evaluation.json", "before"),
     ("rename", "segment", "after"), ("rename", "metrics.csv", "before"), ("rename", "config.json", "after"),
+    ("rename", "config.json", "before"), ("rename", "run", "after"),
     ("fsync", "last.safetensors", "before"), ("remove", "segment", "after"), ("open", "metrics.csv", "after"),
     ("rename", "best.safetensors", "before"), ("mkdir", "checkpoints", "after"), ("rename", "manifest.json", "before"),
     ("rename", "metrics.csv", "after"), ("rename", "evaluation.json", "after"), ("open", ".lock", "after"),
@@ -125,6 +126,7 @@ def _killed(plan: Plan, folder: Path) -> Verdict:
     if final.status == 0:
         place = Path(final.out.strip().splitlines()[-1])
         problems += differences(place, plan.reference.whole) + listed(starter, out, place)
+        problems += [f"temporary file left: {path.name}" for path in sorted(out.iterdir()) if ".tmp" in path.name]
     passed = ("resumed, identical" if started else "not started, then identical") if kills else "ended before the kill"
     return Verdict(_kind(problems) if problems else passed, tuple(problems))
 

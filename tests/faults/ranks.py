@@ -203,12 +203,11 @@ def _under_torchrun(starter: Starter, command: list[str], hook: Hook) -> tuple[l
     """It ends with what it started; its own traceback names the rank that failed."""
     starter.logs.mkdir(parents=True, exist_ok=True)
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(SIZE), "-m", "faults.child"]
-    since = time.monotonic()
     ended = spawned([*words, hook.to_json(), *command], starter.logs / "torchrun.out").wait()
     problems = [] if ended.status == 1 else [f"torchrun ended with {ended.status}: {ended.tail()}"]
     if "has lost the others" not in ended.err and "Signal 9" not in ended.err:
         problems.append(f"unclear: torchrun says nothing of a lost rank: {ended.tail()}")
-    return problems, time.monotonic() - since
+    return problems, None
 
 
 def _unlike(run: Path, whole: Path, before: list[dict[str, str]]) -> list[str]:

@@ -22,7 +22,7 @@ def failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """A row per attack, in Markdown."""
-    rows = [HEAD]
+    rows: list[tuple[str, str, str, str]] = [HEAD]
     for attack in dict.fromkeys(outcome.attack for outcome in outcomes):
         chosen = [outcome for outcome in outcomes if outcome.attack == attack]
         rows.append(_row(attack, chosen))
