@@ -63,7 +63,7 @@ def train(plan: Plan, env: Env, seed: int) -> Algorithm:
     return learner
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(("algo", "seed"), [("ppo", 0), ("ppo", 1), ("sac", 0), ("svg", 0)])
 def test_the_double_integrator_is_solved(algo: str, seed: int) -> None:
     judge = DoubleIntegrator(256, seed=EVAL_SEED)
@@ -78,7 +78,7 @@ def upright(num_envs: int, seed: int, episode_steps: int | None = None) -> VecEn
     return make(task, num_envs=num_envs, seed=seed, episode_steps=episode_steps, num_threads=1)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("algo", POLE)
 def test_the_pole_is_held_up(algo: str) -> None:
     learnt = train(POLE[algo], upright(WORLDS, seed=0, episode_steps=80), seed=0)

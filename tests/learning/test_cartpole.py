@@ -83,7 +83,7 @@ def test_the_threshold_lies_between_a_good_controller_and_none(worlds: Worlds) -
     assert mean_return(worlds.comparison, let_go) < MISSED
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("algo", ALGOS)
 def test_it_is_solved(worlds: Worlds, algo: str, seed: int) -> None:

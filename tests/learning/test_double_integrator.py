@@ -74,7 +74,7 @@ def test_any_other_gain_costs_more(change: float, entry: int) -> None:
         assert mean_return(env, controller(other)) < wanted
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("algo", ALGOS)
 def test_it_is_solved(best: float, algo: str, seed: int) -> None:

@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ahac import __version__
 from ahac.cli.compare import compare
@@ -55,14 +56,20 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (AhacError, OSError) as error:
-        sys.stderr.write(f"ahac: {error}\n")
+        _tell(f"ahac: {error}")
         return 2
     except KeyboardInterrupt as interrupt:
-        sys.stderr.write("; ".join(["ahac: interrupted", *map(str, interrupt.args)]) + "\n")
+        _tell("; ".join(["ahac: interrupted", *map(str, interrupt.args)]))
         if arguments is None:
             # A compiler's thread may still be at work, and is waited for; another Ctrl-C ends it without a word.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         return 130
+
+
+def _tell(line: str) -> None:
+    """Write a line to the terminal, if there still is one."""
+    with suppress(OSError):
+        sys.stderr.write(f"{line}\n")
 
 
 def doctor(arguments: list[str]) -> int:

@@ -20,6 +20,8 @@ LONGER = """make the run longer or shorter, to N iterations in all; at least wha
 N: they jump at this point, and the result is not that of a run of N iterations from the start"""
 ELSEWHERE = """where to go on (default: where it was); on another kind of device chance is another from here on, and the
 result not the same to the bit"""
+CHECKPOINT = """go back to this checkpoint: best, iteration-NNNNNN, ...; the last checkpoint and the table are kept
+under other names (default: last)"""
 WATCH = "--watch"
 """Not a setting of the run: taken off the arguments before they are read as such."""
 
@@ -66,13 +68,16 @@ def resume(arguments: list[str]) -> int:
     from ahac.core.ranks import join
     from ahac.training.run import open_run, set_length
 
-    parser = argparse.ArgumentParser(prog="ahac resume", description="Go on exactly where a run's last checkpoint is.")
+    parser = argparse.ArgumentParser(prog="ahac resume", description="Resume a run exactly from its last checkpoint.")
     parser.add_argument("run", help="folder of the run")
+    parser.add_argument("--checkpoint", metavar="NAME", help=CHECKPOINT)
     parser.add_argument("--iterations", type=int, metavar="N", help=LONGER)
     parser.add_argument("--env-steps", type=int, metavar="N", help="the same, in environment steps")
     parser.add_argument("--device", help=ELSEWHERE)
     options = parser.parse_args(arguments)
     run = open_run(options.run, join(), options.device)
+    if options.checkpoint is not None:
+        run.go_back(options.checkpoint)
     if options.iterations is not None or options.env_steps is not None:
         run = set_length(run, options.iterations, options.env_steps)
     return _carry_on(run)

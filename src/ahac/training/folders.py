@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -10,11 +15,12 @@ import torch
 from ahac.algos.recipes import ALGOS, recipe
 from ahac.algos.registry import check_ranks
 from ahac.core.errors import InputError
+from ahac.core.files import explained, sync_folder, temporary_name
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
 
-__all__ = ["check", "chosen_device", "new_folder", "what_is_wrong"]
+__all__ = ["at_hand", "check", "chosen_device", "claim", "free_name", "new_folder", "what_is_wrong"]
 
 logger = logging.getLogger("ahac")
 
@@ -57,19 +63,39 @@ def at_hand(device: str) -> str:
     return device if device in ("auto", "cpu") or torch.cuda.is_available() else "auto"
 
 
-def new_folder(wanted: Path) -> Path:
-    """Make this folder, or the first like it that is not there yet."""
-    wanted.parent.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def new_folder(wanted: Path) -> Iterator[Path]:
+    """A temporary folder to fill; `claim` gives it its name, and it is removed if that does not happen."""
+    with explained(wanted):
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_name(wanted)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def free_name(wanted: Path) -> Path:
+    """This folder, or the first like it that does not exist or is empty."""
     for k in range(1, 10_000):
         folder = wanted if k == 1 else wanted.with_name(f"{wanted.name}-{k}")
-        try:
-            folder.mkdir()  # fails if another process was faster
-        except FileExistsError:
-            continue
-        if k > 1:
-            logger.warning("%s is there already: this run is %s (`ahac resume` goes on with one)", wanted, folder)
-        return folder
-    raise InputError(f"{wanted} and ten thousand folders like it are there already; choose another name")
+        if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+            return folder
+    raise InputError(f"{wanted} and ten thousand folders like it exist already; choose another name")
+
+
+def claim(temporary: Path, folder: Path) -> bool:
+    """Give a filled folder its name; False if another process was faster."""
+    try:
+        temporary.rename(folder)  # which replaces an empty folder, and no other
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    sync_folder(folder.parent)
+    return True
 
 
 def what_is_wrong(folder: Path) -> str:

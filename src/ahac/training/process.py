@@ -75,19 +75,26 @@ class Stop:
 
 @contextmanager
 def interruptible() -> Iterator[Stop]:
-    """Note Ctrl-C or a request to end, instead of tearing an iteration apart; a second or an early one does."""
+    """Note Ctrl-C, SIGTERM or a closed terminal (SIGHUP) instead of ending in the middle of an iteration.
+
+    A second or an early signal ends at once. A SIGHUP that was ignored before, as under nohup, stays ignored.
+    """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def ask(number: int, frame: object) -> None:
-        if stop.asked or not stop.patient:
+        if (stop.asked and number != hangup) or not stop.patient:
             raise KeyboardInterrupt
         logger.warning("ending after this iteration, with a checkpoint; once more to end at once")
         stop.asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        heard.append(hangup)
+    before = {number: signal.signal(number, ask) for number in heard}
     try:
         yield stop
     finally:

@@ -28,7 +28,7 @@ def test_training_keeps_its_final_evaluation(run: Run, capsys: pytest.CaptureFix
     assert main(["resume", str(run.folder)]) == 0
     found = kept(run)
     assert set(found) == {
-        "episodes", "mean", "iqm", "interval", "length", "checkpoint", "iteration", "env_steps", "seed",
+        "episodes", "mean", "iqm", "interval", "length", "checkpoint", "iteration", "env_steps", "seed", "checksum",
     }  # fmt: skip
     assert (found["episodes"], found["checkpoint"], found["seed"]) == (4, "last", 3 + EVAL_SEED)
     assert (found["iteration"], found["env_steps"]) == (4, 256)

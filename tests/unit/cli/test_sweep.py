@@ -11,6 +11,7 @@ from ahac.cli.sweep import read_list
 from ahac.core.errors import InputError
 from ahac.training.records import read_record
 from ahac.training.sweep import Outcome
+from suite import keep
 
 STUDIES = sorted((Path(__file__).parents[3] / "docs" / "studies").glob("*.txt"))
 LIST = """# a comment
@@ -86,7 +87,7 @@ def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert lines[3].startswith(f"ahac: {tmp_path} is a folder; ")
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", keep(2, STUDIES), ids=lambda path: path.stem)
 def test_every_study_can_be_run(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -114,7 +115,7 @@ def test_the_exit_status_says_how_it_went(
     assert others == [f"n{k} failed: why (log: {tmp_path / 'log'})" for k, x in enumerate(states) if x == "failed"]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_small_sweep_trains_and_is_complete_the_second_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,3 +138,22 @@ def test_settings_of_another_algorithm_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="learner must be a PPOConfig for algo 'ppo', got a SACConfig"):
         start(config(tmp_path, "ppo", learner=LEARNERS["sac"]))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_with_replay_goes_back_to_an_earlier_checkpoint(tmp_path: Path) -> None:
+    whole = start(config(tmp_path, "sac", name="straight"))
+    train(whole, display=False)
+    stopped = start(config(tmp_path, "sac", name="stopped"))
+    train(stopped, 6, display=False)
+    open_run(stopped.folder).go_back("iteration-000004")
+    assert train(open_run(stopped.folder), display=False)
+    assert_alike(stopped, whole)
+
+
+def test_going_back_further_than_the_replay_changes_nothing(tmp_path: Path) -> None:
+    run = start(config(tmp_path, "sac", iterations=40, checkpoint_every=4))
+    train(run, display=False)
+    before = run.path_of("last").read_bytes()
+    with pytest.raises(CheckpointError, match="has no rows from"):
+        open_run(run.folder).go_back("iteration-000004")
+    assert run.path_of("last").read_bytes() == before

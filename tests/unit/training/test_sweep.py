@@ -164,7 +164,7 @@ def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: 
         sweep(configs(tmp_path, "a", "b"))
     assert not (tmp_path / "a").exists()
     (tmp_path / "c").mkdir()
-    with pytest.raises(InputError, match="c is no run"):
+    with pytest.raises(InputError, match="c is not a run"):
         standing(configs(tmp_path, "c")[0])
 
 
