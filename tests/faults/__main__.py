@@ -47,22 +47,26 @@ class _Attacks:
 
     def __init__(self, options: argparse.Namespace, out: Path) -> None:
         self.options, self.folder = options, out / "references"
-        self.fork = options.device == "cpu" and not options.processes
+        self.fork = (options.start or ("fork" if options.device == "cpu" else "process")) == "fork"
+        self.jobs = 1 if self.fork else options.jobs
 
     @cached_property
     def references(self) -> dict[str, Reference]:
         """Runs that nothing happens to."""
         self.prepared()
-        return make_references(self.options.algos, self.folder, self.options.device, self.fork)
+        return make_references(self.options.algos, self.folder, self.options.device, self.fork, self.jobs)
 
     @cache  # noqa: B019 - there is one
     def prepared(self) -> None:
-        """Import everything and load all kernels, so that forked children have them."""
+        """Import everything and load all kernels, so that forked children have them; on CUDA, import alone."""
         if not self.fork:
             return
         from ahac.cli.main import main as command_line
         from ahac.native.build import settle
+        from ahac.training import trainer  # noqa: F401 - with all that it imports
 
+        if self.options.device == "cuda":
+            return
         sys.stderr.write("loading kernels\n")
         for algo in self.options.algos:
             words = training(algo, self.folder / "prepared", algo)
@@ -79,7 +83,8 @@ class _Attacks:
 
     def damage(self) -> list[Trial]:
         """Files that are damaged."""
-        return damage_trials(self.references, self.options.damages, self.options.seed, self.fork, self.folder)
+        count, seed = self.options.damages, self.options.seed
+        return damage_trials(self.references, count, seed, self.fork, self.folder, self.jobs)
 
     def robots(self) -> list[Trial]:
         """Mutated robots."""
@@ -114,7 +119,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="trials side by side"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train (default: cpu)")
-    parser.add_argument("--processes", action="store_true", help="a process per command instead of forks, as on CUDA")
+    parser.add_argument(
+        "--start",
+        choices=("fork", "process"),
+        help="how commands start (default: fork, which is faster; on CUDA, process)",
+    )
     parser.add_argument("--algos", nargs="+", choices=ALGOS, default=ALGOS, help="algorithms (default: all)")
     parser.add_argument("--only", nargs="+", choices=tuple(ATTACKS), help="attacks (default: all)")
     parser.add_argument("--trial", nargs="+", metavar="NAME", help="only these, as a list of failures names them")

@@ -16,7 +16,7 @@ from ahac.training.run import open_run
 from faults.commands import Ended, Starter
 from faults.damage import WAYS, absent, path_of
 from faults.damage_files import Scene
-from faults.references import Reference
+from faults.references import Reference, for_each
 from faults.runs import differences
 from faults.trials import Trial, Verdict
 
@@ -26,8 +26,8 @@ RUN, HEALTHY = "run", "healthy"
 PROGRESS = re.compile(r"\d+(/\d+)?  \d+(/\d+)? steps  ")
 DECISIVE = ("last", "segment", "config.json")
 """Files that training goes on from: with a warning, its result may differ."""
-NOT_READ = ("best", "iteration", "manifest.json")
-"""Files that training does not read, and leaves as they are unless it writes them anew."""
+LEFT_ALONE = ("best", "iteration", "manifest.json", "config.json")
+"""Files that training leaves as they are, unless it writes them anew."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,15 @@ class Case:
     seed: str
 
 
-def damage_trials(references: Mapping[str, Reference], count: int, seed: int, fork: bool, folder: Path) -> list[Trial]:
+def damage_trials(
+    references: Mapping[str, Reference], count: int, seed: int, fork: bool, folder: Path, jobs: int = 1
+) -> list[Trial]:
     """So many damaged files: every way to damage every kind of file in turn."""
-    normal = {algo: _normal(reference, Starter(folder / "logs" / "normal" / algo, fork), folder / "normal" / algo)
-              for algo, reference in references.items()}  # fmt: skip
+
+    def look(algo: str) -> Normal:
+        return _normal(references[algo], Starter(folder / "logs" / "normal" / algo, fork), folder / "normal" / algo)
+
+    normal = for_each(references, look, jobs)
     trials = []
     for k, case in zip(range(count), _cases(references, seed), strict=False):
         what = f"{case.kind} of {case.reference.algo}: {case.way}"
@@ -158,7 +163,7 @@ class Judge:
         says = self._says(ended, None)
         if ended.status != 0:
             return
-        kept = {str(self.file)} if self.case.kind in NOT_READ else set[str]()
+        kept = {str(self.file)} if self.case.kind in LEFT_ALONE else set[str]()
         found = differences(run, self.case.reference.whole, kept)
         table = [x for x in found if x.endswith("metrics.csv")]
         if self.case.kind == "metrics.csv" and table:
@@ -172,9 +177,7 @@ class Judge:
 
     def _table(self, says: bool, run: Path) -> None:
         """What became of a damaged table that is not as it would have been."""
-        if self.other_values:
-            self.accepted = True
-        elif not says:
+        if not says:
             self.problems.append("silent: `resume`: metrics.csv has other rows")
         elif not absent(self.case.way) and not list(run.glob("metrics.damaged-*.csv")):
             self.problems.append("lost: `resume` does not keep the damaged metrics.csv")
@@ -209,32 +212,25 @@ class Judge:
 def _other_values(path: Path, original: bytes) -> bool:
     """Whether a text file is sound and only holds other values, as if somebody had edited it."""
     try:
-        now, before = path.read_text(encoding="utf-8"), original.decode()
+        now = path.read_text(encoding="utf-8")
         if path.name == "metrics.csv":
-            return now.endswith("\n") and _same_table(_cells(now), _cells(before))
+            return now.endswith("\n") and _sound_table(list(csv.reader(now.splitlines())))
         if path.name == "config.json":
             open_run(path.parent)
             return True
-        return path.name == "evaluation.json" and _same_form(json.loads(now), json.loads(before))
+        return path.name == "evaluation.json" and _same_form(json.loads(now), json.loads(original))
     except ValueError:  # our own InputError is one, too
         return False
 
 
-def _cells(text: str) -> list[list[str]]:
-    return list(csv.reader(text.splitlines()))
-
-
-def _same_table(now: Sequence[Sequence[str]], before: Sequence[Sequence[str]]) -> bool:
-    """The same columns, iterations and empty cells; numbers that are finite."""
-    if now[:1] != before[:1] or len(now) != len(before):
+def _sound_table(rows: Sequence[Sequence[str]]) -> bool:
+    """The columns that every table has, one row per iteration, numbers that are finite."""
+    header, *rest = rows
+    if not {"iteration", "env_steps", "seconds"} <= set(header) or any(len(row) != len(header) for row in rest):
         return False
-    first = before[0].index("iteration")
-    for row, old in zip(now[1:], before[1:], strict=True):
-        if len(row) != len(old) or row[first] != old[first]:
-            return False
-        if any(bool(x) != bool(y) or (x and not math.isfinite(float(x))) for x, y in zip(row, old, strict=True)):
-            return False
-    return True
+    iterations = [row[header.index("iteration")] for row in rest]
+    finite = all(math.isfinite(float(cell)) for row in rest for cell in row if cell)
+    return finite and iterations == [str(k + 1.0) for k in range(len(rest))]
 
 
 def _same_form(now: object, before: object) -> bool:

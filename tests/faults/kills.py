@@ -44,8 +44,6 @@ PATTERN = (CHOSEN_KIND, HALF_KIND, TIME_KIND, CHOSEN_KIND, OPERATION_KIND, CHOSE
            TIME_KIND, CHOSEN_KIND)  # fmt: skip
 OWN_PROCESS = 12
 """Every so manieth trial runs in processes of its own, not in forked ones."""
-START = 2.5
-"""Seconds that a process needs before it trains, about."""
 EARLY_OPERATIONS = 60
 """A later kill, of `resume`, is before one of its first operations."""
 
@@ -88,9 +86,8 @@ def _plan(references: Mapping[str, Reference], kind: str, k: int, turn: int, rng
         choice = (*HALF[turn % len(HALF)], "half")
     able = [x for x in references.values() if choice is None or choice[:2] in x.operations] or [*references.values()]
     reference = able[k % len(able)]
-    seconds = reference.seconds + (START if not fork and reference.device == "cpu" else 0.0)
     if kind == TIME_KIND:
-        first: Kill = rng.uniform(0.02, 1.0) * seconds
+        first: Kill = rng.uniform(0.02, 1.0) * reference.seconds
     else:
         if choice is None or choice[:2] not in reference.operations:
             event, file = rng.choice([x for x in reference.operations if x[1] != TENSORBOARD])
@@ -98,7 +95,9 @@ def _plan(references: Mapping[str, Reference], kind: str, k: int, turn: int, rng
         number = rng.randint(1, reference.operations.count(choice[:2]))
         first = Moment(*choice[:2], number, choice[2], rng.choice((0.0, rng.random())))
     later: list[Kill] = [
-        rng.uniform(0.02, 0.7) * seconds if rng.random() < 0.5 else Moment(count=rng.randint(1, EARLY_OPERATIONS))
+        rng.uniform(0.02, 0.7) * reference.seconds
+        if rng.random() < 0.5
+        else Moment(count=rng.randint(1, EARLY_OPERATIONS))
         for _ in range(rng.choice((0, 0, 0, 1, 2)))
     ]
     return Plan(reference, (first, *later), fork)
@@ -137,6 +136,8 @@ def _end(starter: Starter, command: list[str], kill: Kill, out: Path) -> tuple[E
         ended = starter.start(command, Hook(str(out), kill)).wait()
     else:
         child: Child = starter.start(command)
+        while not starter.fork and not (out / "run" / "config.json").exists() and child.poll(0.0) is None:
+            time.sleep(0.01)  # a process of its own spends most of its time on imports
         time.sleep(kill)
         if child.poll(0.0) is None:
             child.kill()
@@ -145,8 +146,9 @@ def _end(starter: Starter, command: list[str], kill: Kill, out: Path) -> tuple[E
 
 
 def refused(ended: Ended) -> list[str]:
-    refused = [f"refused: `{ended.command[0]}`: {ended.tail()}"] if ended.status in (2, 130) else []
-    return ended.faults() + refused
+    """What is wrong with a command that should have ended well."""
+    stopped = [f"refused: `{ended.command[0]}`: {ended.tail()}"] if ended.status in (2, 130) else []
+    return ended.faults() + stopped
 
 
 def listed(starter: Starter, out: Path, run: Path) -> list[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from faults.commands import Ended, Starter
 from faults.moments import Hook, Moment, read_record
 from faults.runs import training
 
-__all__ = ["Reference", "make_references"]
+__all__ = ["Reference", "for_each", "make_references"]
+
+Made = TypeVar("Made")
 
 SEED, TWIN_SEED = 0, 1
 STOPPED = 130
@@ -36,9 +40,18 @@ class Reference:
     """A run like it with another seed."""
 
 
-def make_references(algos: Iterable[str], folder: Path, device: str, fork: bool) -> dict[str, Reference]:
-    """Train them; with `fork`, in children of a process that has kernels already."""
-    return {algo: _made(algo, folder, device, fork) for algo in algos}
+def make_references(algos: Sequence[str], folder: Path, device: str, fork: bool, jobs: int = 1) -> dict[str, Reference]:
+    """Train them, `jobs` side by side."""
+    return for_each(algos, lambda algo: _made(algo, folder, device, fork), jobs)
+
+
+def for_each(algos: Iterable[str], make: Callable[[str], Made], jobs: int) -> dict[str, Made]:
+    """Something for each algorithm; side by side only where nothing is forked: forks and threads do not mix."""
+    if jobs == 1:
+        return {algo: make(algo) for algo in algos}
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {algo: pool.submit(make, algo) for algo in algos}
+    return {algo: made.result() for algo, made in running.items()}
 
 
 def _made(algo: str, folder: Path, device: str, fork: bool) -> Reference:
