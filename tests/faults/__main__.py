@@ -24,6 +24,9 @@ from faults.trials import Outcome, Trial, run_trials
 
 __all__ = ["main"]
 
+OWN = ("json", "out", "jobs", "trial")
+"""Options that do not change what a trial does."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attacks that are asked for."""
@@ -127,7 +130,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--algos", nargs="+", choices=ALGOS, default=ALGOS, help="algorithms (default: all)")
     parser.add_argument("--only", nargs="+", choices=tuple(ATTACKS), help="attacks (default: all)")
     parser.add_argument("--trial", nargs="+", metavar="NAME", help="only these, as a list of failures names them")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    shown = {key: value for key, value in vars(options).items() if value != parser.get_default(key)}
+    words = {key: value if isinstance(value, list) else [value] for key, value in shown.items() if key not in OWN}
+    options.again = " ".join(f"--{key} {' '.join(map(str, value))}" for key, value in words.items())
+    return options
 
 
 def _progress(name: str, outcome: Outcome, trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> None:
@@ -139,15 +146,10 @@ def _progress(name: str, outcome: Outcome, trials: Sequence[Trial], outcomes: Se
 
 
 def _report(outcomes: Sequence[Outcome], out: Path, options: argparse.Namespace, seconds: float) -> None:
-    chosen = {key: value for key, value in vars(options).items() if key not in ("json", "out")}
+    chosen = {key: value for key, value in vars(options).items() if key not in ("json", "out", "again")}
     if options.json is not None:
         write_json(options.json, outcomes, chosen)
-    again = 'make faults ARGS="' + " ".join(
-        f"--{key} {value}"
-        for key in ("kills", "damages", "robots", "ranks", "seed", "device")
-        if (value := chosen[key]) is not None
-    )
-    sys.stdout.write(f"{failures(outcomes, out, again)}\n{table(outcomes)}\n\n{seconds:.0f} s, seed {options.seed}, "
+    sys.stdout.write(f"{failures(outcomes, out, options.again)}\n{table(outcomes)}\n\n{seconds:.0f} s, seed {options.seed}, "
                      f"{options.device}, files in {out}\n")  # fmt: skip
 
 

@@ -43,7 +43,7 @@ CHOSEN_KIND, HALF_KIND, OPERATION_KIND, TIME_KIND = (
 PATTERN = (CHOSEN_KIND, HALF_KIND, TIME_KIND, CHOSEN_KIND, OPERATION_KIND, CHOSEN_KIND, HALF_KIND, CHOSEN_KIND,
            TIME_KIND, CHOSEN_KIND)  # fmt: skip
 OWN_PROCESS = 12
-"""Every so manieth trial runs in processes of its own, not in forked ones."""
+"""One of so many trials starts its commands as processes of their own, not as forks."""
 EARLY_OPERATIONS = 60
 """A later kill, of `resume`, is before one of its first operations."""
 

@@ -46,7 +46,11 @@ def failures(outcomes: Sequence[Outcome], out: Path, again: str) -> str:
     for outcome in failed(outcomes):
         lines += [f"{outcome.name} ({outcome.attack}): {outcome.what}"]
         lines += [f"    {line}" for problem in outcome.problems for line in problem.splitlines()]
-        lines += [f"    files: {out / outcome.name}", f'    again: {again} --trial {outcome.name}"', ""]
+        lines += [
+            f"    files: {out / outcome.name}",
+            f'    again: make faults ARGS="{f"{again} --trial {outcome.name}".strip()}"',
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,14 @@ def test_equal_runs_do_not_differ(run: Path) -> None:
     assert differences(run, RUNS / "sac") == damaged_files(run) == []
 
 
-def test_times_do_not_count(run: Path) -> None:
-    path = run / "checkpoints" / "last.safetensors"
+def test_times_do_not_count(run: Path, tmp_path: Path) -> None:
+    path, other = run / "checkpoints" / "last.safetensors", Path(shutil.copytree(run, tmp_path / "other"))
     saved = load_checkpoint(path)
-    saved.numbers["seconds"] += 1.0  # pyright: ignore[reportIndexIssue] - it is a dictionary
     save_checkpoint(path, saved)
-    assert differences(run, RUNS / "sac") == []
+    save_checkpoint(other / path.relative_to(run), replace(saved, numbers={**saved.numbers, "seconds": 1e6}))
+    assert differences(run, other) == []
+    save_checkpoint(other / path.relative_to(run), replace(saved, numbers={**saved.numbers, "env_steps": 1e6}))
+    assert differences(run, other) == ["different: checkpoints/last.safetensors"]
 
 
 @pytest.mark.parametrize("kind", ["last", "iteration", "metrics.csv", "evaluation.json", "config.json", "segment"])
@@ -173,7 +176,7 @@ def test_the_report_names_what_failed_and_how_to_repeat_it() -> None:
     ]
     assert failed(outcomes) == outcomes[1:]
     assert "| kill   | 2      | 1        | identical 1, FAILED: lost 1 |" in table(outcomes)
-    said = failures(outcomes, Path("out"), 'make faults ARGS="--seed 0')
+    said = failures(outcomes, Path("out"), "--seed 0")
     assert "kill-0001 (kill): sac: killed\n    lost: best\n" in said
     assert 'again: make faults ARGS="--seed 0 --trial kill-0001"' in said
 
