@@ -149,8 +149,8 @@ def _report(outcomes: Sequence[Outcome], out: Path, options: argparse.Namespace,
     chosen = {key: value for key, value in vars(options).items() if key not in ("json", "out", "again")}
     if options.json is not None:
         write_json(options.json, outcomes, chosen)
-    sys.stdout.write(f"{failures(outcomes, out, options.again)}\n{table(outcomes)}\n\n{seconds:.0f} s, seed {options.seed}, "
-                     f"{options.device}, files in {out}\n")  # fmt: skip
+    where = f"{seconds:.0f} s, seed {options.seed}, {options.device}, files in {out}"
+    sys.stdout.write(f"{failures(outcomes, out, options.again)}\n{table(outcomes)}\n\n{where}\n")
 
 
 if __name__ == "__main__":
