@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-all lint format train bench gpu clean distclean
+.PHONY: help install test test-all lint format train bench faults gpu clean distclean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,11 @@ train: $(TRAIN) ## train Hopper with AHAC on this machine, a few minutes on two 
 
 bench: $(STAMP) ## measure the simulator's speed on this machine
 	@$(BIN)/ahac bench robots $(ARGS)
+
+# Half an hour on two cores; docs/faults.md has the last output. ARGS="--only kills --kills 10" does less.
+faults: export OMP_NUM_THREADS ?= 1
+faults: $(STAMP) ## kill runs, damage their files, mutate robots; count what goes wrong
+	@PYTHONPATH=tests $(BIN)/python -m faults $(ARGS)
 
 # On a machine with a CUDA device; docs/performance.md has the last output.
 gpu: $(STAMP) ## run the tests that need a GPU, and measure its speed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ __all__ = [
     "WriteError", "explained", "read_json", "remove_leftovers", "replacing", "set_aside", "sync_folder",
     "temporary_name", "write_json",
 ]  # fmt: skip
+
+logger = logging.getLogger("ahac")
 
 TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp(\..*)?")
 """Name of a temporary file or folder; the number is the process that writes it."""
@@ -95,8 +98,11 @@ def write_json(path: Path, content: Mapping[str, object], checksum: bool = False
         temporary.write_text(json.dumps({**content, **added}, indent=1) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The dictionary in a file, without its checksum; one that is damaged is refused."""
+def read_json(path: Path, editable: bool = False) -> dict[str, Any]:
+    """The dictionary in a file, without its checksum; one that is damaged is refused.
+
+    Users may edit some files: one that is `editable` and differs from its checksum is read with a warning.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -106,7 +112,9 @@ def read_json(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = content  # pyright: ignore[reportUnknownVariableType]
     checksum = found.pop("checksum", None)
     if checksum is not None and checksum != _checksum(found):
-        raise InputError(f"{path} is damaged: its checksum does not match its content")
+        if not editable:
+            raise InputError(f"{path} is damaged: its checksum does not match its content")
+        logger.warning("%s has changed since it was written: its checksum does not match its content", path)
     return found
 
 
@@ -129,12 +137,16 @@ def set_aside(path: Path, label: str, copy: bool = False) -> Path:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files in a folder whose processes have ended."""
+    """Remove the temporary files and folders in a folder whose processes have ended."""
     if not folder.is_dir():
         return
     for path in folder.iterdir():
         found = TEMPORARY.fullmatch(path.name)
-        if found is not None and path.is_file() and not _alive(int(found[1])):
+        if found is None or _alive(int(found[1])):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
             path.unlink(missing_ok=True)
 
 

@@ -15,6 +15,9 @@ from ahac.training.tensor_files import CheckpointError, read_tensors, write_tens
 
 __all__ = ["Checkpoint", "CheckpointError", "checkpoint_names", "load_checkpoint", "save_checkpoint"]
 
+LARGEST_COUNT = 2**53
+"""Up to which a float holds every whole number."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -37,8 +40,8 @@ class Checkpoint:
     def count(self, name: str) -> int:
         """A number that must be there, as a whole number of at least zero."""
         value = self.number(name)
-        if value < 0 or value != int(value):
-            raise CheckpointError(f"{name} must be a whole number of at least 0 in a checkpoint, got {value}")
+        if not 0 <= value <= LARGEST_COUNT or value != int(value):
+            raise CheckpointError(f"{name} must be a whole number from 0 to 2**53 in a checkpoint, got {value}")
         return int(value)
 
     def number(self, name: str) -> float:

@@ -15,7 +15,7 @@ import torch
 from ahac.algos.recipes import ALGOS, recipe
 from ahac.algos.registry import check_ranks
 from ahac.core.errors import InputError
-from ahac.core.files import TEMPORARY, explained, sync_folder, temporary_name
+from ahac.core.files import TEMPORARY, explained, remove_leftovers, sync_folder, temporary_name
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
@@ -74,6 +74,7 @@ def new_folder(wanted: Path) -> Iterator[Path]:
     """A temporary folder to fill; `claim` gives it its name, and it is removed if that does not happen."""
     with explained(wanted):
         wanted.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(wanted.parent)
         temporary = temporary_name(wanted)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()

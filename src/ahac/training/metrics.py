@@ -54,9 +54,9 @@ class Episodes:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Resume from a saved window."""
         saved = state.get("episodes")
-        if saved is None or saved.dim() != 2 or len(saved) != 2 or not saved.is_floating_point():
+        if saved is None or saved.dim() != 2 or len(saved) != 2 or saved.dtype != torch.float64:
             got = "none" if saved is None else f"{saved.dtype} {list(saved.shape)}"
-            raise InputError(f"'episodes' of a checkpoint must be a float tensor of shape [2, n], got {got}")
+            raise InputError(f"'episodes' of a checkpoint must be a float64 tensor of shape [2, n], got {got}")
         returns, lengths = saved.tolist()
         self.returns, self.lengths = deque(returns, maxlen=WINDOW), deque(lengths, maxlen=WINDOW)
 

@@ -103,7 +103,7 @@ def _holds_config(folder: Path) -> bool:
 
 def _settings(path: Path) -> dict[str, Any]:
     """Of config.json, as far as they are needed here."""
-    found = read_json(path)
+    found = read_json(path, editable=True)
     if missing := {*NAMES, *COUNTS} - found.keys():
         raise InputError(f"{path} is no run's: it has no {', '.join(sorted(missing))}")
     for name in NAMES:

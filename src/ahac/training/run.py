@@ -134,8 +134,9 @@ class Run:
         except CheckpointError:
             raise
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
             raise CheckpointError(
-                f"{path} does not fit the settings in {self.folder / 'config.json'}: {error}"
+                f"{path} does not fit the settings in {self.folder / 'config.json'}: {reason}"
             ) from error
         return saved
 
@@ -202,7 +203,7 @@ def _begun(config: RunConfig, ranks: Ranks) -> tuple[Path, RunConfig]:
             folder = free_name(wanted)
             named = replace(config, name=folder.name)
             write_json(temporary / "manifest.json", about)
-            write_json(temporary / "config.json", config_to_file(named))
+            write_json(temporary / "config.json", config_to_file(named), checksum=True)
             if claim(temporary, folder):
                 break
     if folder != wanted:
@@ -221,7 +222,7 @@ def _config(place: Path) -> RunConfig:
     """The settings of a run, from config.json or, where that is missing, from its last checkpoint."""
     path, last = place / "config.json", place / "checkpoints" / f"{LAST}.safetensors"
     if path.is_file():
-        content = read_json(path)
+        content = read_json(path, editable=True)
     elif last.is_file() and (settings := load_checkpoint(last).settings):
         logger.warning("%s is missing; the settings are those of %s", path, last)
         path, content = last, dict(settings)
@@ -266,5 +267,5 @@ def _lengthened(run: Run, iterations: int | None, env_steps: int | None) -> RunC
                 f"{run.folder} has done {done} {unit.removesuffix('s')}s; its length must be at least that, got "
                 f"{length}: what was learnt is not taken back"
             )
-        write_json(run.folder / "config.json", config_to_file(config))
+        write_json(run.folder / "config.json", config_to_file(config), checksum=True)
     return config

@@ -16,7 +16,7 @@ from types import TracebackType
 import torch
 
 from ahac.algos.algorithm import Report
-from ahac.core.errors import AhacError
+from ahac.core.errors import AhacError, InputError
 from ahac.rl.trouble import Trouble
 from ahac.training.checkpoint import Checkpoint, CheckpointError, save_checkpoint
 from ahac.training.evaluate import Evaluation
@@ -108,7 +108,10 @@ class _Loop(AbstractContextManager["_Loop"]):
         if run.ranks.ask(run.path_of(LAST).is_file):
             saved = run.restore(LAST)
             checksum = saved.table
-            self._restore(saved)
+            try:
+                self._restore(saved)
+            except (CheckpointError, InputError) as error:
+                raise CheckpointError(f"{run.path_of(LAST)} is damaged: {error}") from error
         else:
             run.ranks.ask(lambda: _refuse_to_start_over(run))
             run.save(LAST, self._state())  # from now on, a run without it has lost it
@@ -122,7 +125,9 @@ class _Loop(AbstractContextManager["_Loop"]):
     def _restore(self, saved: Checkpoint) -> None:
         """Resume from the counters of a checkpoint."""
         self.iteration, self.env_steps = saved.count("iteration"), saved.count("env_steps")
-        self.best = saved.numbers.get("best", float("-inf"))
+        if "best" not in saved.numbers:
+            raise CheckpointError("a checkpoint needs a number 'best', got none")
+        self.best = saved.numbers["best"]
         # Checkpoints of earlier versions have no failures and no compile_seconds.
         self.failures = int(saved.numbers.get("failures", 0))
         self.clock = Stopwatch(saved.number("seconds"), saved.numbers.get("compile_seconds", 0.0))

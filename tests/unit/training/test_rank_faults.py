@@ -1,0 +1,66 @@
+"""Several processes that train together, some of which are killed: `make faults`, its attack on ranks.
+
+The survivors end at once with a clear error, and the run resumes: with as many ranks to the same bits, with fewer or
+more up to rounding.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import faults
+
+TESTS = Path(faults.__file__).parents[1]
+NEAR = 1e-2
+"""Of the range of a column: how far a table may be from that of another number of ranks. Means over other groups of
+worlds round differently, and contact and five to twelve updates make more of it; 3e-5 at most on our machine."""
+
+
+def attacked(folder: Path, count: int, *algos: str) -> list[dict[str, Any]]:
+    """Outcomes of the first attacks on two ranks."""
+    paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-m", "faults", "--only", "ranks", "--ranks", str(count), "--algos", *algos, "--jobs", "1",
+         "--out", str(folder / "out"), "--json", str(folder / "found.json")],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=900,
+        check=False,
+    )  # fmt: skip
+    assert (folder / "found.json").exists(), done.stderr
+    return json.loads((folder / "found.json").read_text(encoding="utf-8"))["outcomes"]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return attacked(tmp_path_factory.mktemp("ranks"), 4, "shac")
+
+
+def test_the_second_rank_is_killed_in_training(outcomes: list[dict[str, Any]]) -> None:
+    assert "the second rank is killed" in outcomes[0]["what"]
+    assert outcomes[0]["problems"] == []
+    assert outcomes[0]["result"] == "resumed by 2, identical"
+
+
+def test_the_first_rank_is_killed_while_it_writes_a_checkpoint(outcomes: list[dict[str, Any]]) -> None:
+    assert "the first rank is killed half rename of last.safetensors" in outcomes[1]["what"]
+    assert outcomes[1]["problems"] == []
+    assert outcomes[1]["result"] == "resumed by 2, identical"
+
+
+@pytest.mark.parametrize(("trial", "size"), [(2, 1), (3, 3)])
+def test_another_number_of_ranks_goes_on(trial: int, size: int, outcomes: list[dict[str, Any]]) -> None:
+    assert outcomes[trial]["problems"] == []
+    assert outcomes[trial]["result"] == f"resumed by {size}, complete"
+    distance = float(outcomes[trial]["what"].partition("differs by up to ")[2].split()[0])
+    assert distance < NEAR
+
+
+@pytest.mark.extended
+def test_more_attacks_on_ranks(tmp_path: Path) -> None:
+    found = attacked(tmp_path, 16, "shac", "ahac")
+    assert len(found) == 16
+    assert [each for each in found if each["problems"]] == []
