@@ -79,6 +79,7 @@ def test_the_ball_is_drawn_and_its_bound_told(grad: Call) -> None:
     assert load_study(Path("here/ball.npz"))["error"].shape == (14,)
 
 
+@pytest.mark.extended
 def test_a_task_is_drawn(grad: Call) -> None:
     status, out = grad("study", "cartpole", *TASK)
     assert status == 0
@@ -207,6 +208,7 @@ def test_the_runs_of_the_gait_study() -> None:
             gait_configs(horizons, seeds)
 
 
+@pytest.mark.extended
 def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def trained(configs: Sequence[RunConfig], *rest: object) -> list[sweeping.Outcome]:
         """In this process, with small networks and short evaluations."""

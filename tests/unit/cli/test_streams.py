@@ -14,6 +14,7 @@ SHOW = """
 import logging
 from ahac.cli.streams import show_notices
 from ahac.training.sinks import Display
+from suite import keep
 show_notices()
 with Display(("iteration", 9)) as shown:
     shown.write({"iteration": 1, "env_steps": 64, "seconds": 1.0, "episode_return": 3.0})
@@ -51,7 +52,7 @@ def test_a_log_line_stands_above_the_display() -> None:
     assert shown.endswith("it is over\r\n")
 
 
-@pytest.mark.parametrize("arguments", [["train", "--help"], ["list", "tasks"]])
+@pytest.mark.parametrize("arguments", keep(1, [["list", "tasks"], ["train", "--help"]]))
 def test_a_reader_that_leaves_is_no_error(arguments: list[str], tmp_path: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)

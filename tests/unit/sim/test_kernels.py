@@ -64,6 +64,7 @@ def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
+@pytest.mark.extended
 def test_processes_share_the_cache_and_later_ones_find_it_filled(tmp_path: Path) -> None:
     environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
 

@@ -142,6 +142,7 @@ def test_a_run_whose_start_is_interrupted_leaves_no_folder(tmp_path: Path, monke
     assert not list((tmp_path / "runs").iterdir())
 
 
+@pytest.mark.extended
 def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path: Path) -> None:
     """Nothing was compiled before in this cache, and the robot is a large one."""
     command = ["train", "humanoid", "--device", "cpu", "--num-envs", "4", "--out", str(tmp_path / "runs")]
@@ -185,6 +186,7 @@ def interrupted(command: list[str], folder: Path) -> tuple[int, str]:
     return process.returncode, errors
 
 
+@pytest.mark.extended
 def test_ctrl_c_ends_the_command_with_a_checkpoint_and_resume_completes_it(tmp_path: Path) -> None:
     config = small_config(tmp_path, iterations=40, checkpoint_every=15)
     whole = start(replace(config, name="straight"))

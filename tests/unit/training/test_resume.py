@@ -125,6 +125,7 @@ def test_a_killed_run_remembers_its_best_score(tmp_path: Path) -> None:
     assert state(run.folder, "last")["best"] == state(run.folder, "best")["best"]
 
 
+@pytest.mark.extended
 def test_a_fresh_process_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     config = small_config(tmp_path, "ahac")
     whole = straight(config)
