@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from suite import keep
+
 pty = pytest.importorskip("pty", reason="the system has no pseudo-terminals")
 
 SHOW = """
 import logging
 from ahac.cli.streams import show_notices
 from ahac.training.sinks import Display
-from suite import keep
 show_notices()
 with Display(("iteration", 9)) as shown:
     shown.write({"iteration": 1, "env_steps": 64, "seconds": 1.0, "episode_return": 3.0})
