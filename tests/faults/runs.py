@@ -34,7 +34,7 @@ LEARNERS = {
     "sac": OFF_POLICY,
     "svg": f"{OFF_POLICY} {MODEL}",
 }
-OWN_SETTINGS = ("name", "out")
+OWN_SETTINGS = ("name", "out", "checksum")
 KEPT_ASIDE = "metrics.damaged-"
 
 
