@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ahac.core.checks import finite_number, whole_number
+from ahac.core.checks import finite_number, fraction, whole_number
 from ahac.core.errors import InputError
 
 __all__ = ["ActorConfig", "CriticConfig", "FirstOrderConfig", "HorizonConfig", "StiffnessConfig"]
@@ -20,12 +20,12 @@ LIMITS: dict[str, float] = {"dynamics": 500.0, "contact": 5e4, "contact_normalis
 RULES = ("fixed", "paper", "released", "shrink", "growth", "esnr")
 
 
-def _check_network(hidden: tuple[int, ...], rate: float, max_norm: float | None) -> None:
+def _check_network(name: str, hidden: tuple[int, ...], rate: float, max_norm: float | None) -> None:
     for width in hidden:
-        whole_number("the width of a hidden layer", width, 1)
-    finite_number("a learning rate", rate, 0.0)
+        whole_number(f"the width of a hidden layer in {name}.hidden", width, 1)
+    finite_number(f"{name}.rate", rate, 0.0)
     if max_norm is not None:
-        _above("max_norm", max_norm, 0.0)
+        _above(f"{name}.max_norm", max_norm, 0.0)
 
 
 def _above(name: str, value: float, bound: float) -> None:
@@ -49,7 +49,7 @@ class ActorConfig:
     """Whether observations are normalised by what has been seen so far."""
 
     def __post_init__(self) -> None:
-        _check_network(self.hidden, self.rate, self.max_norm)
+        _check_network("actor", self.hidden, self.rate, self.max_norm)
         finite_number("actor.log_std", self.log_std)
 
 
@@ -77,12 +77,12 @@ class CriticConfig:
     """Share of the target network that is kept after each iteration; none: no target network."""
 
     def __post_init__(self) -> None:
-        _check_network(self.hidden, self.rate, self.max_norm)
+        _check_network("critic", self.hidden, self.rate, self.max_norm)
         if self.plateau is not None:
             _above("critic.plateau", self.plateau, 0.0)
         for name in ("members", "passes", "minibatches"):
             whole_number(f"critic.{name}", getattr(self, name), 1)
-        if self.target_alpha is not None and not 0.0 <= self.target_alpha < 1.0:
+        if self.target_alpha is not None and fraction("critic.target_alpha", self.target_alpha) == 1.0:
             raise InputError(f"critic.target_alpha must be in [0, 1), or none for no target, got {self.target_alpha}")
 
 
@@ -166,8 +166,7 @@ class FirstOrderConfig:
 
     def __post_init__(self) -> None:
         for name in ("gamma", "lam"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise InputError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}")
+            fraction(name, getattr(self, name))
         if self.stiffness.lagrangian and self.horizon.rule not in ("paper", "released"):
             raise InputError(
                 f"stiffness.lagrangian needs multipliers, which horizon.rule {self.horizon.rule!r} does not have; use "

@@ -22,18 +22,22 @@ from torch import Tensor, nn
 from ahac.algos.algorithm import Report
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.parts import gauge, horizon_rule
+from ahac.algos.soundness import KEPT, check_learned, check_policy, finite_action, skipped
 from ahac.core.chance import go_on
 from ahac.core.env import Env, EnvSpec
+from ahac.core.errors import NonFiniteError
 from ahac.core.ranks import ALONE, Ranks
 from ahac.nets.actor import Actor
-from ahac.nets.adam import adam, moments, only_where, set_moments
+from ahac.nets.adam import adam, moments, only_where
 from ahac.nets.critic import Critic
 from ahac.nets.cuda_policy import CudaPolicy
 from ahac.nets.descent import descent
 from ahac.nets.normalizer import Normalizer
+from ahac.nets.states import Learned, check_state, first_non_finite, named, part
 from ahac.rl.critic_fit import CriticFit, RecordedFit
 from ahac.rl.diagnostics import action_gradients, adjoint_norms, differentiate, esnr
 from ahac.rl.gradient_horizon import overall_growth
+from ahac.rl.halt import Halted
 from ahac.rl.horizon import Signals
 from ahac.rl.laps import Laps
 from ahac.rl.lesson import Lesson, Told, told
@@ -42,7 +46,7 @@ from ahac.rl.recordings import Cast, Player, Studio
 from ahac.rl.returns import td_lambda
 from ahac.rl.rollout import Rollout, roll_out
 from ahac.rl.schedule import linear, set_rate
-from ahac.rl.trouble import find_trouble
+from ahac.rl.trouble import find_trouble, unlearnable
 
 __all__ = ["FirstOrder"]
 
@@ -74,6 +78,9 @@ class FirstOrder:
                 descent(self.critic, self.critic_optimizer, c.max_norm), self.critic_optimizer, passes=c.passes,
                 minibatches=c.minibatches, tolerance=c.plateau, rng=self.generator, shuffle=c.shuffle, ranks=ranks,
             )  # fmt: skip
+        self.learned = Learned(self._parts())
+        """All that an iteration changes, but for horizon and chance."""
+        self._policy_state = self.learned.select("actor.", "normalizer.")
         self._phi = torch.zeros(config.horizon.most, device=spec.device, dtype=spec.dtype)
         self.at_once = spec.device.type == "cuda"
         """Whether the actor is differentiated by its weights for all steps of a rollout at once."""
@@ -84,7 +91,7 @@ class FirstOrder:
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
         with torch.no_grad():
-            return self.actor(self.normalizer.view()(obs))
+            return finite_action(self.actor(self.normalizer.view()(obs)), obs, self._policy_state)
 
     def iterate(self, env: Env, progress: float) -> Report:
         """Roll out, step the actor, fit the critic, learn the horizon."""
@@ -95,6 +102,7 @@ class FirstOrder:
             return self._iterate(env, progress)  # all of which is over when it returns
 
     def _iterate(self, env: Env, progress: float) -> Report:
+        self.learned.keep()
         self._set_rates(progress)
         self._set_multipliers()
         laps, player, length = Laps(self.device), self._player(env), self.horizon.steps
@@ -102,10 +110,13 @@ class FirstOrder:
             "rollout": lambda _: self._roll_out(env, length),
             "gradient": lambda rolled: self._learn(env, *rolled),
         }
-        lesson: Lesson = player.play(length, works, laps.mark)
+        try:
+            lesson: Lesson = player.play(length, works, laps.mark)
+        except Halted as halt:
+            return self._halted(halt, env, length)
         fitted = self._fit_critic(lesson, player)
         laps.mark("critic")
-        found = told(lesson, fitted, self.ranks)
+        found = told(lesson, {**fitted, "finite": self.learned.finite()}, self.ranks)
         if isinstance(player, Studio) and self._recorded_fit is not None:
             self._recorded_fit.rewind(round(found.numbers["critic_passes"]))
         report = self._report(env, lesson, found, progress)
@@ -192,13 +203,15 @@ class FirstOrder:
         return by_action
 
     def _step_actor(self, objective: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]:
-        """The gradient's norm, and whether all is finite; else nothing is changed."""
+        """The gradient's norm, and whether all is finite and not too large; else nothing is changed."""
         self.ranks.average_gradients(self.actor.parameters())
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_norm)
-        # An infinite reward or stiffness may have a finite gradient, and would spoil the critic or the horizon.
+        # An infinite or huge reward, observation or stiffness may have a finite gradient; it would spoil the critic,
+        # the normalizer or the horizon.
         sound = torch.isfinite(objective + norm)
+        sound = sound & ~(unlearnable(rollout.reward).any() | unlearnable(rollout.raw_obs).any())
         if rollout.stiffness is not None:
-            sound = sound & torch.isfinite(rollout.stiffness.detach()).all()
+            sound = sound & torch.isfinite(rollout.stiffness.detach().sum())
         sound = self.ranks.all(sound)
         with only_where(sound, self.actor_optimizer):
             self.actor_optimizer.step()
@@ -223,16 +236,25 @@ class FirstOrder:
 
     def _report(self, env: Env, lesson: Lesson, found: Told, progress: float) -> Report:
         """What is logged; the horizon learns, and worlds that spoilt a rollout begin anew."""
-        rollout, values = lesson.rollout, found.numbers
+        rollout, values, names = lesson.rollout, found.numbers, env.spec.reward_terms
         taken, horizon = rollout.reward.numel() * self.ranks.size, {"horizon": float(len(rollout.steps))}
+        finite = values.pop("finite") > 0.0
         if not found.sound:
-            trouble = find_trouble(rollout, lesson.next_value, ranks=self.ranks)
+            check_learned(self._state())
+            trouble = find_trouble(rollout, lesson.next_value, ranks=self.ranks, reward_terms=names)
+            env.restart(self.ranks.share(trouble.worlds))
+            return Report(taken, horizon, rollout.steps, trouble=trouble)
+        if not finite:
+            what = f"{first_non_finite(self.learned.tensors)} would not be finite; {KEPT}"
+            self.learned.take_back()
+            check_learned(self._state())
+            trouble = find_trouble(rollout, lesson.next_value, what, self.ranks, names)
             env.restart(self.ranks.share(trouble.worlds))
             return Report(taken, horizon, rollout.steps, trouble=trouble)
         values["actor_grad_norm_clipped"] = min(values["actor_grad_norm"], self.config.actor.max_norm)
         if not math.isfinite(values.get("critic_loss", 0.0)):
             what = "the critic's loss is not finite; it is as it was before this fit"
-            trouble = find_trouble(rollout, lesson.next_value, what, self.ranks)
+            trouble = find_trouble(rollout, lesson.next_value, what, self.ranks, names)
             return Report(taken, values | horizon, rollout.steps, trouble=trouble)
         if found.growth is not None:
             values["growth"] = overall_growth(found.growth)
@@ -251,36 +273,40 @@ class FirstOrder:
         if (phi := self.horizon.multipliers()) is not None:
             self._phi[: len(phi)].copy_(phi)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that was learnt, and all chance."""
+    def _halted(self, halt: Halted, env: Env, length: int) -> Report:
+        """Skip an iteration whose rollout ended early; among several ranks the others would wait for this one."""
+        report = skipped(halt, env, self._policy_state)
+        if self.ranks.size > 1 and report.trouble is not None:
+            raise NonFiniteError(report.trouble.what) from halt
+        return replace(report, values={"horizon": float(length)})
+
+    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
         parts: dict[str, Mapping[str, Tensor]] = {
             "actor": self.actor.state_dict(),
             "normalizer": self.normalizer.state_dict(),
-            "horizon": self.horizon.state_dict(),
             "actor_optimizer": moments(self.actor_optimizer),
         }
         if self.critic is not None:
             parts |= {"critic": self.critic.state_dict(), "critic_optimizer": moments(self.critic_optimizer)}
         if self.target is not None:
             parts |= {"target": self.target.state_dict()}
-        flat = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-        own = {"generator": self.generator.get_state()}
-        return {name: value.detach().clone() for name, value in flat.items()} | own
+        return parts
+
+    def _state(self) -> dict[str, Tensor]:
+        """What was learned and must be finite; of the horizon's scores, those not known yet are not."""
+        horizon = {f"horizon.{name}": value for name, value in self.horizon.state_dict().items() if name != "score"}
+        return {**self.learned.tensors, **horizon}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that was learned, and all chance."""
+        horizon = named({"horizon": self.horizon.state_dict()})
+        return {**self.learned.copies(), **horizon, "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from a saved state."""
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
-
-        self.actor.load_state_dict(part("actor"))
-        self.normalizer.load_state_dict(part("normalizer"))
-        self.horizon.load_state_dict(part("horizon"))
-        set_moments(self.actor_optimizer, part("actor_optimizer"))
-        if self.critic is not None:
-            self.critic.load_state_dict(part("critic"))
-            set_moments(self.critic_optimizer, part("critic_optimizer"))
-        if self.target is not None:
-            self.target.load_state_dict(part("target"))
+        """Go on exactly from a saved state; one that does not fit, or has no finite policy, changes nothing."""
+        check_state(self.state_dict(), state)
+        check_policy({name: state[name] for name in self._policy_state})
+        self.horizon.load_state_dict(part(state, "horizon"))
         go_on(self.generator, state["generator"])
+        self.learned.write(state)
         self._cast.forget()

@@ -14,18 +14,20 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Report
+from ahac.algos.soundness import KEPT, check_learned, check_policy, finite_action, skipped
 from ahac.core.chance import go_on
 from ahac.core.checks import finite_number, fraction, positive_number, whole_number
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.actor_critic import ActorCritic
-from ahac.nets.adam import moments, optimizer, set_moments, step_down
+from ahac.nets.adam import moments, optimizer, step_down
 from ahac.nets.gaussian import entropy, kl, log_prob
 from ahac.nets.mlp import Activation
 from ahac.nets.normalizer import Normalizer, View
-from ahac.nets.states import gathered, part
+from ahac.nets.states import Learned, check_state, first_non_finite
 from ahac.rl.experience import Experience, collect, flawed, trouble_in
 from ahac.rl.gae import gae
+from ahac.rl.halt import Halted
 from ahac.rl.laps import Laps
 from ahac.rl.recordings import Cast
 from ahac.rl.surrogate import adapted_rate, bounds_loss, clipped_surrogate, clipped_value_loss
@@ -36,7 +38,7 @@ RATES = (1e-6, 1e-2)
 """Between which an adaptive learning rate stays."""
 EPS = 1e-5
 """Of Adam."""
-SPOILT = "a loss or gradient is not finite; all networks are as they were before this iteration"
+SPOILT = f"a loss or gradient is not finite; {KEPT}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,23 +121,38 @@ class PPO:
         self.net = net.to(spec.device, spec.dtype)
         self.rate = torch.tensor(config.rate, device=spec.device, dtype=torch.float32)
         self.optimizer = optimizer(self.net.parameters(), self.rate, eps=EPS)
+        self.learned = Learned({
+            "net": self.net.state_dict(), "normalizer": self.normalizer.state_dict(),
+            "value_normalizer": self.value_normalizer.state_dict(), "optimizer": moments(self.optimizer),
+            "adaptive": {"rate": self.rate},
+        })  # fmt: skip
+        """All that an iteration changes, but for chance."""
+        self._policy_state = self.learned.select("net.trunk.", "net.policy.", "net.log_std", "normalizer.")
         self._cast = Cast(self.generator, graphs)
 
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
         with torch.no_grad():
-            return self.net.mean(self.normalizer.view()(obs)).clamp(-1.0, 1.0)
+            action = self.net.mean(self.normalizer.view()(obs)).clamp(-1.0, 1.0)
+            return finite_action(action, obs, self._policy_state)
 
     def iterate(self, env: Env, progress: float) -> Report:
         """Collect experience, then learn from it."""
-        laps, before = Laps(env.spec.device), self._learnt()
+        laps = Laps(env.spec.device)
+        self.learned.keep()
         works = {"rollout": lambda _: self._collect(env), "learning": lambda given: self._learn(*given)}
-        seen, names, told = self._cast.player(env).play("iteration", works, laps.mark)
+        try:
+            seen, names, told = self._cast.player(env).play("iteration", works, laps.mark)
+        except Halted as halt:
+            return skipped(halt, env, self._policy_state)
         numbers = told.tolist()  # the one wait for the device
         values = dict(zip(names, numbers, strict=True))
         if values.pop("flaws") or not all(map(math.isfinite, numbers)):
-            self._set_learnt(before)
-            trouble = trouble_in(seen.parts, seen.steps, SPOILT)
+            name = first_non_finite(self.learned.tensors)
+            self.learned.take_back()
+            check_learned(self.learned.tensors)
+            what = SPOILT if name is None else f"{name} would not be finite; {KEPT}"
+            trouble = trouble_in(seen.parts, seen.steps, what, env.spec.reward_terms)
             env.restart(trouble.worlds)
             return Report(seen.reward.numel(), {}, seen.steps, laps.seconds, trouble)
         return Report(seen.reward.numel(), values, seen.steps, laps.seconds)
@@ -167,7 +184,7 @@ class PPO:
             **dict(zip(names, means, strict=True)),
             "rate": self.rate,
             "entropy": entropy(self.net.log_std.detach()),
-            "flaws": flawed(seen.parts).any(),
+            "flaws": flawed(seen.parts).any() | ~self.learned.finite(),
         }
         return seen, list(told), torch.stack([x.to(self.rate) for x in told.values()])
 
@@ -209,28 +226,14 @@ class PPO:
         norm = step_down(self.optimizer, loss, c.max_norm)
         return actor_loss.detach(), critic_loss.detach(), divergence, clipped.to(divergence.dtype).mean(), norm
 
-    def _learnt(self) -> dict[str, Tensor]:
-        """Everything but chance."""
-        return gathered({
-            "net": self.net.state_dict(), "normalizer": self.normalizer.state_dict(),
-            "value_normalizer": self.value_normalizer.state_dict(), "optimizer": moments(self.optimizer),
-            "adaptive": {"rate": self.rate},
-        })  # fmt: skip
-
-    def _set_learnt(self, state: Mapping[str, Tensor]) -> None:
-        self.net.load_state_dict(part(state, "net"))
-        self.normalizer.load_state_dict(part(state, "normalizer"))
-        self.value_normalizer.load_state_dict(part(state, "value_normalizer"))
-        set_moments(self.optimizer, part(state, "optimizer"))
-        self.rate.copy_(state["adaptive.rate"])
-        self.optimizer.param_groups[0]["lr"] = self.rate  # loading has put a copy there
-        self._cast.forget()
-
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that was learnt, and all chance."""
-        return {**self._learnt(), "generator": self.generator.get_state()}
+        """Everything that was learned, and all chance."""
+        return {**self.learned.copies(), "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from a saved state."""
-        self._set_learnt(state)
+        """Go on exactly from a saved state; one that does not fit, or has no finite policy, changes nothing."""
+        check_state(self.state_dict(), state)
+        check_policy({name: state[name] for name in self._policy_state})
         go_on(self.generator, state["generator"])
+        self.learned.write(state)
+        self._cast.forget()

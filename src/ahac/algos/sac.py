@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
 from ahac.algos.algorithm import Report
 from ahac.algos.soft import Soft, SoftConfig, Told, averaged
 from ahac.core.env import Env, EnvSpec
+from ahac.nets.states import Learned
 from ahac.rl.replay import Replay
 
 __all__ = ["SAC", "SACConfig"]
@@ -41,16 +43,15 @@ class SAC:
 
     def iterate(self, env: Env, progress: float) -> Report:
         """Step the worlds, and learn after every step."""
-        before = self.learnt()
-        return self.soft.iterate(env, self._learn, lambda: self.set_learnt(before))
+        return self.soft.iterate(env, self._learn, self.learned)
 
-    def learnt(self) -> dict[str, Tensor]:
-        """Everything but chance and replay."""
-        return self.soft.learnt()
+    @cached_property
+    def learned(self) -> Learned:
+        """All that an iteration changes, but for chance and replay."""
+        return Learned(self._parts())
 
-    def set_learnt(self, state: Mapping[str, Tensor]) -> None:
-        """Go back to what was learnt then."""
-        self.soft.set_learnt(state)
+    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
+        return self.soft.parts()
 
     def _learn(self) -> Told:
         return averaged([self.soft.update(self._value) for _ in range(self.config.updates)])
@@ -60,10 +61,9 @@ class SAC:
         return self.soft.critic.q.least(obs, action) - alpha * density, density
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that was learnt, and all chance; of the replay only how much was added to it."""
-        return self.learnt() | self.soft.chance()
+        """Everything that was learned, and all chance; of the replay only how much was added to it."""
+        return self.soft.state_dict(self.learned)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state, once the replay is filled as well."""
-        self.set_learnt(state)
-        self.soft.set_chance(state)
+        self.soft.load_state_dict(state, self.learned)

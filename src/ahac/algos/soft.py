@@ -10,16 +10,18 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Report
+from ahac.algos.soundness import KEPT, check_learned, check_policy, finite_action, skipped
 from ahac.core.chance import go_on
 from ahac.core.checks import finite_number, fraction, positive_number, whole_number
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
-from ahac.nets.adam import moments, optimizer, set_moments, step_down
+from ahac.nets.adam import moments, optimizer, step_down
 from ahac.nets.mlp import Activation
 from ahac.nets.normalizer import Normalizer
 from ahac.nets.squashed_actor import SquashedActor
-from ahac.nets.states import gathered, part
+from ahac.nets.states import Learned, check_state, first_non_finite, named
 from ahac.nets.twin_q import TwinQ
+from ahac.rl.halt import Halted
 from ahac.rl.laps import Laps
 from ahac.rl.off_policy import Worlds
 from ahac.rl.recordings import Direct, Player, Recordings
@@ -31,6 +33,7 @@ __all__ = ["Soft", "SoftConfig", "averaged"]
 
 Told = dict[str, Tensor]
 """Numbers by name, on the device."""
+SPOILT = "a loss is not finite"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +91,10 @@ class SoftConfig:
             finite_number(name, getattr(self, name), 0.0)
         for name in ("tau", "gamma"):
             fraction(name, getattr(self, name))
+        if self.target_entropy is not None:
+            finite_number("target_entropy", self.target_entropy)
+        for bound in self.log_std:
+            finite_number("log_std", bound)
         if len(self.log_std) != 2 or not self.log_std[0] < self.log_std[1]:
             raise InputError(f"log_std must be two numbers, the lesser first, got {self.log_std!r}")
 
@@ -106,6 +113,7 @@ class Soft:
         actor = SquashedActor(*sizes, hidden=c.hidden, function=c.activation, log_std=bounds, rng=self.first)
         self.actor = actor.to(spec.device, spec.dtype)
         self.optimizer = optimizer(self.actor.parameters(), c.rate)
+        self._policy_state = named({"actor": self.actor.state_dict(), "normalizer": self.normalizer.state_dict()})
         q = TwinQ(*sizes, hidden=c.critic_hidden, function=c.activation, rng=self.first)
         self.critic = SoftCritic(q.to(spec.device, spec.dtype), c.rate, c.tau)
         wanted = -float(spec.action_size) if c.target_entropy is None else c.target_entropy
@@ -121,10 +129,11 @@ class Soft:
     def act(self, obs: Tensor) -> Tensor:
         """The policy's best action for raw observations."""
         with torch.no_grad():
-            return self.actor.mode(self.normalizer.view()(obs))
+            return finite_action(self.actor.mode(self.normalizer.view()(obs)), obs, self._policy_state)
 
-    def iterate(self, env: Env, learn: Callable[[], Told], before: Callable[[], None]) -> Report:
-        """Step the worlds, and learn after every step; `before` takes back what was learnt, if it cannot be kept."""
+    def iterate(self, env: Env, learn: Callable[[], Told], learned: Learned) -> Report:
+        """Step the worlds, and learn after every step; where that is not sound, nothing is."""
+        learned.keep()
         laps, times = Laps(env.spec.device), 0 if self.worlds.seeding else self.config.steps
         self.view.take(self.normalizer.view())
         for total in self._sums.values():
@@ -133,16 +142,24 @@ class Soft:
         def policy(obs: Tensor) -> Tensor:
             return self.actor.play(self.view(obs), self.noise(len(obs)))
 
-        steps = self.worlds.run(env, policy, lambda: self._play(learn))
+        try:
+            steps = self.worlds.run(env, policy, lambda: self._play(learn))
+        except Halted as halt:
+            learned.take_back()
+            self.worlds.forget(len(halt.steps))
+            return skipped(halt, env, self._policy_state)
         self.normalizer.update(self.worlds.latest()["observation"].flatten(0, 1))
         means = {name: total / times for name, total in self._sums.items() if times}
-        means["flaws"] = self.worlds.flawed().to(env.spec.dtype)
+        means["flaws"] = (self.worlds.flawed() | ~learned.finite()).to(env.spec.dtype)
         numbers = torch.stack([*means.values()]).tolist()  # the one wait for the device
         laps.mark("learning")
         values, count = dict(zip(means, numbers, strict=True)), env.spec.num_envs * len(steps)
         if values.pop("flaws") or not all(map(math.isfinite, numbers)):
-            before()
-            return Report(count, {}, steps, laps.seconds, self.worlds.undo(env, steps))
+            name = first_non_finite(learned.tensors)
+            learned.take_back()
+            check_learned(learned.tensors)
+            what = f"{SPOILT if name is None else f'{name} would not be finite'}; {KEPT}"
+            return Report(count, {}, steps, laps.seconds, self.worlds.undo(env, steps, what))
         values["replay"] = float(self.worlds.replay.size * env.spec.num_envs)
         return Report(count, values, steps, laps.seconds)
 
@@ -190,31 +207,28 @@ class Soft:
         like, shape = self.normalizer.mean, (*counts, self._actions)
         return torch.randn(shape, generator=self.generator, device=like.device, dtype=like.dtype)
 
-    def learnt(self) -> dict[str, Tensor]:
-        """Everything but chance and replay."""
-        return gathered({
+    def parts(self) -> dict[str, Mapping[str, Tensor]]:
+        """What learning changes: the tensors themselves."""
+        return {
             "actor": self.actor.state_dict(), "normalizer": self.normalizer.state_dict(),
             "optimizer": moments(self.optimizer), "critic": self.critic.state_dict(),
             "temperature": self.temperature.state_dict(),
-        })  # fmt: skip
+        }  # fmt: skip
 
-    def set_learnt(self, state: Mapping[str, Tensor]) -> None:
-        """Go back to what was learnt then; optimizers have other memory afterwards, which no recording knows."""
-        self._player = None
-        self.actor.load_state_dict(part(state, "actor"))
-        self.normalizer.load_state_dict(part(state, "normalizer"))
-        set_moments(self.optimizer, part(state, "optimizer"))
-        self.critic.load_state_dict(part(state, "critic"))
-        self.temperature.load_state_dict(part(state, "temperature"))
+    def state_dict(self, learned: Learned) -> dict[str, Tensor]:
+        """What was learned, the generator, and how much was added to the replay, whose rows are saved elsewhere."""
+        chance = {"generator": self.generator.get_state(), "replay.added": torch.tensor(self.worlds.replay.added)}
+        return learned.copies() | chance
 
-    def chance(self) -> dict[str, Tensor]:
-        """The generator, and how much was added to the replay, whose rows are saved elsewhere."""
-        return {"generator": self.generator.get_state(), "replay.added": torch.tensor(self.worlds.replay.added)}
-
-    def set_chance(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from there, once the replay is filled."""
+    def load_state_dict(self, state: Mapping[str, Tensor], learned: Learned) -> None:
+        """Go on exactly from there, once the replay is filled; what does not fit, or is not finite, changes nothing."""
+        check_state(self.state_dict(learned), state)
+        check_policy({name: state[name] for name in self._policy_state})
+        added = whole_number("the saved 'replay.added'", int(state["replay.added"]), 0)
         go_on(self.generator, state["generator"])
-        self.worlds.replay.added = int(state["replay.added"])
+        self.worlds.replay.added = added
+        learned.write(state)
+        self._player = None
 
 
 def _unnoticed(name: str) -> None:

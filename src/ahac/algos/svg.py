@@ -18,7 +18,6 @@ from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.dynamics import Dynamics
 from ahac.nets.mlp import mlp
-from ahac.nets.states import gathered, part
 from ahac.rl.model_fit import ModelFit
 from ahac.rl.soft import expanded_value
 
@@ -127,11 +126,5 @@ class SVG(SAC):
         first, last, reward = self.model.update(batch, MODEL_NORM)
         return {"model_error_first": first, "model_error_last": last, "reward_error": reward}
 
-    def learnt(self) -> dict[str, Tensor]:
-        """Everything but chance and replay."""
-        return super().learnt() | gathered({"model": self.model.state_dict()})
-
-    def set_learnt(self, state: Mapping[str, Tensor]) -> None:
-        """Go back to what was learnt then."""
-        super().set_learnt(state)
-        self.model.load_state_dict(part(state, "model"))
+    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
+        return super()._parts() | {"model": self.model.state_dict()}

@@ -14,8 +14,15 @@ SIZES = (len(torch.Generator().get_state()), 16)
 
 
 def is_chance(state: object) -> bool:
-    """Whether it is a generator's state, of any device."""
-    return isinstance(state, Tensor) and state.dtype == torch.uint8 and state.shape in {(size,) for size in SIZES}
+    """Whether it is a generator's state, of any device; a damaged one of the CPU's is none."""
+    if not isinstance(state, Tensor) or state.dtype != torch.uint8 or state.shape not in {(size,) for size in SIZES}:
+        return False
+    try:
+        if len(state) == SIZES[0]:
+            torch.Generator().set_state(state.cpu())
+    except RuntimeError:
+        return False
+    return True
 
 
 def go_on(generator: torch.Generator, state: Tensor) -> None:

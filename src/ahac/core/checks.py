@@ -66,7 +66,6 @@ def positive_number(name: str, value: object) -> float:
 
 def fraction(name: str, value: object) -> float:
     """A number from 0 to 1, or an error that names what was got."""
-    number = finite_number(name, value)
-    if not 0.0 <= number <= 1.0:
-        raise InputError(f"{name} must lie between 0 and 1, got {value!r}")
-    return number
+    if isinstance(value, float | int) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
+        return float(value)
+    raise InputError(f"{name} must lie between 0 and 1, got {value!r}")

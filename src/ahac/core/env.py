@@ -40,6 +40,8 @@ class EnvSpec:
     """Seconds per step."""
     device: torch.device
     dtype: torch.dtype
+    reward_terms: tuple[str, ...] = ()
+    """Names of the parts that a reward is the sum of, in the order of `Step.terms`; empty where they have none."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,6 +1,6 @@
 """Errors a user can act on: each message names what was got, what was wanted, and the way out."""
 
-__all__ = ["AhacError", "CompileError", "InputError", "ModelError", "TraceError"]
+__all__ = ["AhacError", "CompileError", "InputError", "ModelError", "NonFiniteError", "TraceError"]
 
 
 class AhacError(Exception):
@@ -17,6 +17,10 @@ class InputError(AhacError, ValueError):
 
 class CompileError(AhacError, RuntimeError):
     """A kernel that cannot be compiled, kept or loaded."""
+
+
+class NonFiniteError(AhacError, ArithmeticError):
+    """A policy, or what it sees, that is not finite: nothing can be done with it any more."""
 
 
 class TraceError(AhacError, TypeError):

@@ -88,6 +88,7 @@ class VecEnv:
         self.spec = EnvSpec(
             name=task.name, num_envs=num_envs, obs_size=sum(self.layout.values()), action_size=task.model.nu,
             episode_steps=task.episode_steps, dt=task.dt, device=self.sim.device, dtype=dtype,
+            reward_terms=tuple(task.reward),
         )  # fmt: skip
         self._begin = self.sim.compiled(
             "start of an episode", lambda noise: tracing.begin(task, noise), {"noise": draws}

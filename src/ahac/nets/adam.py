@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["adam", "moments", "only_where", "optimizer", "set_moments", "step_down"]
+__all__ = ["adam", "moments", "only_where", "optimizer", "step_down"]
 
 BETAS = (0.7, 0.95)
 """As in SHAC and its successors."""
@@ -76,16 +76,6 @@ def step_down(optimizer: torch.optim.Adam, loss: Tensor, max_norm: float | None 
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimizer's memory, by parameter number and name."""
+    """An optimizer's memory itself, no copies, by parameter number and name."""
     state = optimizer.state_dict()["state"]
     return {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}
-
-
-def set_moments(optimizer: torch.optim.Adam, moments: Mapping[str, Tensor]) -> None:
-    """Give an optimizer the memory that another one had."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in moments.items():
-        number, name = key.split(".")
-        state.setdefault(int(number), {})[name] = value.clone()
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    _begun(optimizer)

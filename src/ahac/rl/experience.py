@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Env, Step
-from ahac.rl.trouble import Trouble
+from ahac.rl.halt import take_step
+from ahac.rl.trouble import Trouble, first_of, sentence, unlearnable
 
 __all__ = ["Experience", "collect", "flawed", "trouble_in"]
 
@@ -35,7 +36,7 @@ class Experience:
 
     @property
     def parts(self) -> dict[str, Tensor]:
-        """What must be finite, in the order in which it came to be."""
+        """What must be finite and not too large, in the order in which it came to be."""
         return {
             "observation": self.obs, "action": self.action, "reward": self.reward, "final observation": self.final_obs
         }  # fmt: skip
@@ -45,10 +46,11 @@ class Experience:
 def collect(env: Env, policy: Callable[[Tensor], Tensor], length: int) -> Experience:
     """Go on from where the environment is, under a policy of raw observations."""
     env.detach()
-    seen, steps = [], []
+    seen: list[Tensor] = []
+    steps: list[Step] = []
     for _ in range(length):
         seen.append(env.obs)
-        steps.append(env.step(policy(env.obs)))
+        take_step(env, policy(env.obs), steps)
     return Experience(
         obs=torch.stack(seen),
         action=torch.stack([step.action for step in steps]),
@@ -61,26 +63,24 @@ def collect(env: Env, policy: Callable[[Tensor], Tensor], length: int) -> Experi
 
 
 def flawed(parts: Mapping[str, Tensor]) -> Tensor:
-    """[N] bool, worlds of [T, N, ...] in which something is not finite."""
-    return torch.stack([_bad(part).any(dim=0) for part in parts.values()]).any(dim=0)
+    """[N] bool, worlds of [T, N, ...] in which something is not finite, or too large to learn from."""
+    return torch.stack([unlearnable(part).any(dim=0) for part in parts.values()]).any(dim=0)
 
 
-def trouble_in(parts: Mapping[str, Tensor], steps: Sequence[Step], otherwise: str) -> Trouble:
-    """Where numbers stopped being numbers: the first of `parts`, or `otherwise` where all of them are finite."""
-    first = {
-        name: flags.any(dim=1).int().argmax().item() for name, x in parts.items() if bool((flags := _bad(x)).any())
-    }
+def trouble_in(
+    parts: Mapping[str, Tensor], steps: Sequence[Step], otherwise: str, reward_terms: Sequence[str] = ()
+) -> Trouble:
+    """Where numbers stopped being finite: the first of `parts`, or `otherwise` where all of them are.
+
+    Args:
+        parts: [T, N, ...] by name, in the order in which they came to be.
+        steps: All steps.
+        otherwise: What is wrong where all parts are finite.
+        reward_terms: Names of the reward's terms.
+    """
     actions, start = torch.stack([step.action for step in steps]), steps[0].start
-    what = otherwise
-    if first:
-        # Of the same step, what is listed first came first.
-        name = min(first, key=first.__getitem__)
-        time, world = _bad(parts[name]).nonzero()[0].tolist()
-        given = [round(x, 4) for x in actions[time, world].tolist()]
-        what = f"the {name} of step {time} in world {world} is not finite; the action there is {given}"
+    bad, what = {name: unlearnable(x) for name, x in parts.items()}, otherwise
+    if name := first_of(bad):
+        terms = torch.stack([step.terms for step in steps])
+        what = sentence(name, actions, bad[name].nonzero()[0], parts[name], terms, reward_terms)
     return Trouble(what, flawed(parts), {"q": start.q.detach(), "v": start.v.detach(), "actions": actions})
-
-
-def _bad(values: Tensor) -> Tensor:
-    """[T, N] bool."""
-    return ~torch.isfinite(values).reshape(*values.shape[:2], -1).all(dim=-1)

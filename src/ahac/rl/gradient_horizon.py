@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ahac.core.errors import InputError
 from ahac.rl.horizon import LearntHorizon, Signals
 
 __all__ = ["EsnrHorizon", "GrowthHorizon", "overall_growth"]
@@ -98,6 +99,13 @@ class EsnrHorizon(LearntHorizon):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what was learnt."""
+        place, trial, count = (int(x) for x in state["place"])
+        rungs = range(len(self.ladder))
+        if place not in rungs or place + trial not in rungs or count < 0:
+            raise InputError(
+                f"the saved place of the horizon is {[place, trial, count]}; expected one of {len(rungs)} lengths, "
+                "take another checkpoint"
+            )
         super().load_state_dict(state)
-        self.score = state["score"].clone()
-        self.place, self.trial, self.count = (int(x) for x in state["place"])
+        self.score.copy_(state["score"])
+        self.place, self.trial, self.count = place, trial, count

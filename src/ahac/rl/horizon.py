@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ahac.core.checks import finite_number
 from ahac.core.errors import InputError
 
 __all__ = ["Bounds", "FixedHorizon", "HorizonRule", "LearntHorizon", "Signals"]
@@ -129,4 +130,4 @@ class LearntHorizon:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what was learnt."""
-        self.horizon = self.bounds.clip(float(state["horizon"]))
+        self.horizon = self.bounds.clip(finite_number("the saved horizon", float(state["horizon"])))

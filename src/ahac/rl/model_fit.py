@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ahac.nets.adam import moments, optimizer, set_moments, step_down
+from ahac.nets.adam import moments, optimizer, step_down
 from ahac.nets.dynamics import Dynamics
-from ahac.nets.states import gathered, part
+from ahac.nets.states import named
 
 __all__ = ["ModelFit", "going_on", "sequence_errors"]
 
@@ -55,16 +55,8 @@ class ModelFit:
         return self.reward(both).squeeze(-1), torch.sigmoid(-self.end(both).squeeze(-1))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What was learnt."""
-        return gathered({
+        """What was learned: the tensors themselves."""
+        return named({
             "dynamics": self.dynamics.state_dict(), "reward": self.reward.state_dict(), "end": self.end.state_dict(),
             "optimizer": moments(self.optimizer), "head_optimizer": moments(self.head_optimizer),
         })  # fmt: skip
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what was learnt."""
-        self.dynamics.load_state_dict(part(state, "dynamics"))
-        self.reward.load_state_dict(part(state, "reward"))
-        self.end.load_state_dict(part(state, "end"))
-        set_moments(self.optimizer, part(state, "optimizer"))
-        set_moments(self.head_optimizer, part(state, "head_optimizer"))

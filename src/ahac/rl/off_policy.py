@@ -9,12 +9,11 @@ from torch import Tensor
 
 from ahac.core.env import Env, EnvSpec, Step
 from ahac.rl.experience import flawed, trouble_in
+from ahac.rl.halt import take_step
 from ahac.rl.replay import Replay
 from ahac.rl.trouble import Trouble
 
 __all__ = ["Worlds"]
-
-SPOILT = "a loss is not finite; all networks are as they were before this iteration"
 
 
 class Worlds:
@@ -37,14 +36,14 @@ class Worlds:
     def run(self, env: Env, policy: Callable[[Tensor], Tensor], learn: Callable[[], None]) -> list[Step]:
         """One iteration under a policy of raw observations; `learn` is called after every step of all worlds."""
         env.detach()
-        steps, seeding = [], self.seeding
+        seeding = self.seeding
+        steps: list[Step] = []
         for _ in range(self.steps):
             with torch.no_grad():
                 seen = env.obs
-                step = env.step(self._anything(env) if seeding else policy(seen))
+                step = take_step(env, self._anything(env) if seeding else policy(seen), steps)
                 self.replay.add(obs=seen, action=step.action, reward=step.reward, next_obs=step.final_obs,
                                 terminated=step.terminated, done=step.done)  # fmt: skip
-            steps.append(step)
             if not seeding:
                 learn()
         return steps
@@ -59,12 +58,22 @@ class Worlds:
         """[] bool, whether anything of it is not finite."""
         return flawed(self.latest()).any()
 
-    def undo(self, env: Env, steps: list[Step]) -> Trouble:
-        """Say what went wrong, forget the last iteration, and begin anew where it happened."""
-        trouble = trouble_in(self.latest(), steps, SPOILT)
-        self.replay.rewind(self.replay.added - self.steps)
+    def undo(self, env: Env, steps: list[Step], otherwise: str) -> Trouble:
+        """Say what went wrong, forget the last iteration, and begin anew where it happened.
+
+        Args:
+            env: The environment.
+            steps: All steps of the iteration.
+            otherwise: What is wrong where all that was seen is finite.
+        """
+        trouble = trouble_in(self.latest(), steps, otherwise, env.spec.reward_terms)
+        self.forget(self.steps)
         env.restart(trouble.worlds)
         return trouble
+
+    def forget(self, rows: int) -> None:
+        """Take the latest rows out of the replay."""
+        self.replay.rewind(self.replay.added - rows)
 
     def _anything(self, env: Env) -> Tensor:
         shape = (env.spec.num_envs, env.spec.action_size)

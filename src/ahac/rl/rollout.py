@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Env, Step
+from ahac.rl.halt import take_step
 
 __all__ = ["Gauge", "Rollout", "roll_out"]
 
@@ -64,13 +65,13 @@ def roll_out(env: Env, policy: Function, view: Function, length: int, gauge: Gau
         gauge: How stiffness is measured; by default it is not.
     """
     env.detach()
-    raw, steps, measured, cuts = [], [], [], []
+    raw, measured, cuts = [], [], []
+    steps: list[Step] = []
     age = torch.zeros(env.spec.num_envs, device=env.spec.device)
     never = torch.zeros_like(age, dtype=torch.bool)
     for _ in range(length):
         raw.append(env.obs.detach())
-        step = env.step(policy(env.obs))
-        steps.append(step)
+        step = take_step(env, policy(env.obs), steps)
         stiff = never
         if gauge is not None:
             measured.append(env.stiffness(step, gauge.signal, gauge.probes))

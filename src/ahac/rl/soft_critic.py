@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 
 import torch
 from torch import Tensor
 
-from ahac.nets.adam import moments, optimizer, set_moments, step_down
-from ahac.nets.states import gathered, part
+from ahac.nets.adam import moments, optimizer, step_down
+from ahac.nets.states import named
 from ahac.nets.twin_q import TwinQ
 from ahac.rl.soft import twin_loss
 
@@ -36,13 +35,7 @@ class SoftCritic:
         torch._foreach_lerp_(list(self.target.parameters()), list(self.q.parameters()), self.tau)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What it has learnt."""
-        return gathered({
+        """What it has learned: the tensors themselves."""
+        return named({
             "q": self.q.state_dict(), "target": self.target.state_dict(), "optimizer": moments(self.optimizer)
         })  # fmt: skip
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what was learnt."""
-        self.q.load_state_dict(part(state, "q"))
-        self.target.load_state_dict(part(state, "target"))
-        set_moments(self.optimizer, part(state, "optimizer"))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ahac.core.errors import InputError
 from ahac.rl.horizon import LearntHorizon, Signals
 
 __all__ = ["DualHorizon", "ShrinkHorizon"]
@@ -61,8 +62,10 @@ class DualHorizon(LearntHorizon):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what was learnt."""
+        if not bool(torch.isfinite(state["phi"]).all()):
+            raise InputError("the saved multipliers of the horizon are not finite; take another checkpoint")
         super().load_state_dict(state)
-        self.phi = state["phi"].clone()
+        self.phi.copy_(state["phi"])
 
 
 @dataclass

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from ahac.nets.adam import moments, optimizer, set_moments, step_down
-from ahac.nets.states import gathered, part
+from ahac.nets.adam import moments, optimizer, step_down
+from ahac.nets.states import named
 from ahac.rl.soft import temperature_loss
 
 __all__ = ["Temperature"]
@@ -34,11 +33,5 @@ class Temperature:
         step_down(self.optimizer, temperature_loss(self.log_alpha, log_prob, self.target_entropy))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What it has learnt."""
-        return gathered({"log": {"alpha": self.log_alpha}, "optimizer": moments(self.optimizer)})
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what was learnt."""
-        with torch.no_grad():
-            self.log_alpha.copy_(state["log.alpha"])
-        set_moments(self.optimizer, part(state, "optimizer"))
+        """What it has learned: the tensors themselves."""
+        return named({"log": {"alpha": self.log_alpha}, "optimizer": moments(self.optimizer)})

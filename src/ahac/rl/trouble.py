@@ -1,19 +1,26 @@
-"""When numbers stop being numbers: which, where, and enough to see it happen again."""
+"""When numbers stop being finite, or small enough to learn from: which, where, and enough to see it happen again."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ahac.core.env import Step
 from ahac.core.ranks import ALONE, Ranks
 from ahac.rl.diagnostics import action_gradients
+from ahac.rl.halt import Halted
 from ahac.rl.rollout import Rollout
 
-__all__ = ["Trouble", "find_trouble"]
+__all__ = ["LARGEST", "Trouble", "find_trouble", "first_of", "sentence", "trouble_of", "unlearnable"]
 
 POLICY = "the gradient of the policy is not finite, though every world's is"
+LARGEST = 1e12
+"""Magnitude of rewards and observations beyond which nothing is learned from them: running variances and squared errors
+in float32 would forget everything else, or overflow. No robot gets there: its world is lost long before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +35,18 @@ class Trouble:
     """Start of the rollout and all its actions: stepping them again shows it."""
 
 
-def find_trouble(rollout: Rollout, next_value: Tensor, otherwise: str = POLICY, ranks: Ranks = ALONE) -> Trouble:
+def _learnable(values: Tensor) -> Tensor:
+    """Bool for each number: finite, and not too large."""
+    return values.detach().abs() <= LARGEST
+
+
+def find_trouble(
+    rollout: Rollout,
+    next_value: Tensor,
+    otherwise: str = POLICY,
+    ranks: Ranks = ALONE,
+    reward_terms: Sequence[str] = (),
+) -> Trouble:
     """Look through what a rollout and its backward pass left behind, in the order in which it came to be.
 
     Args:
@@ -36,32 +54,85 @@ def find_trouble(rollout: Rollout, next_value: Tensor, otherwise: str = POLICY, 
         next_value: [T, N] what the critic said of the states that were reached.
         otherwise: What is wrong where nothing of this is.
         ranks: All of them look, and are told of all worlds.
+        reward_terms: Names of the reward's terms.
     """
     actions = ranks.gather(torch.stack([step.action.detach() for step in rollout.steps]), dim=1)
-    forward = {"observation": _bad(rollout.obs, ranks), "action": _bad(actions), "reward": _bad(rollout.reward, ranks)}
+    terms = ranks.gather(_terms(rollout.steps), dim=1)
+    seen = {"observation": rollout.raw_obs, "reward": rollout.reward}
+    values = {name: ranks.gather(x.detach(), dim=1) for name, x in seen.items()}
+    bad = {"observation": _bad(rollout.obs, ranks) | unlearnable(values["observation"]), "action": _bad(actions),
+           "reward": unlearnable(values["reward"])}  # fmt: skip
     if rollout.stiffness is not None:
-        forward["stiffness"] = _bad(rollout.stiffness, ranks)
-    bad = {**forward, "final observation": _bad(rollout.final_obs, ranks)}
+        bad["stiffness"] = _bad(rollout.stiffness, ranks)
+    bad["final observation"] = _bad(rollout.final_obs, ranks)
     own = torch.stack([*bad.values()]).flatten(0, 1).any(dim=0)
     # Of worlds that are sound themselves: what the critic spoils is not theirs.
     value = _bad(next_value, ranks) & ~bad["final observation"]
     gradient = _bad(action_gradients(rollout.steps), ranks)
     worlds = own if bool(value.any()) else own | gradient.any(dim=0)
-    first = {name: flags.any(dim=1).int().argmax().item() for name, flags in bad.items() if bool(flags.any())}
     what = otherwise
-    if first:
-        # Of the same step, what is listed first came first.
-        name = min(first, key=first.__getitem__)
-        what = _sentence(name, actions, bad[name].nonzero()[0])
+    if name := first_of(bad):
+        what = sentence(name, actions, bad[name].nonzero()[0], values.get(name), terms, reward_terms)
     elif bool(value.any()):
-        what = _sentence("critic's value after the action", actions, value.nonzero()[0])
+        what = sentence("critic's value after the action", actions, value.nonzero()[0])
     elif bool(gradient.any()):
         # A gradient is computed from the last step to the first.
-        what = _sentence("gradient of the action", actions, gradient.nonzero()[-1])
+        what = sentence("gradient of the action", actions, gradient.nonzero()[-1])
     start = rollout.steps[0].start
     # Copies: where iterations are replayed, the next one overwrites what it began with.
     q, v = (ranks.gather(x.detach()).clone() for x in (start.q, start.v))
     return Trouble(what, worlds, {"q": q, "v": v, "actions": actions})
+
+
+def trouble_of(halt: Halted) -> Trouble:
+    """Of a rollout that ended early because of what the policy was given to see."""
+    actions = torch.stack([*(step.action.detach() for step in halt.steps), halt.action])
+    bad = unlearnable(halt.obs[None])[0]
+    place = torch.tensor([len(halt.steps), int(bad.int().argmax())])
+    seen = halt.obs.expand(len(actions), *halt.obs.shape)
+    start = {"q": halt.steps[0].start.q.detach(), "v": halt.steps[0].start.v.detach()} if halt.steps else {}
+    return Trouble(sentence("observation", actions, place, seen), bad, {**start, "actions": actions})
+
+
+def first_of(bad: Mapping[str, Tensor]) -> str | None:
+    """Of [T, N] flags by name, the name of those that are set first; of the same step, what is listed first."""
+    first = {name: flags.any(dim=1).int().argmax().item() for name, flags in bad.items() if bool(flags.any())}
+    return min(first, key=first.__getitem__) if first else None
+
+
+def sentence(
+    name: str,
+    actions: Tensor,
+    place: Tensor,
+    values: Tensor | None = None,
+    terms: Tensor | None = None,
+    reward_terms: Sequence[str] = (),
+) -> str:
+    """What is not finite or too large, where, and what was done there.
+
+    Args:
+        name: What it is.
+        actions: [T, N, actions].
+        place: Step and world.
+        values: [T, N, ...] of what it is.
+        terms: [T, N, terms] of the reward; those that are not finite or too large are named.
+        reward_terms: Their names.
+    """
+    step, world = place.tolist()
+    action = [round(x, 4) for x in actions[step, world].tolist()]
+    how, blamed = "not finite", ""
+    size = math.nan if values is None else float(values[step, world].abs().max())
+    if LARGEST < size < math.inf:
+        how = f"{size:.3g} in magnitude, too large to learn from (at most {LARGEST:g})"
+    if terms is not None and name == "reward":
+        numbers = (~_learnable(terms[step, world])).nonzero().flatten().tolist()
+        names = ", ".join(repr(reward_terms[i]) if i < len(reward_terms) else str(i) for i in numbers)
+        blamed = f", because of its term{'s' if len(numbers) > 1 else ''} {names}" if names else ""
+    return f"the {name} of step {step} in world {world} is {how}{blamed}; the action there is {action}"
+
+
+def _terms(steps: Sequence[Step]) -> Tensor:
+    return torch.stack([step.terms.detach() for step in steps])
 
 
 def _bad(values: Tensor, ranks: Ranks = ALONE) -> Tensor:
@@ -69,7 +140,6 @@ def _bad(values: Tensor, ranks: Ranks = ALONE) -> Tensor:
     return ranks.gather(~torch.isfinite(values.detach()).reshape(*values.shape[:2], -1).all(dim=-1), dim=1)
 
 
-def _sentence(name: str, actions: Tensor, place: Tensor) -> str:
-    step, world = place.tolist()
-    action = [round(x, 4) for x in actions[step, world].tolist()]
-    return f"the {name} of step {step} in world {world} is not finite; the action there is {action}"
+def unlearnable(values: Tensor) -> Tensor:
+    """[T, N] bool, where a tensor of [T, N, ...] has a number that nothing can be learned from."""
+    return ~_learnable(values).reshape(*values.shape[:2], -1).all(dim=-1)

@@ -28,6 +28,8 @@ class Episodes:
 
     def note(self, steps: list[Step], ranks: Ranks = ALONE) -> None:
         """Take in what the steps of a rollout finished, on all ranks."""
+        if not steps:  # the rollout ended before its first
+            return
         returns = ranks.gather(torch.stack([step.episode_return for step in steps]), dim=1)
         # A return that is not finite would spoil the mean for a hundred episodes; the trouble is reported elsewhere.
         done = ranks.gather(torch.stack([step.done for step in steps]), dim=1) & returns.isfinite()

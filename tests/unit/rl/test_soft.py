@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from ahac.nets.states import Learned, named
 from ahac.nets.twin_q import TwinQ
 from ahac.rl.model_fit import going_on, sequence_errors
 from ahac.rl.soft import expanded_value, soft_target, temperature_loss, twin_loss
@@ -44,7 +45,7 @@ def test_the_temperature_rises_where_there_is_too_little_entropy(log_prob: float
         made.update(torch.full((4,), log_prob))
     assert (made.alpha > 0.2) == rises
     other = Temperature(1.0, 1e-2, -1.0, torch.device("cpu"), torch.float32)
-    other.load_state_dict(made.state_dict())
+    Learned({"temperature": other.state_dict()}).write(named({"temperature": made.state_dict()}))
     made.update(torch.ones(4))
     other.update(torch.ones(4))
     assert torch.equal(made.log_alpha, other.log_alpha)
