@@ -39,7 +39,7 @@ def evaluate(arguments: list[str]) -> int:
         try:
             run.keep(found)
         except OSError as error:  # of a folder that can only be read
-            logger.warning("the result is not kept in the run: %s", error)
+            logger.warning("could not save the result in the run folder: %s", error)
     if options.save_trajectory is not None:
         _save(run, options.save_trajectory, options.seconds, run.eval_seed if options.seed is None else options.seed)
         sys.stdout.write(f"{options.save_trajectory}\n")

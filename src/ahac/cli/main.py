@@ -42,7 +42,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="ahac", description="First-order policy learning through differentiable contact simulation.",
-        epilog="`ahac COMMAND --help` tells more.", formatter_class=argparse.RawTextHelpFormatter,
+        epilog="Run `ahac COMMAND --help` for details.", formatter_class=argparse.RawTextHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"ahac {__version__}")
     parser.add_argument(
@@ -74,7 +74,7 @@ def _tell(line: str) -> None:
 
 
 def doctor(arguments: list[str]) -> int:
-    """say what this machine offers"""
+    """show versions, devices and the kernel cache"""
     from ahac.cli.doctor import findings
 
     argparse.ArgumentParser(

@@ -131,7 +131,9 @@ def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
                     f"{path}, line {number}: seeds are whole numbers, as in `@seeds 0 1 2`; got {odd[0]!r}"
                 )
         elif seeds and "--seed" in _names(words):
-            raise InputError(f"{path}, line {number}: --seed stands below `@seeds`; write `@seeds` alone above it")
+            raise InputError(
+                f"{path}, line {number}: --seed cannot be combined with `@seeds`; put a bare `@seeds` line above it"
+            )
         elif seeds:
             yield from ((number, [f"{words[0]}-{seed}", *words[1:], "--seed", seed]) for seed in seeds)
         else:

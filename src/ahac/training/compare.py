@@ -162,7 +162,7 @@ def _check(name: str, records: list[Record]) -> None:
     if "task" in odd:
         raise InputError(
             f"the runs of group {name!r} have different tasks: {', '.join(str(r.folder) for r in records)}; "
-            "compare them apart, or name their folders apart"
+            "compare them separately, or rename their folders"
         )
     if odd:
         logger.warning("the runs of group %r differ in more than their seeds: %s", name, ", ".join(odd))

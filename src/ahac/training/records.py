@@ -105,7 +105,7 @@ def _settings(path: Path) -> dict[str, Any]:
     """Of config.json, as far as they are needed here."""
     found = read_json(path, editable=True)
     if missing := {*NAMES, *COUNTS} - found.keys():
-        raise InputError(f"{path} is no run's: it has no {', '.join(sorted(missing))}")
+        raise InputError(f"{path} is not that of a run: it lacks {', '.join(sorted(missing))}")
     for name in NAMES:
         if not isinstance(found[name], str) or not found[name]:
             raise InputError(f"{path} is damaged: {name} must be a name, got {_short(found[name])}")
@@ -148,13 +148,13 @@ def _rows(path: Path) -> list[dict[str, float]]:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     iteration = env_steps = 0.0
     for row in rows:
-        where = f"in iteration {row['iteration']:g}"
+        where = f"at iteration {row['iteration']:g}"
         if missing := [name for name in AXES if name not in row]:
             raise InputError(f"{path} is damaged: {', '.join(missing)} is missing {where}")
         for name in AXES:
             _number(path, f"{name} {where}", row[name])
         if row["iteration"] <= iteration or row["env_steps"] < env_steps:
-            raise InputError(f"{path} is damaged: iteration or env_steps does not rise {where}")
+            raise InputError(f"{path} is damaged: iteration or env_steps does not increase {where}")
         iteration, env_steps = row["iteration"], row["env_steps"]
     return [{name: value for name, value in row.items() if abs(value) < LARGEST} for row in rows]
 

@@ -108,7 +108,7 @@ def sweep(
 def folder_of(config: RunConfig) -> Path:
     """Where a run of a sweep is."""
     if not config.name:
-        raise InputError("a run of a sweep needs a name, got none: it is found by it when the sweep is given again")
+        raise InputError("every run in a sweep needs a name, so that it can be found when the sweep is resumed")
     check_name(config.name)
     return Path(config.out) / config.name
 
@@ -122,7 +122,7 @@ def standing(config: RunConfig) -> Standing:
     """How far a run is; one that cannot be made, or was made with other settings, is refused.
 
     Raises:
-        FolderError: There is a folder of that name which is damaged, or is no run's.
+        FolderError: There is a folder of that name which is damaged, or is not that of a run.
     """
     check(config)
     folder = folder_of(config)

@@ -176,7 +176,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(arguments: list[str], kn
         ("--iterations", "-3", "iterations must be a whole number of at least 1, got -3"),
         ("--learner.gamma", "2", "gamma must lie between 0 and 1"),
         ("--no-such-option", "1", "--no-such-option"),
-        ("--name", "../x", "name must be that of a folder, without a path, got '../x'"),
+        ("--name", "../x", "without a path, got '../x'"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(option: str, value: str, named: str, ahac: Shell) -> None:

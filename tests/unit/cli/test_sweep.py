@@ -60,7 +60,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     ("a hopper --help", "--help cannot stand in a list"),
     ("a hopper 'x", "No closing quotation"),
     ("one hopper", "the name 'one' is taken by a line above"),
-    ("a/b hopper", "name must be that of a folder, without a path, got 'a/b'"),
+    ("a/b hopper", "without a path, got 'a/b'"),
     ("a hopper --watch", "Unrecognized options: --watch"),
     ("one.log hopper", "the log of one of the runs 'one' and 'one.log' is named like the other; rename one"),
     ("a\0b hopper", r"name must have printable characters only, got 'a\\x00b'"),
@@ -68,10 +68,10 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     ("a\u202eb hopper", "name must have printable characters only"),
     ("a\x0cb hopper", "name must have printable characters only"),
     (".a hopper", "name must not begin with a dot"),
-    (r"'a\b' hopper", "name must be that of a folder, without a path"),
+    (r"'a\b' hopper", "name must be a folder name without a path"),
     (f"{'é' * 101} hopper", "name must have at most 200 bytes, got 202"),
     ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
-    ("@seeds 0 1\na hopper --seed 2", "--seed stands below `@seeds`"),
+    ("@seeds 0 1\na hopper --seed 2", "--seed cannot be combined with `@seeds`"),
 ])  # fmt: skip
 def test_an_error_names_its_line_and_nothing_starts(line: str, told: str, tmp_path: Path) -> None:
     path = written(tmp_path, f"# first\none hopper\n{line}\n")

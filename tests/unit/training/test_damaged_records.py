@@ -163,9 +163,9 @@ def test_a_folder_or_a_dangling_link_in_place_of_a_file_hides_no_other_run(name:
     ("config.json", '{"task": "t", "algo": "a", "preset": "p", "seed": ".*", "iterations": 1}',
      "seed must be a whole number, got '.*'"),
     ("metrics.csv", "iteration,env_steps\n1,2\n", "metrics.csv is damaged: it has no column seconds"),
-    ("metrics.csv", "iteration,env_steps,seconds\n1,,2\n", "env_steps is missing in iteration 1"),
-    ("metrics.csv", "iteration,env_steps,seconds\n1,1,inf\n", "seconds in iteration 1 must be a finite number"),
-    ("metrics.csv", "iteration,env_steps,seconds\n2,1,1\n1,2,2\n", "does not rise in iteration 1"),
+    ("metrics.csv", "iteration,env_steps,seconds\n1,,2\n", "env_steps is missing at iteration 1"),
+    ("metrics.csv", "iteration,env_steps,seconds\n1,1,inf\n", "seconds at iteration 1 must be a finite number"),
+    ("metrics.csv", "iteration,env_steps,seconds\n2,1,1\n1,2,2\n", "does not increase at iteration 1"),
 ])  # fmt: skip
 def test_list_tells_the_reason_and_compare_leaves_the_run_out(
     name: str, content: str, told: str, runs: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture

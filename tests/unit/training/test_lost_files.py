@@ -198,7 +198,7 @@ def test_eval_shows_its_result_although_it_cannot_be_kept(
     with caplog.at_level(logging.WARNING, "ahac"):
         assert main(["eval", str(half.folder)]) == 0
     assert "4 episodes: mean" in capsys.readouterr().out
-    assert "the result is not kept in the run: cannot write 'evaluation.json'" in caplog.text
+    assert "could not save the result in the run folder: cannot write 'evaluation.json'" in caplog.text
 
 
 def test_a_run_appears_with_its_config_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

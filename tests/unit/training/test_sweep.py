@@ -256,7 +256,7 @@ def test_a_run_named_like_the_log_of_another_is_refused(tmp_path: Path) -> None:
 def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more than one has the name a"):
         sweep(configs(tmp_path, "a", "a"))
-    with pytest.raises(InputError, match="a run of a sweep needs a name, got none"):
+    with pytest.raises(InputError, match="every run in a sweep needs a name"):
         sweep(configs(tmp_path, ""))
 
 

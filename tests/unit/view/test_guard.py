@@ -22,7 +22,7 @@ from pictures import falling_ball
 viser = pytest.importorskip("viser")
 msgspec = pytest.importorskip("msgspec")
 
-from websockets import exceptions  # noqa: E402  comes with viser
+from websockets import exceptions  # noqa: E402
 from websockets.sync import client, connection  # noqa: E402
 from websockets.typing import Subprotocol  # noqa: E402
 
