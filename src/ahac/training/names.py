@@ -15,7 +15,9 @@ LONGEST = 200
 def check_name(name: str) -> None:
     """Refuse a name that cannot be that of a run's folder."""
     if "\\" in name or name in (".", "..") or Path(name).name != name:
-        raise InputError(f"name must be a folder name without a path, got {name!r}; choose the parent folder with `out`")
+        raise InputError(
+            f"name must be a folder name without a path, got {name!r}; choose the parent folder with `out`"
+        )
     if not name.isprintable():
         raise InputError(f"name must have printable characters only, got {name!r}; rename the run")
     if name.startswith("."):

@@ -14,14 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from ahac.core.checks import finite_number, whole_number
+from ahac.core.config import to_dict
 from ahac.core.errors import InputError
 from ahac.core.files import read_json
+from ahac.training.checkpoint import CheckpointError, checkpoint_names
+from ahac.training.config import RunConfig
+from ahac.training.run import open_run
 from ahac.training.table import read_csv
 
 __all__ = ["Record", "find_runs", "read_record"]
 
 NAMES, COUNTS = ("task", "algo", "preset"), {"seed": 0, "iterations": 1}
-"""What config.json must have: texts, and whole numbers with the least that they can be."""
+"""What every run must have: texts, and whole numbers with the least that they can be."""
+DEFAULTS = {name: value for name, value in to_dict(RunConfig()).items() if name not in ("task", "learner")}
+"""Settings that may be missing in config.json, as `resume` reads them; it is not a run's without a task."""
 AXES = ("iteration", "env_steps", "seconds")
 """What every row of metrics.csv must have."""
 LARGEST = 1e100
@@ -34,7 +40,7 @@ class Record:
 
     folder: Path
     settings: Mapping[str, Any]
-    """Of config.json; those of another version of this program may have other names."""
+    """Of config.json or, where that is missing, of a checkpoint; other versions may have other names."""
     rows: list[dict[str, float]]
     """Of metrics.csv, one per iteration; what is not a finite number is left out."""
     evaluation: Mapping[str, Any] | None
@@ -72,22 +78,33 @@ class Record:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """This folder if it is a run's, else the run folders in it; hidden ones are passed over."""
-    if _holds_config(folder):
+    """This folder if it is that of a run, else the run folders in it; hidden ones are skipped.
+
+    A run that has lost its config.json is found by its checkpoints, which hold the settings, too.
+    """
+    if _is_run(folder):
         return [folder]
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and _holds_config(path))
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and _is_run(path))
 
 
 def read_record(folder: Path) -> Record:
     """What a run's folder holds; refused where a file of it is damaged."""
-    settings = _settings(folder / "config.json")
+    settings = _settings(folder)
     rows = _rows(folder / "metrics.csv")
     evaluation = _evaluation(folder / "evaluation.json")
     if evaluation is not None and rows and evaluation["iteration"] != rows[-1]["iteration"]:
         evaluation = None
     return Record(folder, settings, rows, evaluation)
+
+
+def _is_run(folder: Path) -> bool:
+    return _holds_config(folder) or _has_checkpoints(folder)
+
+
+def _has_checkpoints(folder: Path) -> bool:
+    return bool(checkpoint_names(folder / "checkpoints"))
 
 
 def _holds_config(folder: Path) -> bool:
@@ -101,9 +118,15 @@ def _holds_config(folder: Path) -> bool:
     return True
 
 
-def _settings(path: Path) -> dict[str, Any]:
-    """Of config.json, as far as they are needed here."""
-    found = read_json(path, editable=True)
+def _settings(folder: Path) -> dict[str, Any]:
+    """Of config.json or, where that is missing, of a checkpoint; checked as far as they are needed here."""
+    path = folder / "config.json"
+    try:
+        lost = not path.is_file() and _has_checkpoints(folder)
+        found = to_dict(open_run(folder).config) if lost else read_json(path, editable=True)
+    except (CheckpointError, OSError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    found = {**DEFAULTS, **found}
     if missing := {*NAMES, *COUNTS} - found.keys():
         raise InputError(f"{path} is not that of a run: it lacks {', '.join(sorted(missing))}")
     for name in NAMES:

@@ -126,12 +126,14 @@ def standing(config: RunConfig) -> Standing:
     """
     check(config)
     folder = folder_of(config)
-    if not os.path.lexists(folder) or is_leftover(folder):
-        return "new"
-    if not folder.is_dir():
-        raise FolderError(f"{folder} is not a folder; move it away, or choose another name")
     try:
+        if not os.path.lexists(folder) or is_leftover(folder):
+            return "new"
+        if not folder.is_dir():
+            raise FolderError(f"{folder} is not a folder; move it away, or choose another name")
         there = flat(to_dict(open_run(folder).config))
+    except FolderError:
+        raise
     except (AhacError, OSError) as error:
         raise FolderError(str(error)) from error
     here = flat(to_dict(config))
@@ -217,5 +219,8 @@ def _log(config: RunConfig) -> Path:
 
 
 def _last_line(path: Path) -> str:
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:  # somebody removed it
+        return "no log"
     return next((line.strip() for line in reversed(lines) if line.strip()), "without a word")

@@ -199,7 +199,7 @@ def test_tasks_have_ends_of_their_own(tmp_path: Path) -> None:
 def test_a_group_of_different_tasks_is_refused(tmp_path: Path) -> None:
     made_run(tmp_path / "a-0", 0, [1.0])
     made_run(tmp_path / "a-1", 1, [1.0], task="hopper")
-    with pytest.raises(InputError, match=r"group 'a' have different tasks.*name their folders apart"):
+    with pytest.raises(InputError, match=r"group 'a' have different tasks.*rename their folders"):
         compare([tmp_path])
 
 
@@ -224,8 +224,8 @@ def test_a_run_that_has_not_begun_is_left_out(tmp_path: Path, caplog: pytest.Log
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is neither a run nor a folder of runs"):
         compare([tmp_path])
-    (tmp_path / "config.json").write_text('{"task": "ant"}', encoding="utf-8")
-    with pytest.raises(InputError, match="is no run's: it has no algo, iterations, preset, seed"):
+    (tmp_path / "config.json").write_text('{"name": "ant"}', encoding="utf-8")
+    with pytest.raises(InputError, match="is not that of a run: it lacks task"):
         compare([tmp_path])
     (tmp_path / "config.json").write_text('{"task', encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json is damaged or cannot be read"):

@@ -19,10 +19,13 @@ from ahac.cli.main import main
 from ahac.core.errors import InputError
 from ahac.stats.aggregate import bootstrap_interval
 from ahac.training import compare as module
+from ahac.training.checkpoint import Checkpoint, save_checkpoint
 from ahac.training.compare import grouped, side_by_side
 from ahac.training.comparison_files import run_rows
+from ahac.training.config import config_to_file
 from ahac.training.plot import curve
-from ahac.training.records import read_record
+from ahac.training.records import find_runs, read_record
+from ahac.training.run import open_run
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "runs-0.1.0" / "shac"
 MISSING = object()
@@ -186,6 +189,35 @@ def test_list_tells_the_reason_and_compare_leaves_the_run_out(
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("ahac: there is nothing to compare: ")
     assert told in error
+
+
+def test_a_run_without_config_json_is_shown_with_the_settings_of_a_checkpoint(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = runs / "good-1"
+    config = open_run(folder).config
+    save_checkpoint(folder / "checkpoints" / "last.safetensors", Checkpoint({}, {}, config_to_file(config)))
+    assert main(["list", "runs", "--out", str(runs)]) == 0
+    listed = capsys.readouterr().out
+    (folder / "config.json").unlink()
+    look(runs)
+    assert main(["list", "runs", "--out", str(runs)]) == 0
+    assert capsys.readouterr().out == listed
+    assert read_record(folder).settings["seed"] == 1
+    assert find_runs(folder) == [folder]
+
+
+def test_a_run_without_config_json_and_without_a_sound_checkpoint_is_shown_with_the_reason(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs / "good-1" / "config.json").unlink()
+    (runs / "good-1" / "checkpoints").mkdir()
+    assert find_runs(runs) == [runs / "good-0"], "no checkpoints: it never started"
+    (runs / "good-1" / "checkpoints" / "last.safetensors").write_bytes(b"x")
+    look(runs)
+    assert main(["list", "runs", "--out", str(runs)]) == 0
+    assert "good-1" in (line := capsys.readouterr().out.splitlines()[2])
+    assert "config.json" in line
 
 
 def test_numbers_that_are_not_finite_are_left_out_where_they_are_not_needed(runs: Path) -> None:

@@ -13,7 +13,9 @@ from ahac.algos.config import FirstOrderConfig
 from ahac.core.errors import InputError
 from ahac.training import sweep as module
 from ahac.training import workers
-from ahac.training.config import RunConfig
+from ahac.training.checkpoint import Checkpoint
+from ahac.training.config import RunConfig, config_to_file
+from ahac.training.records import read_record
 from ahac.training.run import start
 from ahac.training.sweep import FolderError, Outcome, standing, sweep
 from small_runs import small_config
@@ -189,7 +191,7 @@ def holding(folder: Path, name: str, content: str) -> None:
 @pytest.mark.parametrize(("name", "content", "told"), [
     ("notes.txt", "mine", "bad is not a run: it has no config.json"),
     ("metrics.csv", "iteration\n1\n", "bad is not a run: it has no config.json"),
-    ("checkpoints/last.safetensors", "x", "last.safetensors"),
+    ("checkpoints/last.safetensors", "x", "bad"),
     ("manifest.json/x", "", "bad is not a run"),
     ("config.json", "{", "config.json is damaged"),
     ("config.json", '{"task": 5}', "config.json"),
@@ -228,6 +230,50 @@ def test_a_run_with_a_damaged_table_or_evaluation_is_gone_on_with(name: str, con
     (tmp_path / "a" / name).write_text(content, encoding="utf-8")
     assert standing(config) == "unfinished"
     assert states(sweep([config])) == {"a": "finished"}
+
+
+def test_an_unreadable_folder_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    honest = module.is_leftover
+
+    def looked(folder: Path) -> bool:
+        if folder.name == "closed":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return honest(folder)
+
+    monkeypatch.setattr(module, "is_leftover", looked)
+    outcomes = sweep(configs(tmp_path, "closed", "good"))
+    assert states(outcomes) == {"closed": "failed", "good": "finished"}
+    assert "Permission denied" in outcomes[0].detail
+
+
+def test_a_removed_log_does_not_end_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removing = PRETEND.replace("sys.exit(", "pathlib.Path(f'{folder}.log').unlink(); sys.exit(")
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", removing))
+    outcomes = sweep(configs(tmp_path, "bad", "good"))
+    assert str(outcomes[0]) == "bad failed: exit status 1, no log"
+    assert outcomes[1].state == "finished"
+
+
+def test_a_run_that_has_lost_its_settings_is_finished(tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, "a")
+    run = start(config)
+    run.save("last", Checkpoint({}, {"iteration": 3, "env_steps": 30}, config_to_file(run.config)))
+    (run.folder / "config.json").unlink()
+    assert standing(config) == "unfinished"
+    assert states(sweep([config])) == {"a": "finished"}
+    assert standing(config) == "complete"
+
+
+def test_missing_settings_are_the_defaults(tmp_path: Path) -> None:
+    config = small_config(tmp_path, name="a", algo="ahac", iterations=500)
+    assert (config.seed, config.preset) == (0, "default")
+    path = start(config).folder / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("seed", "preset", "algo", "iterations"):
+        path.write_text(json.dumps({key: x for key, x in content.items() if key != name}), encoding="utf-8")
+        assert standing(config) == "unfinished"
+        assert read_record(path.parent).settings[name] == content[name]
 
 
 def test_a_process_that_leaves_damaged_files_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
