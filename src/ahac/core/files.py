@@ -17,8 +17,8 @@ from typing import Any
 from ahac.core.errors import AhacError, InputError
 
 __all__ = [
-    "WriteError", "explained", "read_json", "remove_leftovers", "replacing", "set_aside", "sync_folder",
-    "temporary_name", "write_json",
+    "WriteError", "explained", "process_alive", "read_json", "remove_leftovers", "replacing", "set_aside",
+    "sync_folder", "temporary_name", "write_json",
 ]  # fmt: skip
 
 logger = logging.getLogger("ahac")
@@ -142,7 +142,7 @@ def remove_leftovers(folder: Path) -> None:
         return
     for path in folder.iterdir():
         found = TEMPORARY.fullmatch(path.name)
-        if found is None or _alive(int(found[1])):
+        if found is None or process_alive(int(found[1])):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -150,14 +150,14 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _alive(process: int) -> bool:
-    """Whether a process of this machine is running."""
-    if process == os.getpid():
+def process_alive(process: int) -> bool:
+    """Whether a process of this machine is running; true where that cannot be found out."""
+    if os.name != "posix" or process == os.getpid():
         return True
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # it belongs to another user
+    except OSError:  # it belongs to another user
         return True
     return True
