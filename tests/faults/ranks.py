@@ -23,6 +23,7 @@ RANKED = ("shac", "ahac")
 SIZE = 2
 BOUND = 60.0
 """Seconds within which a rank notices that another one is gone: a closed connection is noticed at once."""
+LOST = "lost contact with the other ranks"
 LAST, ROW = ("rename", "last.safetensors"), "metrics.csv"
 
 
@@ -194,7 +195,7 @@ def _killed(plan: Plan, starter: Starter, command: list[str], out: Path) -> tupl
     problems = [] if len(survivors) < SIZE else [f"not killed: {[each.status for each in ended]}"]
     for each in survivors:
         problems += each.faults()
-        if each.status is not None and not (each.status == 2 and "lost contact with the other ranks" in each.tail(10_000)):
+        if each.status is not None and not (each.status == 2 and LOST in each.tail(10_000)):
             problems.append(f"unclear: a rank that lost the other ended with {each.status}: {each.tail()}")
     return problems, time.monotonic() - since if survivors else None
 
@@ -205,7 +206,7 @@ def _under_torchrun(starter: Starter, command: list[str], hook: Hook) -> tuple[l
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(SIZE), "-m", "faults.child"]
     ended = spawned([*words, hook.to_json(), *command], starter.logs / "torchrun.out").wait()
     problems = [] if ended.status == 1 else [f"torchrun ended with {ended.status}: {ended.tail()}"]
-    if "lost contact with the other ranks" not in ended.err and "Signal 9" not in ended.err:
+    if LOST not in ended.err and "Signal 9" not in ended.err:
         problems.append(f"unclear: torchrun says nothing of a lost rank: {ended.tail()}")
     return problems, None
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from ahac.core.files import process_alive
+
 try:
     import fcntl
 except ImportError:  # Windows: no locks, so two processes may compile the same kernel, as Warp allows
@@ -187,18 +189,8 @@ def _clear_leftovers(folder: Path) -> None:
     """Remove what processes left behind that were killed while they compiled this module."""
     for other in folder.parent.glob(f"{folder.name}*"):
         found = LEFTOVER.search(other.name)
-        if found and not _alive(int(found[1])):
+        if found and not process_alive(int(found[1])):
             _remove(other)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # somebody else's, or no process number at all
-        return True
-    return True
 
 
 def _remove(path: Path) -> None:

@@ -43,15 +43,6 @@ def run(kernel: Kernel) -> float:
     return x.value
 
 
-@pytest.fixture
-def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, of this test alone."""
-    wp.init()
-    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache"
-
-
 class Compiler:
     """Stands for Warp: writes the files of a module that are not there, and reads none."""
 
@@ -76,8 +67,8 @@ class Compiler:
 
 
 @pytest.fixture
-def compiler(cold: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
-    stand_in = Compiler(cold)
+def compiler(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    stand_in = Compiler(cold_cache)
     monkeypatch.setattr(wp, "load_module", stand_in)
     return stand_in
 
@@ -127,28 +118,28 @@ def test_a_kernel_of_an_older_version_is_compiled_again_without_a_warning(
 
 
 def test_a_flipped_bit_of_an_object_file_is_repaired_before_it_is_loaded(
-    cold: Path, caplog: pytest.LogCaptureFixture
+    cold_cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kernel = toy(100)
     assert run(kernel) == 100.0
-    (folder,) = cold.glob("wp_*")
+    (folder,) = cold_cache.glob("wp_*")
     data = bytearray(object_file(folder).read_bytes())
     data[len(data) // 2] ^= 1
     object_file(folder).write_bytes(data)
     kernel._kernel.module.unload()  # as in a new process
     assert run(toy(100)) == 100.0
     assert "the kernel cache is damaged" in caplog.text
-    assert not list(cold.glob("*_p*_t*"))
+    assert not list(cold_cache.glob("*_p*_t*"))
 
 
-def test_a_cache_that_cannot_be_written_is_named_with_the_way_out(tmp_path: Path, cold: Path) -> None:
-    cold.rmdir()
-    cold.write_bytes(b"a file")
+def test_a_cache_that_cannot_be_written_is_named_with_the_way_out(tmp_path: Path, cold_cache: Path) -> None:
+    cold_cache.rmdir()
+    cold_cache.write_bytes(b"a file")
     with pytest.raises(CompileError) as caught:
         run(toy(200))
     assert isinstance(caught.value, AhacError)
     assert str(caught.value) == (
-        f"cannot write to the kernel cache {cold}: File exists; free some space, or set the environment variable "
+        f"cannot write to the kernel cache {cold_cache}: File exists; free some space, or set the environment variable "
         "WARP_CACHE_PATH to a writable folder"
     )
 
@@ -168,7 +159,7 @@ def test_a_damaged_kernel_in_a_read_only_cache_is_not_loaded(
 
 
 def test_any_other_failure_names_the_kernel_and_the_cause_in_one_line(
-    cold: Path, monkeypatch: pytest.MonkeyPatch
+    cold_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object, **options: object) -> None:
         raise ValueError("first line\nsecond line")
