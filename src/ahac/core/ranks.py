@@ -154,8 +154,8 @@ class Ranks:
             yield
         except RuntimeError as error:
             raise RanksError(
-                f"rank {self.rank} of {self.size} lost contact with the other ranks: {error}; see the output of the rank "
-                "that ended first"
+                f"rank {self.rank} of {self.size} lost contact with the other ranks: {error}; see the output of the "
+                "rank that ended first"
             ) from error
 
 

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,6 +90,7 @@ def test_a_hangup_that_was_ignored_stays_ignored(tmp_path: Path, monkeypatch: py
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, of util-linux")
 def test_a_closed_terminal_ends_training_with_a_checkpoint(tmp_path: Path) -> None:
     """The terminal is closed while progress is shown in it: nothing can be written to it any more."""
     config = small_config(tmp_path, iterations=4000, checkpoint_every=4000)

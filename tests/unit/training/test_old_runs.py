@@ -16,8 +16,9 @@ from small_runs import state, table
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RUNS = sorted(path for version in FIXTURES.glob("runs-*") for path in version.iterdir())
-CLOSE = 0.02
-"""Relative. Another CPU rounds differently; over the 240 steps of an episode with a bad policy, returns then differ."""
+CLOSE = 1e-3
+"""Relative; another CPU rounds differently. Measured for all seven runs with lanes of 16, 32 and 64 bytes, with and
+without -ffp-contract=fast, and with torch restricted to SSE: 1.2e-7 at most."""
 
 
 @pytest.fixture(params=RUNS, ids=lambda path: f"{path.parent.name}-{path.name}")
