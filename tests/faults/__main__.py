@@ -20,6 +20,7 @@ from faults.ranks import make_rank_references, rank_trials
 from faults.references import Reference, make_references
 from faults.report import failed, failures, table, write_json
 from faults.runs import ALGOS, training
+from faults.signals import signal_trials
 from faults.trials import Outcome, Trial, run_trials
 
 __all__ = ["main"]
@@ -84,6 +85,10 @@ class _Attacks:
         """Runs that are killed."""
         return kill_trials(self.references, self.options.kills, self.options.seed, self.fork)
 
+    def signals(self) -> list[Trial]:
+        """Runs that get a signal while they save."""
+        return signal_trials(self.references, self.options.signals, self.options.seed, self.fork)
+
     def damage(self) -> list[Trial]:
         """Files that are damaged."""
         count, seed = self.options.damages, self.options.seed
@@ -100,7 +105,10 @@ class _Attacks:
         return rank_trials(references, self.options.ranks, self.options.seed, self.fork)
 
 
-ATTACKS = {"kills": _Attacks.kills, "damage": _Attacks.damage, "robots": _Attacks.robots, "ranks": _Attacks.ranks}
+ATTACKS = {
+    "kills": _Attacks.kills, "signals": _Attacks.signals, "damage": _Attacks.damage, "robots": _Attacks.robots,
+    "ranks": _Attacks.ranks,
+}  # fmt: skip
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -108,6 +116,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="faults", description="Kill runs, damage files, mutate robots; count failures."
     )
     parser.add_argument("--kills", type=int, default=70, metavar="N", help="runs to kill (default: %(default)s)")
+    parser.add_argument(
+        "--signals",
+        type=int,
+        default=24,
+        metavar="N",
+        help="signals while a checkpoint is written (default: %(default)s)",
+    )
     parser.add_argument("--damages", type=int, default=400, metavar="N", help="files to damage (default: %(default)s)")
     parser.add_argument("--robots", type=int, default=600, metavar="N", help="robots to mutate (default: %(default)s)")
     parser.add_argument(

@@ -117,18 +117,21 @@ def _renamed(checksum: str, part: str = "", drop: bool = False) -> Damage:
 
 ODD_NUMBERS = {
     "NaN": float("nan"), "infinite": float("inf"), "text": "many", "null": None, "1e30": 1e30, "-5": -5.0,
-    "list": [1.0], "true": True,
+    "list": [1.0], "true": True, "of 400 digits": 10**400,
 }  # fmt: skip
+NUMBERS = ("iteration", "iteration", "env_steps", "best", "seconds", "failures", "compile_seconds")
+NESTED = "[" * 100_000 + "]" * 100_000
+"""Deeper than a parser can recurse."""
 
 
 def _number(value: object, checksum: str) -> Damage:
     def act(scene: Scene) -> str:
         tensors, metadata = _read(scene.path)
         numbers = json.loads(metadata["numbers"])
-        key = scene.rng.choice(("iteration", "iteration", "env_steps", "best"))
+        key = "best" if value == float("inf") and scene.rng.random() < 0.5 else scene.rng.choice(NUMBERS)
         numbers[key] = value
         _write(scene.path, tensors, {**metadata, "numbers": json.dumps(numbers)}, checksum)
-        return f"{key} is {value!r}"
+        return f"{key} is {str(value)[:20]!r}"
 
     return act
 
@@ -150,7 +153,7 @@ def _metadata(key: str, value: str | None) -> Damage:
         tensors, metadata = _read(scene.path)
         kept = {name: text for name, text in _without_checksum(metadata).items() if name != key}
         save_file(tensors, scene.path, metadata=kept if value is None else {**kept, key: value})
-        return f"{key} is {value!r}"
+        return f"{key} is {value and value[:40]!r}"
 
     return act
 
@@ -184,6 +187,7 @@ CHECKPOINT: dict[str, Damage] = {
     **{f"number missing, {sum_} checksum": _without_number(sum_) for sum_ in ("no", "valid")},
     "numbers not JSON": _metadata("numbers", '{"iteration": '), "numbers a list": _metadata("numbers", "[1, 2]"),
     "numbers null": _metadata("numbers", "null"), "numbers missing": _metadata("numbers", None),
+    "numbers deeply nested": _metadata("numbers", f'{{"iteration": {NESTED}}}'),
     "other version": _metadata("version", "999"), "no version": _metadata("version", None),
 }  # fmt: skip
 SEGMENT: dict[str, Damage] = {

@@ -13,7 +13,7 @@ from faults.damage_files import Damage, Scene, rewrite
 
 __all__ = ["DICTIONARY", "EVALUATION", "TABLE"]
 
-ODD_VALUES: tuple[Any, ...] = (None, "x", -1, 0.5, [], {}, float("nan"), True, "", [[1]])
+ODD_VALUES: tuple[Any, ...] = (None, "x", -1, 0.5, [], {}, float("nan"), True, "", [[1]], 10**400)
 
 
 def _json(change: Callable[[dict[str, Any], Random], str]) -> Damage:
@@ -59,6 +59,11 @@ def _not_a_dictionary(scene: Scene) -> str:
     text = scene.rng.choice(("[]", "3", '"text"', "null", "[{}]"))
     scene.path.write_text(text, encoding="utf-8")
     return f"it holds {text}"
+
+
+def _nested(scene: Scene) -> str:
+    scene.path.write_text('{"task": ' + "[" * 100_000 + "]" * 100_000 + "}", encoding="utf-8")
+    return "it is nested more deeply than a parser can recurse"
 
 
 def _short_evaluation(scene: Scene) -> str:
@@ -125,7 +130,7 @@ def _half_a_line(content: bytearray, rng: Random) -> str:
 
 DICTIONARY: dict[str, Damage] = {
     "odd value": _json(_odd_value), "key missing": _json(_without_key), "key renamed": _json(_renamed_key),
-    "not a dictionary": _not_a_dictionary,
+    "not a dictionary": _not_a_dictionary, "deeply nested": _nested,
 }  # fmt: skip
 EVALUATION: dict[str, Damage] = {**DICTIONARY, "iteration alone": _short_evaluation}
 TABLE: dict[str, Damage] = {

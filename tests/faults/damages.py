@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import math
 import random
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ahac.training.run import open_run
 from faults.commands import Ended, Starter
 from faults.damage import WAYS, absent, path_of
 from faults.damage_files import Scene
+from faults.forms import Form, form_of
 from faults.references import Reference, for_each
 from faults.runs import differences
 from faults.trials import Trial, Verdict
@@ -25,7 +22,7 @@ __all__ = ["damage_trials"]
 RUN, HEALTHY = "run", "healthy"
 PROGRESS = re.compile(r"\d+(/\d+)?  \d+(/\d+)? steps  ")
 DECISIVE = ("last", "segment", "config.json")
-"""Files that training goes on from: with a warning, its result may differ."""
+"""Files that training resumes from. Other values in a sound file change its result; any other damage is an error."""
 LEFT_ALONE = ("best", "iteration", "manifest.json", "config.json")
 """Files that training leaves as they are, unless it writes them anew."""
 
@@ -115,7 +112,7 @@ def _damaged(case: Case, normal: Normal, folder: Path, fork: bool) -> Verdict:
     other = path_of(case.kind, case.other.begun, rng)
     assert other is not None
     said = WAYS[case.kind][case.way](Scene(path, twin if twin.exists() else other, other, rng))
-    judge = Judge(case, same, path.is_file() and _other_values(path, original))
+    judge = Judge(case, same, form_of(path, original))
     judge.shown(starter.run("list", "runs", "--out", runs), normal.list_runs)
     judge.shown(starter.run("compare", runs), normal.compare)
     for place in ("evaluated", "resumed"):
@@ -130,15 +127,15 @@ def _damaged(case: Case, normal: Normal, folder: Path, fork: bool) -> Verdict:
 class Judge:
     """Collects what is wrong with how commands dealt with a damaged file."""
 
-    def __init__(self, case: Case, file: Path, other_values: bool) -> None:
-        self.case, self.file, self.other_values = case, file, other_values
+    def __init__(self, case: Case, file: Path, form: Form) -> None:
+        self.case, self.file, self.form = case, file, form
         self.problems: list[str] = []
         self.reported = self.accepted = False
 
     @property
     def result(self) -> str:
         """Of a trial without problems."""
-        return "reported" if self.reported else "sound text, other values" if self.accepted else "harmless"
+        return "reported" if self.reported else "sound file, other values" if self.accepted else "harmless"
 
     def shown(self, ended: Ended, normal: Ended) -> None:
         """`list` and `compare`: the same output, or a word about the file; `list` shows the other runs in any case."""
@@ -154,8 +151,13 @@ class Judge:
     def evaluated(self, ended: Ended, normal: Ended) -> None:
         """`eval`: the same numbers, or a word about the file."""
         self.problems += ended.faults()
-        if ended.out != normal.out and not self._says(ended, normal):
-            self._different(ended, f"{ended.out.strip()!r} instead of {normal.out.strip()!r}")
+        if ended.out == normal.out:
+            return
+        shown = f"{ended.out.strip()!r} instead of {normal.out.strip()!r}"
+        if not self._says(ended, normal):
+            self._different(ended, shown)
+        elif ended.status == 0 and self.case.kind in DECISIVE and not self.form.sound:
+            self.problems.append(f"accepted: `eval` uses a damaged file, and has {shown}")
 
     def resumed(self, ended: Ended, run: Path) -> None:
         """`resume`: the same run in the end, or a word about the file."""
@@ -163,13 +165,16 @@ class Judge:
         says = self._says(ended, None)
         if ended.status != 0:
             return
+        if self.form.wrong:
+            self.problems.append("accepted: `resume` takes wrong names, shapes, types or numbers")
         kept = {str(self.file)} if self.case.kind in LEFT_ALONE else set[str]()
         found = differences(run, self.case.reference.whole, kept)
         table = [x for x in found if x.endswith("metrics.csv")]
         if self.case.kind == "metrics.csv" and table:
             found = [x for x in found if x not in table]
             self._table(says, run)
-        if says and self.case.kind in DECISIVE:
+        if found and self.case.kind in DECISIVE and self.form.sound and (says or self.form.valid):
+            self.accepted = True
             return
         self.problems += [f"silent: `resume`: {', '.join(found)}"] if found else []
         if self.case.kind == "last" and absent(self.case.way) and not says:
@@ -183,8 +188,8 @@ class Judge:
             self.problems.append("lost: `resume` does not keep the damaged metrics.csv")
 
     def _different(self, ended: Ended, how: str) -> None:
-        if self.other_values and ended.command[0] != "eval":
-            self.accepted = True  # no checksum in what people edit by hand
+        if self.form.sound and (ended.command[0] != "eval" or self.form.valid):
+            self.accepted = True
         elif ended.status == 0 and not (absent(self.case.way) and ended.command[0] != "eval"):
             self.problems.append(f"silent: `{ended.command[0]}` has {how}")
 
@@ -204,45 +209,3 @@ class Judge:
         says = ended.status == 0 and any(name in line for line in new for name in named)
         self.reported |= says
         return says
-
-
-# ---------------------------------------------------------------------------------------------------------------- text
-
-
-def _other_values(path: Path, original: bytes) -> bool:
-    """Whether a text file is sound and only holds other values, as if somebody had edited it."""
-    try:
-        now = path.read_text(encoding="utf-8")
-        if path.name == "metrics.csv":
-            return now.endswith("\n") and _sound_table(list(csv.reader(now.splitlines())))
-        if path.name == "config.json":
-            open_run(path.parent)
-            return True
-        return path.name == "evaluation.json" and _same_form(json.loads(now), json.loads(original))
-    except ValueError:  # our own InputError is one, too
-        return False
-
-
-def _sound_table(rows: Sequence[Sequence[str]]) -> bool:
-    """The columns that every table has, one row per iteration, numbers that are finite."""
-    header, *rest = rows
-    if not {"iteration", "env_steps", "seconds"} <= set(header) or any(len(row) != len(header) for row in rest):
-        return False
-    iterations = [row[header.index("iteration")] for row in rest]
-    finite = all(math.isfinite(float(cell)) for row in rest for cell in row if cell)
-    return finite and iterations == [str(k + 1.0) for k in range(len(rest))]
-
-
-def _same_form(now: object, before: object) -> bool:
-    """The same keys and kinds of values, of the same iteration; numbers that are finite."""
-    if isinstance(now, dict) and isinstance(before, dict):
-        return (
-            now.keys() == before.keys()
-            and now.get("iteration") == before.get("iteration")
-            and all(_same_form(now[key], before[key]) for key in now)
-        )
-    if isinstance(now, list) and isinstance(before, list):
-        return len(now) == len(before) and all(_same_form(*pair) for pair in zip(now, before, strict=True))
-    if isinstance(now, bool) or isinstance(before, bool) or not isinstance(now, type(before)):
-        return False
-    return not isinstance(now, float) or math.isfinite(now)

@@ -6,7 +6,7 @@ import random
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from faults.commands import Child, Ended, Starter
@@ -110,9 +110,9 @@ def _killed(plan: Plan, folder: Path) -> Verdict:
     for kill in plan.kills:
         command = ["resume", str(run)] if (run / "config.json").is_file() else begin
         ended, hit = _end(starter, command, kill, out)
-        while not hit and ended.status == 0 and kills == 0 and isinstance(kill, float):  # it was faster this time
+        while not hit and ended.status == 0 and kills == 0:  # it was faster this time, or no operation followed
             shutil.rmtree(out)
-            kill *= 0.6
+            kill = _earlier(kill, plan.reference)
             ended, hit = _end(starter, begin, kill, out)
         kills += hit
         problems += [] if hit else refused(ended)
@@ -126,8 +126,19 @@ def _killed(plan: Plan, folder: Path) -> Verdict:
         place = Path(final.out.strip().splitlines()[-1])
         problems += differences(place, plan.reference.whole) + listed(starter, out, place)
         problems += [f"temporary file left: {path.name}" for path in sorted(out.iterdir()) if ".tmp" in path.name]
-    passed = ("resumed, identical" if started else "not started, then identical") if kills else "ended before the kill"
-    return Verdict(_kind(problems) if problems else passed, tuple(problems))
+    problems += [] if kills else ["not killed: the trial is worth nothing"]
+    passed = "resumed, identical" if started else "not started, then identical"
+    detail = "" if kills == len(plan.kills) else f"it ended before kill {kills + 1}"
+    return Verdict(_kind(problems) if problems else passed, tuple(problems), detail)
+
+
+def _earlier(kill: Kill, reference: Reference) -> Kill:
+    """A moment to try after one that did not come."""
+    if not isinstance(kill, Moment):
+        return 0.6 * kill
+    if kill.how == "after":
+        return replace(kill, how="before")
+    return replace(kill, count=kill.count - 1) if kill.count > 1 else 0.5 * reference.seconds
 
 
 def _end(starter: Starter, command: list[str], kill: Kill, out: Path) -> tuple[Ended, bool]:

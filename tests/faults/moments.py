@@ -27,7 +27,7 @@ EVENTS = {
     "os.truncate": "truncate", "os.link": "link", "os.symlink": "symlink",
 }  # fmt: skip
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-TEMPORARY = re.compile(r"\.(?P<stem>.+)\.\d+\.tmp(?P<suffix>\.\w+)?")
+TEMPORARY = re.compile(r"\.(?P<stem>.+)\.(ahac-\w*-)?\d+\.tmp(?P<suffix>\.\w+)?")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Moment:
     victims: tuple[int, ...] = (0,)
     """Processes to kill; 0 is the one that does the operation, `SIBLINGS` all others that its parent started."""
     signal: int = signal.SIGKILL
+    times: int = 1
+    """How often the signal is sent."""
 
     def __str__(self) -> str:
         what = "operation" if self.event == ANY else f"{self.event} of {self.kind}"
@@ -164,10 +166,11 @@ class _Watch:
             file.write_bytes(content[: int(share * len(content))])
 
     def _kill(self, moment: Moment) -> None:
+        self.hook = Hook(self.hook.folder, None, self.hook.record)  # if it survives, nothing more is to happen
         victims = _siblings() if SIBLINGS in moment.victims else []
         for victim in victims + ([os.getpid()] if 0 in moment.victims else []):  # this process last
-            os.kill(victim, moment.signal)
-        self.hook = Hook(self.hook.folder, None, self.hook.record)  # still alive: nothing more is to happen
+            for _ in range(moment.times):
+                os.kill(victim, moment.signal)
 
 
 def _siblings() -> list[int]:

@@ -23,6 +23,9 @@ RANKED = ("shac", "ahac")
 SIZE = 2
 BOUND = 60.0
 """Seconds within which a rank notices that another one is gone: a closed connection is noticed at once."""
+NEAR = 1e-2
+"""Of the range of a column: how far a table may be from that of another number of ranks. Means over other groups of
+worlds round differently, and contact and five to twelve updates amplify it; 3e-5 at most on our machine."""
 LOST = "lost contact with the other ranks"
 LAST, ROW = ("rename", "last.safetensors"), "metrics.csv"
 
@@ -159,14 +162,13 @@ def _attacked(plan: Plan, reference: RankReference, folder: Path, fork: bool) ->
     problems += damaged_files(run) + listed(starter, out, run)
     if problems:
         return Verdict(problems[0].partition(":")[0], tuple(problems))
-    rows = table(run) if (run / "metrics.csv").exists() else []
-    started = (run / "config.json").is_file()
+    started, before = (run / "config.json").is_file(), _completed(run)
     ended = _together(starter, ["resume", str(run)] if started else command, plan.resumed_by)
     problems += [problem for each in ended for problem in refused(each)]
     if not problems and (plan.resumed_by == SIZE or not started):
         problems += differences(Path(ended[0].out.strip().splitlines()[-1]), reference.whole)
     elif not problems:
-        problems += _unlike(run, reference.whole, rows)
+        problems += _unlike(run, reference.whole, before)
     passed = "resumed by 2, identical" if plan.resumed_by == SIZE else f"resumed by {plan.resumed_by}, complete"
     details = [] if seconds is None else [f"the other one ended {seconds:.1f} s later"]
     if plan.resumed_by != SIZE and not problems:
@@ -212,20 +214,41 @@ def _under_torchrun(starter: Starter, command: list[str], hook: Hook) -> tuple[l
 
 
 def _unlike(run: Path, whole: Path, before: list[dict[str, str]]) -> list[str]:
-    """What is wrong with a run that another number of ranks ended: it differs from the reference by rounding alone."""
+    """What is wrong with a run that another number of ranks ended: it differs from the reference by rounding alone.
+
+    Rows from before the kill are unchanged, and the same as those of the reference.
+    """
     problems = [f"lost: {name}" for name in sorted(names(whole) - names(run))]
     problems += [f"temporary file left: {name}" for name in sorted(names(run)) if ".tmp" in name]
     rows, done = table(run), int(numbers_of(run / "checkpoints" / "last.safetensors")["iteration"])
     if done != ITERATIONS or [float(row["iteration"]) for row in rows] != [k + 1.0 for k in range(ITERATIONS)]:
-        problems.append(f"different: {done} iterations, {len(rows)} rows, wanted {ITERATIONS}")
+        return [*problems, f"different: {done} iterations, {len(rows)} rows, wanted {ITERATIONS}"]
+    if not rows[: len(before)] == before == table(whole)[: len(before)]:
+        problems.append(f"different: the {len(before)} rows from before the kill")
+    if not (distance := _distance(run, whole)) < NEAR:
+        problems.append(f"different: the table differs by {distance:.1e} of a column's range")
     return problems
 
 
+def _completed(run: Path) -> list[dict[str, str]]:
+    """Rows of the iterations up to the last checkpoint."""
+    last = run / "checkpoints" / "last.safetensors"
+    if not last.exists() or not (run / "metrics.csv").exists():
+        return []
+    return table(run)[: int(numbers_of(last)["iteration"])]
+
+
 def _distance(run: Path, whole: Path) -> float:
-    """Largest difference between the tables of two runs, relative to the largest number of a column."""
+    """Largest difference between the tables of two runs, relative to the largest number of a column.
+
+    Infinite where only one of them has a number.
+    """
     largest = 0.0
     for name in (rows := table(whole))[-1]:
-        pairs = [(float(x[name]), float(y[name])) for x, y in zip(table(run), rows, strict=True) if x[name] and y[name]]
+        cells = [(x.get(name, ""), y[name]) for x, y in zip(table(run), rows, strict=True)]
+        if any(bool(x) != bool(y) for x, y in cells):
+            return float("inf")
+        pairs = [(float(x), float(y)) for x, y in cells if x]
         scale = max((abs(y) for _, y in pairs), default=0.0) or 1.0
         largest = max([largest, *(abs(x - y) / scale for x, y in pairs)])
     return largest

@@ -111,7 +111,8 @@ def _tensors(path: Path) -> dict[str, Any]:
     with safe_open(path, framework="pt") as file:
         header = file.metadata() or {}
         found: dict[str, Any] = bits({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-    numbers = json.loads(header.get("numbers", "{}"))
+    numbers, settings = (json.loads(header.get(name, "{}")) for name in ("numbers", "settings"))
+    found["settings"] = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
     return {**found, "version": header.get("version"), **{k: x for k, x in numbers.items() if not timed(k)}}
 
 

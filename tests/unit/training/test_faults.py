@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 import faults
+from ahac.core.files import write_json
 from ahac.training.checkpoint import load_checkpoint, save_checkpoint
 from faults.damage import WAYS, path_of
 from faults.damage_files import Scene
+from faults.forms import form_of
 from faults.moments import Hook, Moment, kind_of, read_record
 from faults.mutations import mutated, robots
 from faults.report import failed, failures, table
@@ -36,6 +38,20 @@ def run(tmp_path: Path) -> Path:
 
 def test_equal_runs_do_not_differ(run: Path) -> None:
     assert differences(run, RUNS / "sac") == damaged_files(run) == []
+
+
+def test_name_and_place_do_not_count(run: Path, tmp_path: Path) -> None:
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    saved = load_checkpoint(run / "checkpoints" / "last.safetensors")
+    other = Path(shutil.copytree(run, tmp_path / "elsewhere" / "other"))
+    for folder, name, out in ((run, "run", "runs"), (other, "other", "elsewhere")):
+        settings = {**config, "name": name, "out": out}
+        write_json(folder / "config.json", settings, checksum=True)
+        save_checkpoint(folder / "checkpoints" / "last.safetensors", replace(saved, settings=settings))
+    assert differences(run, other) == []
+    write_json(other / "config.json", {**config, "seed": 1}, checksum=True)
+    save_checkpoint(other / "checkpoints" / "last.safetensors", replace(saved, settings={**config, "seed": 1}))
+    assert differences(run, other) == ["different: checkpoints/last.safetensors", "different: config.json"]
 
 
 def test_times_do_not_count(run: Path, tmp_path: Path) -> None:
@@ -94,6 +110,49 @@ def test_every_way_to_damage_a_file_changes_it(kind: str, run: Path) -> None:
         assert said
         assert not path.is_file() or path.read_bytes() != source.read_bytes(), way
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize(
+    ("kind", "way", "sound", "wrong"),
+    [
+        ("last", "tensor short, no checksum", False, True),
+        ("last", "tensor float16, valid checksum", False, True),
+        ("last", "moment renamed, no checksum", False, True),
+        ("last", "tensor NaN, old checksum", False, False),
+        ("last", "number text, no checksum", False, True),
+        ("last", "number of 400 digits, no checksum", False, True),
+        ("last", "numbers deeply nested", False, True),
+        ("last", "truncate", False, False),
+        ("segment", "fewer rows, no checksum", False, True),
+        ("config.json", "key missing", True, False),
+        ("config.json", "key renamed", False, False),
+        ("config.json", "deeply nested", False, False),
+        ("config.json", "delete", False, False),
+    ],
+)
+def test_only_other_values_are_sound(kind: str, way: str, sound: bool, wrong: bool, run: Path) -> None:
+    """What cannot be seen without a checksum is exempt from having to be refused, and nothing else."""
+    rng = random.Random(0)
+    path = path_of(kind, run, rng)
+    assert path is not None
+    if kind == "last":
+        save_checkpoint(path, load_checkpoint(path))  # with a checksum
+    original = path.read_bytes()
+    WAYS[kind][way](Scene(path, path, path, rng))
+    form = form_of(path, original)
+    assert (form.sound, form.wrong) == (sound, wrong)
+
+
+def test_other_values_of_the_same_form_are_sound(run: Path) -> None:
+    path = run / "checkpoints" / "last.safetensors"
+    original, saved = path.read_bytes(), load_checkpoint(path)
+    save_checkpoint(path, replace(saved, tensors={name: 0 * x for name, x in saved.tensors.items()}))
+    assert form_of(path, original).sound
+    save_checkpoint(path, replace(saved, numbers={**saved.numbers, "best": float("inf")}))
+    assert form_of(path, original).wrong
+    save_checkpoint(path, replace(saved, numbers={**saved.numbers, "best": float("-inf")}))
+    assert form_of(path, original).sound
 
 
 def test_mutants_differ_from_their_robot_and_repeat() -> None:
@@ -183,7 +242,9 @@ def test_the_report_names_what_failed_and_how_to_repeat_it() -> None:
 
 @pytest.mark.extended
 def test_a_few_attacks_of_each_kind(tmp_path: Path) -> None:
-    options = "--kills 2 --damages 6 --robots 10 --only kills damage robots --algos shac sac --jobs 1"
+    options = (
+        "--kills 2 --signals 2 --damages 6 --robots 10 --only kills signals damage robots --algos shac sac --jobs 1"
+    )
     command = [
         sys.executable,
         "-m",
@@ -200,5 +261,5 @@ def test_a_few_attacks_of_each_kind(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "found").read_text(encoding="utf-8"))
-    assert len(found["outcomes"]) == 2 + 6 + 10 + 1
+    assert len(found["outcomes"]) == 2 + 2 + 6 + 10 + 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["references"], "nothing else is kept"
