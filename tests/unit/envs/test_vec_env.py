@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
+from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make
 from episodes import assert_same, change, outcomes, random_actions, set_time_left
 
