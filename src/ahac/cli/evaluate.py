@@ -31,13 +31,13 @@ def evaluate(arguments: list[str]) -> int:
     options = _options(arguments)
     device = options.device or at_hand(open_run(options.run).config.device)
     run = open_run(options.run, device=device)
-    run.restore(options.checkpoint, with_env=False)
+    saved = run.restore(options.checkpoint, with_env=False)
     found = run.evaluate(options.episodes, options.seed)
     sys.stdout.write(f"{found}\n")
     own = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
     if own and len(found.returns) >= run.config.eval_episodes:
         try:
-            run.keep(found)
+            run.keep(found, saved)
         except OSError as error:  # of a folder that can only be read
             logger.warning("could not save the result in the run folder: %s", error)
     if options.save_trajectory is not None:

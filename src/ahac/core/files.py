@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import platform
 import re
 import shutil
 from collections.abc import Generator, Mapping
@@ -17,14 +18,17 @@ from typing import Any
 from ahac.core.errors import AhacError, InputError
 
 __all__ = [
-    "WriteError", "explained", "process_alive", "read_json", "remove_leftovers", "replacing", "set_aside",
-    "sync_folder", "temporary_name", "write_json",
+    "HOST", "TEMPORARY", "WriteError", "explained", "is_abandoned", "make_folder", "process_alive", "read_json",
+    "remove_leftovers", "replacing", "set_aside", "sync_folder", "temporary_name", "write_json",
 ]  # fmt: skip
 
 logger = logging.getLogger("ahac")
 
-TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp(\..*)?")
-"""Name of a temporary file or folder; the number is the process that writes it."""
+HOST = re.sub(r"[^A-Za-z0-9_]", "_", platform.node())
+TEMPORARY = re.compile(r"\..+\.ahac-(?P<host>\w*)-(?P<process>\d+)\.tmp(\..*)?")
+"""Name of a temporary file or folder of ours: the machine and the process that writes it."""
+OLD_TEMPORARY = re.compile(r"\..+\.(?P<process>\d+)\.tmp(\..*)?")
+"""The same in version 0.1.0."""
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -34,7 +38,7 @@ class WriteError(AhacError, OSError):
 
 def temporary_name(path: Path) -> Path:
     """Where this process writes a file or folder before it becomes `path`."""
-    return path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    return path.with_name(f".{path.stem}.ahac-{HOST}-{os.getpid()}.tmp{path.suffix}")
 
 
 @contextmanager
@@ -91,6 +95,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder, and make it survive a power failure."""
+    if not folder.is_dir():
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+
+
 def write_json(path: Path, content: Mapping[str, object], checksum: bool = False) -> None:
     """Write a dictionary atomically, with a checksum that `read_json` verifies."""
     added = {"checksum": _checksum(content)} if checksum else {}
@@ -127,26 +139,29 @@ def set_aside(path: Path, label: str, copy: bool = False) -> Path:
     for n in range(1, 10_000):
         kept = path.with_name(f"{path.stem}.{label}-{n}{path.suffix}")
         if not os.path.lexists(kept):
-            with explained(kept):
-                if copy:
-                    shutil.copyfile(path, kept)
-                else:
+            if not copy:
+                with explained(kept):
                     path.rename(kept)
+                return kept
+            with replacing(kept) as temporary:
+                shutil.copyfile(path, temporary)
             return kept
     raise InputError(f"{path.parent} has ten thousand files like {path.stem}.{label}-1{path.suffix}; remove some")
 
 
+def is_abandoned(path: Path) -> bool:
+    """Whether a file or folder is a temporary one of ours whose process, on this machine, has ended."""
+    found = TEMPORARY.fullmatch(path.name)
+    return found is not None and found["host"] == HOST and not process_alive(int(found["process"]))
+
+
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files and folders in a folder whose processes have ended."""
+    """Remove the temporary files that killed processes left in a folder of ours."""
     if not folder.is_dir():
         return
     for path in folder.iterdir():
-        found = TEMPORARY.fullmatch(path.name)
-        if found is None or process_alive(int(found[1])):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
+        old = OLD_TEMPORARY.fullmatch(path.name)
+        if path.is_file() and (is_abandoned(path) or (old is not None and not process_alive(int(old["process"])))):
             path.unlink(missing_ok=True)
 
 

@@ -225,6 +225,9 @@ class VecEnv:
             got = list(state[name].shape) if is_dense(state[name]) else kind_of(state[name])
             if got != wanted:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
+            if state[name].dtype not in (torch.float32, torch.float64):
+                got = state[name].dtype
+                raise InputError(f"{name!r} of a saved {self.spec.name} must be torch.float32 or float64, got {got}")
         if odd := [name for name in own if name not in worlds and not is_chance(state[name])]:
             raise InputError(f"{odd[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
         mine = {name: self.ranks.share(state[name]) for name in MEMORY}

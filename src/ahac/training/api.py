@@ -9,7 +9,7 @@ from typing import Any
 from ahac.algos.recipes import recipe
 from ahac.core.ranks import join
 from ahac.training.config import RunConfig
-from ahac.training.run import Run, open_run, set_length, start
+from ahac.training.run import Run, open_run, prepare, start
 from ahac.training.trainer import train as carry_on
 
 __all__ = ["configure", "resume", "train"]
@@ -54,10 +54,6 @@ def resume(
         checkpoint: Go back to this checkpoint, "best" or "iteration-NNNNNN". The last checkpoint and the table are kept
             under other names.
     """
-    run = open_run(folder, join())
-    if checkpoint is not None:
-        run.go_back(checkpoint)
-    if iterations is not None or env_steps is not None:
-        run = set_length(run, iterations, env_steps)
+    run = prepare(open_run(folder, join()), checkpoint, iterations, env_steps)
     carry_on(run)
     return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ahac.core.files import make_folder
 from ahac.training.tensor_files import CheckpointError, read_tensors, write_tensors
 
 __all__ = ["Checkpoint", "CheckpointError", "checkpoint_names", "load_checkpoint", "save_checkpoint"]
@@ -37,6 +39,16 @@ class Checkpoint:
         prefix = f"{owner}/"
         return {name.removeprefix(prefix): x for name, x in self.tensors.items() if name.startswith(prefix)}
 
+    def check(self) -> None:
+        """Refuse numbers that no training can resume from."""
+        for name in ("iteration", "env_steps"):
+            self.count(name)
+        self.number("seconds")
+        if "best" not in self.numbers:
+            raise CheckpointError("a checkpoint needs a number 'best', got none")
+        for name in {"failures", "compile_seconds"} & self.numbers.keys():
+            self.number(name)
+
     def count(self, name: str) -> int:
         """A number that must be there, as a whole number of at least zero."""
         value = self.number(name)
@@ -53,7 +65,7 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     numbers, settings = json.dumps(dict(checkpoint.numbers)), json.dumps(dict(checkpoint.settings))
     write_tensors(path, checkpoint.tensors, {"numbers": numbers, "settings": settings, "table": checkpoint.table})
 
@@ -67,21 +79,22 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 def checkpoint_names(folder: Path) -> list[str]:
     """Names of the checkpoints in a folder; temporary files do not count."""
-    return sorted(path.stem for path in folder.glob("[!.]*.safetensors"))
+    return sorted(path.stem for path in folder.glob("[!.]*.safetensors") if path.is_file())
 
 
 def _numbers(path: Path, header: Mapping[str, str]) -> dict[str, float]:
     found = _dictionary(path, header.get("numbers", ""), "numbers")
     for name, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-            raise CheckpointError(f"{path} is damaged: {name} must be a number, got {value!r}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or value != value or (abs(value) > sys.float_info.max and value != -math.inf):
+            raise CheckpointError(f"{path} is damaged: {name} must be a number, got {str(value)[:60]}")
     return found
 
 
 def _dictionary(path: Path, text: str, name: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: the {name} in its header are not JSON: {error}") from error
     if not isinstance(found, dict):
         raise CheckpointError(f"{path} is damaged: the {name} in its header must be a dictionary, got {found!r}")

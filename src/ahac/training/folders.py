@@ -15,14 +15,14 @@ import torch
 from ahac.algos.recipes import ALGOS, recipe
 from ahac.algos.registry import check_ranks
 from ahac.core.errors import InputError
-from ahac.core.files import TEMPORARY, explained, remove_leftovers, sync_folder, temporary_name
+from ahac.core.files import TEMPORARY, explained, is_abandoned, make_folder, sync_folder, temporary_name
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
 from ahac.training.names import check_name
 
 __all__ = [
-    "at_hand", "check", "chosen_device", "claim", "clear_leftovers", "free_name", "is_leftover", "new_folder",
+    "at_hand", "check", "chosen_device", "claim", "clear_leftovers", "free_names", "is_leftover", "new_folder",
     "what_is_wrong",
 ]  # fmt: skip
 
@@ -72,9 +72,9 @@ def at_hand(device: str) -> str:
 @contextmanager
 def new_folder(wanted: Path) -> Iterator[Path]:
     """A temporary folder to fill; `claim` gives it its name, and it is removed if that does not happen."""
+    make_folder(wanted.parent)
     with explained(wanted):
-        wanted.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(wanted.parent)
+        _remove_unfinished(wanted.parent)
         temporary = temporary_name(wanted)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
@@ -84,13 +84,21 @@ def new_folder(wanted: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def free_name(wanted: Path) -> Path:
-    """This folder, or the first like it that does not exist or is empty."""
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the folders of runs whose process was killed before they had their name."""
+    for path in folder.iterdir():
+        if not path.is_symlink() and path.is_dir() and is_abandoned(path):
+            names = {inner.name for inner in path.iterdir() if not TEMPORARY.fullmatch(inner.name)}
+            if names <= {"config.json", "manifest.json"}:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def free_names(wanted: Path) -> Iterator[Path]:
+    """This folder and others like it, those that do not exist or are empty."""
     for k in range(1, 10_000):
         folder = wanted if k == 1 else wanted.with_name(f"{wanted.name}-{k}")
-        if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
-            return folder
-    raise InputError(f"{wanted} and ten thousand folders like it exist already; choose another name")
+        if not os.path.lexists(folder) or (folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())):
+            yield folder
 
 
 def claim(temporary: Path, folder: Path) -> bool:
@@ -98,7 +106,7 @@ def claim(temporary: Path, folder: Path) -> bool:
     try:
         temporary.rename(folder)  # which replaces an empty folder, and no other
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY):
             return False
         raise
     sync_folder(folder.parent)
@@ -129,5 +137,5 @@ def what_is_wrong(folder: Path) -> str:
     if runs := sorted(path.parent.name for path in folder.glob("*/config.json")):
         return f"it has no config.json, but holds runs: {', '.join(runs[:5])}{', ...' * (len(runs) > 5)}"
     if (folder / "checkpoints").is_dir():
-        return "its config.json is missing; copy that of a run with the same settings there, but for seed and name"
+        return "its config.json is missing; copy one from a run with the same settings, and set `seed` and `name` in it"
     return "it has no config.json; `ahac train` makes runs"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ahac.core.errors import InputError
+from ahac.core.files import make_folder
 from ahac.rl.replay import Replay
 from ahac.training.tensor_files import CheckpointError, read_tensors, write_tensors
 
@@ -45,18 +46,20 @@ class ReplayFiles:
 
     def save(self, added: int) -> None:
         """Write what a checkpoint after `added` rows needs, before it is written itself."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for segment in self._segments():
-            if segment.last > self.written:  # of a process that ended before its checkpoint, or of a later checkpoint
-                self.written = min(self.written, segment.first)
-                segment.path.unlink()
+        make_folder(self.folder)
+        # Of a process that ended before its checkpoint, or of a later checkpoint than the one training resumed from.
+        stale = [segment for segment in self._segments() if segment.last > self.written]
+        self.written = min([self.written, *(segment.first for segment in stale)])
         first = max(self.written, added - self.replay.length, 0)
         for begin in range(first, added, self.most):
             end = min(begin + self.most, added)
             path = self.folder / f"rows-{begin:010d}-{end:010d}.safetensors"
             header = {"first": str(begin), "last": str(end), "origin": self.origin}
             write_tensors(path, {"rows": self.replay.rows(begin, end)}, header)
+            stale = [segment for segment in stale if segment.path != path]
         self.written = max(self.written, added)
+        for segment in stale:
+            segment.path.unlink()
 
     def prune(self, added: int) -> None:
         """Remove what a checkpoint after `added` rows does not need, once it is in place."""
@@ -73,8 +76,8 @@ class ReplayFiles:
                 place = min(segment.last, added)
         if place < added:
             raise CheckpointError(
-                f"{self.folder} has no rows from {place} to {added}; without its replay a run cannot go on, but its "
-                "policies can be evaluated and played"
+                f"{self.folder} lacks rows {place} to {added} of the replay buffer: the run cannot be resumed from "
+                "this checkpoint, but its policy can be evaluated and played"
             )
         self.replay.added = self.written = added
 

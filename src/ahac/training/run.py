@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,12 +33,12 @@ from ahac.envs import VecEnv, make
 from ahac.training.checkpoint import Checkpoint, CheckpointError, checkpoint_names, load_checkpoint, save_checkpoint
 from ahac.training.config import OWN, RunConfig, config_from_file, config_to_file
 from ahac.training.evaluate import Evaluation, evaluate
-from ahac.training.folders import check, chosen_device, claim, free_name, new_folder, what_is_wrong
+from ahac.training.folders import check, chosen_device, claim, free_names, new_folder, what_is_wrong
 from ahac.training.manifest import manifest
 from ahac.training.process import alone, torch_settings
 from ahac.training.replay_files import ReplayFiles
 
-__all__ = ["LAST", "Run", "open_run", "set_length", "start"]
+__all__ = ["LAST", "Run", "open_run", "prepare", "saved_settings", "start"]
 
 logger = logging.getLogger("ahac")
 
@@ -100,10 +101,12 @@ class Run:
         """Where the checkpoint of this name is, or would be."""
         return self.checkpoints / f"{name}.safetensors"
 
-    def remove_leftovers(self) -> None:
-        """Remove the temporary files that killed processes left; only while nothing else trains the run."""
+    def repair(self) -> None:
+        """Remove temporary files of killed processes, and restore a missing config.json; while nothing else trains."""
         for folder in (self.folder, self.checkpoints, self.folder / "replay", self.folder / "failures"):
             remove_leftovers(folder)
+        if not (self.folder / "config.json").exists():
+            write_json(self.folder / "config.json", config_to_file(self.config), checksum=True)
 
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint under that name."""
@@ -126,6 +129,10 @@ class Run:
         if odd := _differences(saved.settings, config_to_file(self.config)):
             logger.warning("%s was written with other settings than %s: %s", path, self.folder / "config.json", odd)
         try:
+            saved.check()
+        except CheckpointError as error:
+            raise CheckpointError(f"{path} is damaged: {error}") from error
+        try:
             self.algo.load_state_dict(saved.part("algo"))
             if with_env:
                 self.env.load_state_dict(saved.part("env"))
@@ -146,14 +153,14 @@ class Run:
         self.ranks.ask(lambda: self._go_back(name))
 
     def _go_back(self, name: str) -> None:
-        chosen, last, table = self._read(self.path_of(name)), self.path_of(LAST), self.folder / "metrics.csv"
         if name == LAST:
             return
+        chosen, last = self._read(self.path_of(name)), self.path_of(LAST)
+        replaced = (self.folder / "metrics.csv", self.folder / "evaluation.json", last)
         with alone(self.folder):
-            if table.is_file():
-                logger.warning("all rows of %s are kept in %s", table, set_aside(table, "replaced", copy=True).name)
-            if os.path.lexists(last):
-                logger.warning("%s is kept as %s", last, set_aside(last, "replaced").name)
+            for path in (path for path in replaced if os.path.lexists(path)):
+                logger.warning("%s is kept as %s", path, set_aside(path, "replaced", copy=path.is_file()).name)
+            (self.folder / "evaluation.json").unlink(missing_ok=True)  # of another policy than the last one
             save_checkpoint(last, chosen)
 
     def _read(self, path: Path) -> Checkpoint:
@@ -164,7 +171,8 @@ class Run:
         try:
             return load_checkpoint(path)
         except CheckpointError as error:
-            raise CheckpointError(f"{error}; other checkpoints of this run: {known} (--checkpoint NAME)") from error
+            remedy = f"try --checkpoint with one of: {known}" if others else "the run has no other checkpoint"
+            raise CheckpointError(f"{error}; {remedy}") from error
 
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
         """Whole episodes under the policy's best actions, in an environment of their own, as torch was in training."""
@@ -177,9 +185,8 @@ class Run:
         with torch_settings(c, self.device):
             return evaluate(env, self.algo.act, count)
 
-    def keep(self, evaluation: Evaluation) -> Path:
-        """Write down what the policy of the last checkpoint is worth, from the run's own evaluation seed."""
-        last = load_checkpoint(self.path_of(LAST))
+    def keep(self, evaluation: Evaluation, last: Checkpoint) -> Path:
+        """Save the evaluation of the last checkpoint, from the run's own evaluation seed."""
         about = {"checkpoint": LAST, "iteration": last.count("iteration"), "env_steps": last.count("env_steps"),
                  "seed": self.eval_seed}  # fmt: skip
         path = self.folder / "evaluation.json"
@@ -199,15 +206,19 @@ def _begun(config: RunConfig, ranks: Ranks) -> tuple[Path, RunConfig]:
     about = manifest(config.seed, chosen_device(config.device, ranks)) | {"ranks": ranks.size}
     wanted = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
     with new_folder(wanted) as temporary:
-        while True:
-            folder = free_name(wanted)
+        write_json(temporary / "manifest.json", about)
+        for folder in free_names(wanted):
             named = replace(config, name=folder.name)
-            write_json(temporary / "manifest.json", about)
             write_json(temporary / "config.json", config_to_file(named), checksum=True)
             if claim(temporary, folder):
                 break
+        else:
+            raise InputError(f"{wanted} and ten thousand folders like it exist already; choose another name")
     if folder != wanted:
-        logger.warning("%s exists already: this run is %s (`ahac resume` resumes a run)", wanted, folder)
+        logger.warning(
+            "%s already exists, so this run is stored in %s; to continue the old one: `ahac resume %s`",
+            wanted, folder, wanted,
+        )  # fmt: skip
     return folder, named
 
 
@@ -220,12 +231,12 @@ def open_run(folder: str | os.PathLike[str], ranks: Ranks = ALONE, device: str |
 
 def _config(place: Path) -> RunConfig:
     """The settings of a run, from config.json or, where that is missing, from its last checkpoint."""
-    path, last = place / "config.json", place / "checkpoints" / f"{LAST}.safetensors"
+    path = place / "config.json"
     if path.is_file():
         content = read_json(path, editable=True)
-    elif last.is_file() and (settings := load_checkpoint(last).settings):
-        logger.warning("%s is missing; the settings are those of %s", path, last)
-        path, content = last, dict(settings)
+    elif (saved := saved_settings(place / "checkpoints")) is not None:
+        logger.warning("%s is missing; the settings are those of %s", path, saved[0])
+        path, content = saved
     else:
         raise InputError(f"{place} is not a run: {what_is_wrong(place)}")
     try:
@@ -242,30 +253,57 @@ def _differences(saved: Mapping[str, object], current: Mapping[str, object]) -> 
     return ", ".join(f"{name} was {before[name]!r}, is {now[name]!r}" for name in sorted(odd))
 
 
-def set_length(run: Run, iterations: int | None = None, env_steps: int | None = None) -> Run:
-    """The same run with another length, in iterations or in environment steps, written down in its config.json.
+def saved_settings(checkpoints: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Settings in the newest checkpoint of a folder that has them, and its path."""
+    names = sorted(checkpoint_names(checkpoints), key=lambda name: (name == LAST, name.startswith("iteration-"), name))
+    for name in reversed(names):
+        path = checkpoints / f"{name}.safetensors"
+        try:
+            settings = load_checkpoint(path).settings
+        except CheckpointError:  # another one may be readable
+            continue
+        if settings:
+            return path, dict(settings)
+    return None
 
-    Learning rates fall over the run: in one that is made longer they are higher from here on than they would have been,
-    and one that was complete rises from the lowest rate again. Its past is as it was; it is not what a run of that
-    length would have been from the start.
+
+def prepare(
+    run: Run, checkpoint: str | None = None, iterations: int | None = None, env_steps: int | None = None
+) -> Run:
+    """A run that is to be resumed: from an earlier checkpoint, or with another length, or as it is.
+
+    With another length, learning rates decay over the new one. They jump at this point, and the result is not that of a
+    run of that length from the start.
     """
-    if (iterations is None) == (env_steps is None):
-        raise InputError("a run's length is a number of iterations or of env_steps; give one of them")
-    return Run(run.folder, run.ranks.ask(lambda: _lengthened(run, iterations, env_steps)), run.ranks)
+    config = run.config
+    if iterations is not None or env_steps is not None:
+        config = run.ranks.ask(lambda: _lengthened(run, checkpoint or LAST, iterations, env_steps))
+    if checkpoint is not None:
+        run.go_back(checkpoint)
+    if config is run.config:
+        return run
+    run.ranks.ask(lambda: _write_config(run.folder, config))
+    return Run(run.folder, config, run.ranks)
 
 
-def _lengthened(run: Run, iterations: int | None, env_steps: int | None) -> RunConfig:
-    with alone(run.folder):
-        config = replace(
-            run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
+def _write_config(folder: Path, config: RunConfig) -> None:
+    with alone(folder):
+        write_json(folder / "config.json", config_to_file(config), checksum=True)
+
+
+def _lengthened(run: Run, checkpoint: str, iterations: int | None, env_steps: int | None) -> RunConfig:
+    """The settings with another length, in iterations or in environment steps, which that checkpoint has not passed."""
+    if iterations is not None and env_steps is not None:
+        raise InputError("the length of a run is a number of iterations or of env_steps; give one of them")
+    config = replace(
+        run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
+    )
+    unit, length = config.length
+    path = run.path_of(checkpoint)
+    done = load_checkpoint(path).count(unit) if path.is_file() else 0
+    if length < done:
+        raise InputError(
+            f"{run.folder} has done {done} {unit.removesuffix('s')}s; the new length must be at least that, got "
+            f"{length}; to go back, use --checkpoint"
         )
-        unit, length = config.length
-        last = run.path_of(LAST)
-        done = load_checkpoint(last).count(unit) if last.exists() else 0
-        if length < done:
-            raise InputError(
-                f"{run.folder} has done {done} {unit.removesuffix('s')}s; its length must be at least that, got "
-                f"{length}: what was learnt is not taken back"
-            )
-        write_json(run.folder / "config.json", config_to_file(config), checksum=True)
     return config

@@ -35,7 +35,8 @@ class CsvSink:
         for row in self.rows:
             self.checksum = _chained(self.checksum, row)
         damaged = any(line != found.half for line in found.damaged) or kept != self.rows
-        if damaged or len(kept) != keep_until or (checksum and checksum != self.checksum):
+        # A table that has lost rows once matches the checksum of later checkpoints.
+        if damaged or (checksum != self.checksum if checksum else len(kept) != keep_until):
             _keep_damaged(path, keep_until - len(self.rows), keep_until)
         self.columns: list[str] = []
         for row in self.rows:
@@ -122,9 +123,9 @@ def _keep_damaged(path: Path, lost: int, wanted: int) -> None:
     if not os.path.lexists(path):
         logger.warning("%s is missing: the rows of %d iterations are lost", path, wanted)
         return
-    kept = set_aside(path, "damaged")
-    what = f"lacks {lost} of {wanted} rows" if lost else "differs from what the checkpoint says of it"
-    logger.warning("%s is damaged and %s; it is kept as %s", path, what, kept.name)
+    kept = set_aside(path, "damaged", copy=path.is_file())
+    what = f"lacks {lost} of {wanted} rows" if lost > 0 else "is damaged or was changed"
+    logger.warning("%s %s; the old file is kept as %s", path, what, kept.name)
 
 
 def _chained(checksum: str, row: Mapping[str, float]) -> str:

@@ -18,10 +18,10 @@ import torch
 from ahac.algos.algorithm import Report
 from ahac.core.errors import AhacError, InputError
 from ahac.rl.trouble import Trouble
-from ahac.training.checkpoint import Checkpoint, CheckpointError, save_checkpoint
+from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from ahac.training.evaluate import Evaluation
 from ahac.training.metrics import Episodes, Stopwatch
-from ahac.training.process import alone, cores_of, interruptible, torch_settings
+from ahac.training.process import Stop, alone, cores_of, interruptible, torch_settings
 from ahac.training.run import LAST, Run
 from ahac.training.sinks import Display, Sink, TensorBoardSink
 from ahac.training.table import CsvSink, read_csv
@@ -63,7 +63,7 @@ def finish(run: Run, display: bool = True) -> Evaluation | None:
         if not _go_on(run, None, display) or not run.ranks.first:
             return None
         found = run.evaluate()
-        run.keep(found)
+        run.keep(found, load_checkpoint(run.path_of(LAST)))
         return found
 
 
@@ -74,7 +74,7 @@ def _held(run: Run) -> Iterator[None]:
 
         def hold() -> None:
             stack.enter_context(alone(run.folder))
-            run.remove_leftovers()
+            run.repair()
 
         run.ranks.ask(hold)
         yield
@@ -84,7 +84,7 @@ def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
     """Train in a folder that is held."""
     shows = display and run.ranks.first
     with torch_settings(run.config, run.device), cores_of(run.ranks, run.device), interruptible() as stop:
-        with _Loop(run) as loop, Display(run.config.length, loop.done) if shows else nullcontext() as shown:
+        with _Loop(run, stop) as loop, Display(run.config.length, loop.done) if shows else nullcontext() as shown:
             while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations):
                 if bool(run.ranks.any(torch.tensor(stop.asked))):  # of one rank: all end after the same iteration
                     break
@@ -98,8 +98,10 @@ def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
 class _Loop(AbstractContextManager["_Loop"]):
     """A run in progress; however it ends, its last completed iteration is saved and its sinks are closed."""
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.episodes, self.best = run, Episodes(), float("-inf")
+    def __init__(self, run: Run, stop: Stop) -> None:
+        self.run, self.stop, self.episodes, self.best = run, stop, Episodes(), float("-inf")
+        self.pending: list[str] = []
+        """Checkpoints of the last completed iteration that are still to be written."""
         self.iteration = self.env_steps = self.failures = 0
         self.started_at, self.clock = 0.0, Stopwatch()
         self.table: CsvSink | None = None
@@ -110,7 +112,7 @@ class _Loop(AbstractContextManager["_Loop"]):
             checksum = saved.table
             try:
                 self._restore(saved)
-            except (CheckpointError, InputError) as error:
+            except InputError as error:
                 raise CheckpointError(f"{run.path_of(LAST)} is damaged: {error}") from error
         else:
             run.ranks.ask(lambda: _refuse_to_start_over(run))
@@ -125,8 +127,6 @@ class _Loop(AbstractContextManager["_Loop"]):
     def _restore(self, saved: Checkpoint) -> None:
         """Resume from the counters of a checkpoint."""
         self.iteration, self.env_steps = saved.count("iteration"), saved.count("env_steps")
-        if "best" not in saved.numbers:
-            raise CheckpointError("a checkpoint needs a number 'best', got none")
         self.best = saved.numbers["best"]
         # Checkpoints of earlier versions have no failures and no compile_seconds.
         self.failures = int(saved.numbers.get("failures", 0))
@@ -160,9 +160,10 @@ class _Loop(AbstractContextManager["_Loop"]):
             **report.values,
             **{f"seconds_{part}": spent for part, spent in report.seconds.items()}, **trouble,
         }  # fmt: skip
-        for sink in self.sinks:
-            sink.write(row)
-        self._keep(row)
+        with self.stop.uninterrupted():
+            for sink in self.sinks:
+                sink.write(row)
+            self._keep(row)
         return row
 
     def _heed(self, report: Report) -> dict[str, float]:
@@ -199,10 +200,10 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.best = score if better else self.best
         light = self.completed is not None and _size(self.completed) <= LIGHT
         self.completed = self._state() if light or due else None
+        self.pending = []
         if due and self.completed is not None:
-            # The last checkpoint comes last: whatever is missing before it is written again after a crash.
-            for name in [*(["best"] if better else []), f"iteration-{self.iteration:06d}", LAST]:
-                self._save(name, self.completed)
+            self.pending = [*(["best"] if better else []), f"iteration-{self.iteration:06d}"]
+            self._save(self.completed)
 
     def _state(self) -> Checkpoint:
         numbers = {
@@ -217,7 +218,7 @@ class _Loop(AbstractContextManager["_Loop"]):
     ) -> None:
         if error is None:
             try:
-                self._save(LAST, self.completed or self._state())
+                self._save(self.completed or self._state())
             finally:
                 self._close()
             return
@@ -231,14 +232,21 @@ class _Loop(AbstractContextManager["_Loop"]):
     def _rescue(self) -> None:
         """Save the last completed iteration; the one in progress may have changed anything."""
         if self.completed is not None and self.completed.numbers["iteration"] > self.first:
-            path = self._save(LAST, self.completed)
+            path = self._save(self.completed)
             logger.warning("iteration %d is saved in %s", int(self.completed.numbers["iteration"]), path)
 
-    def _save(self, name: str, state: Checkpoint) -> Path:
-        """Write a checkpoint, after the rows of the table that belong to it."""
-        if self.table is not None:
-            self.table.sync()
-        return self.run.save(name, state)
+    def _save(self, state: Checkpoint) -> Path:
+        """Write the last checkpoint, after the rows of the table and the other checkpoints that belong to it.
+
+        A crash before the last one leaves the previous: resuming from there writes whatever is missing.
+        """
+        with self.stop.uninterrupted():
+            if self.table is not None:
+                self.table.sync()
+            while self.pending:
+                self.run.save(self.pending[0], state)
+                self.pending.pop(0)
+            return self.run.save(LAST, state)
 
     def _close(self) -> None:
         for sink in self.sinks:
@@ -252,8 +260,9 @@ def _refuse_to_start_over(run: Run) -> None:
     if not names and not rows:
         return
     there = ", ".join(names) or "no other checkpoint"
+    newest = max(names, key=lambda name: (name.startswith("iteration-"), name), default="")
     remedy = (
-        f"resume from one of them with `ahac resume {run.folder} --checkpoint {names[-1]}`"
+        f"resume from one of them with `ahac resume {run.folder} --checkpoint {newest}`"
         if names
         else f"remove {table} to start from the beginning"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ahac.core.errors import InputError
-from ahac.core.files import read_json, remove_leftovers, set_aside, temporary_name, write_json
+from ahac.core.files import HOST, read_json, remove_leftovers, set_aside, temporary_name, write_json
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +51,15 @@ def test_what_is_not_a_dictionary_is_refused(content: str, tmp_path: Path) -> No
 
 
 def test_leftovers_of_processes_that_ended_are_removed(tmp_path: Path, dead: int) -> None:
-    (tmp_path / f".run.{dead}.tmp").mkdir()
-    (tmp_path / f".run.{dead}.tmp" / "config.json").touch()
-    (tmp_path / f".last.{dead}.tmp.safetensors").touch()
-    mine = temporary_name(tmp_path / "last.safetensors")
-    others = [mine, tmp_path / ".hidden", tmp_path / "run.1.tmp", tmp_path / f".evaluation.{os.getppid()}.tmp.json"]
+    (tmp_path / f".last.ahac-{HOST}-{dead}.tmp.safetensors").touch()
+    (tmp_path / f".metrics.{dead}.tmp.csv").touch()  # as version 0.1.0 named them
+    others = [
+        temporary_name(tmp_path / "last.safetensors"),
+        tmp_path / f".last.ahac-elsewhere-{dead}.tmp.safetensors",
+        tmp_path / ".hidden",
+        tmp_path / "run.1.tmp",
+        tmp_path / f".evaluation.ahac-{HOST}-{os.getppid()}.tmp.json",
+    ]
     for path in others:
         path.touch()
     remove_leftovers(tmp_path)

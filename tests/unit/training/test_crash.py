@@ -152,6 +152,6 @@ def test_a_run_too_heavy_to_copy_goes_back_to_its_last_checkpoint(run: Run, monk
 
 @pytest.mark.skipif(process.fcntl is None, reason="needs file locks")
 def test_a_run_is_trained_by_one_process_at_a_time(run: Run) -> None:
-    with process.alone(run.folder), pytest.raises(InputError, match="is in use: another process trains it"):
+    with process.alone(run.folder), pytest.raises(InputError, match="is in use: another process is training it"):
         train(run, 1, display=False)
     assert not train(run, 1, display=False), "the lock is let go"

@@ -46,7 +46,7 @@ def test_a_signal_ends_training_after_its_iteration(
     before = signal.getsignal(number)
     signal_in(3, number, monkeypatch)
     assert not train(run, display=False)
-    assert "ending after this iteration" in caplog.text
+    assert "stopping after this iteration" in caplog.text
     assert state(run.folder)["iteration"] == 3.0
     assert len(table(run.folder)) == 3
     assert signal.getsignal(number) is before
@@ -164,7 +164,7 @@ def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert [line for line in errors.splitlines() if line.startswith("ahac:")] == [
-        f"ahac: interrupted; `ahac resume {folder}` goes on"
+        f"ahac: interrupted; continue with `ahac resume {folder}`"
     ]
     assert out == ""
     assert open_run(folder).config.task == "humanoid"
@@ -197,7 +197,7 @@ def test_ctrl_c_ends_the_command_with_a_checkpoint_and_resume_completes_it(tmp_p
     status, errors = interrupted(["resume", str(folder)], folder)
     assert status == 130, errors
     assert "Traceback" not in errors
-    assert f"`ahac resume {folder}` goes on" in errors
+    assert f"continue with `ahac resume {folder}`" in errors
     reached = len(table(folder))
     assert 2 <= reached < config.iterations
     assert state(folder)["iteration"] == reached

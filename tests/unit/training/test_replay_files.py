@@ -129,7 +129,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"rows-0000000004-0000000008\.safetensors is damaged"):
         ReplayFiles(tmp_path, replay()).load(8)
     second.unlink()
-    with pytest.raises(CheckpointError, match="has no rows from 4 to 8; without its replay a run cannot go on"):
+    with pytest.raises(CheckpointError, match="lacks rows 4 to 8 of the replay buffer: the run cannot be resumed"):
         ReplayFiles(tmp_path, replay()).load(8)
     other = Replay({"x": 3}, 3, capacity=30, spare=5, device=torch.device("cpu"), dtype=torch.float32)
     with pytest.raises(CheckpointError, match=r"another run: .*\[3, 3\], got \[2, 3\]"):
@@ -169,6 +169,16 @@ def test_flipped_bits_and_renamed_segments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="checksum"):
         ReplayFiles(tmp_path, replay()).load(4)
     path.write_bytes(content)
-    path.rename(tmp_path / "rows-0000000001-0000000005.safetensors")
-    with pytest.raises(CheckpointError, match=r"was renamed|has no rows"):
+    path.rename(tmp_path / "rows-0000000000-0000000005.safetensors")
+    with pytest.raises(CheckpointError, match=r"must hold rows of .*\[5, ...\], got .*\[4, 2, 3\]"):
         ReplayFiles(tmp_path, replay()).load(5)
+
+
+def test_a_renamed_segment_is_refused(tmp_path: Path) -> None:
+    made = replay()
+    add(made, 8)
+    ReplayFiles(tmp_path, made).save(8)
+    first, second = sorted(tmp_path.iterdir())
+    second.replace(first)
+    with pytest.raises(CheckpointError, match="was renamed: its first row is 4"):
+        ReplayFiles(tmp_path, replay()).load(4)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_a_run_whose_settings_are_missing_says_what_to_do(tmp_path: Path) -> Non
     last = run.path_of("last").read_bytes()
     (run.folder / "config.json").unlink()
     run.path_of("last").unlink()
-    with pytest.raises(InputError, match=r"its config\.json is missing; copy that of a run with the same settings"):
+    with pytest.raises(InputError, match=r"its config\.json is missing; copy one from a run with the same settings"):
         open_run(run.folder)
     (run.folder / "config.json").write_bytes(settings)
     run.path_of("last").write_bytes(last)
@@ -109,22 +110,24 @@ def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogC
     first = start(small_config(tmp_path, name="twin")).folder
     assert not caplog.messages
     second = start(small_config(tmp_path, name="twin")).folder
-    assert caplog.messages == [f"{first} exists already: this run is {second} (`ahac resume` resumes a run)"]
+    assert caplog.messages == [
+        f"{first} already exists, so this run is stored in {second}; to continue the old one: `ahac resume {first}`"
+    ]
 
 
 def test_a_name_that_another_process_takes_meanwhile_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, seen = run_module.free_name, []
+    honest, seen = run_module.free_names, []
 
-    def slow(wanted: Path) -> Path:
-        folder = honest(wanted)
-        if not seen:  # another process takes the name in between
-            (folder / "checkpoints").mkdir(parents=True)
-        seen.append(folder.name)
-        return folder
+    def slow(wanted: Path) -> Iterator[Path]:
+        for folder in honest(wanted):
+            if not seen:  # another process takes the name in between
+                (folder / "checkpoints").mkdir(parents=True)
+            seen.append(folder.name)
+            yield folder
 
-    monkeypatch.setattr(run_module, "free_name", slow)
+    monkeypatch.setattr(run_module, "free_names", slow)
     assert start(small_config(tmp_path, name="twin")).folder.name == "twin-2"
     assert seen == ["twin", "twin-2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["twin", "twin-2"]
