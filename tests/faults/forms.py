@@ -12,6 +12,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from ahac.training.tensor_files import CheckpointError, read_tensors
 
@@ -73,7 +74,12 @@ def _described(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Types and shapes by name, and the header."""
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return {name: (x.dtype, x.shape) for name, x in tensors.items()}, dict(file.metadata() or {})
+        return {name: (x.dtype, _shape(name, x)) for name, x in tensors.items()}, dict(file.metadata() or {})
+
+
+def _shape(name: str, value: Tensor) -> tuple[int, ...]:
+    """Runs have had different numbers of episodes."""
+    return (*value.shape[:1], -1) if name == "trainer/episodes" and value.dim() == 2 else tuple(value.shape)
 
 
 def _sound_numbers(text: str) -> bool:

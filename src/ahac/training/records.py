@@ -161,7 +161,10 @@ def _rows(path: Path) -> list[dict[str, float]]:
         return []
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            columns = file.readline().strip().split(",")
+            header = file.readline()
+        if not header:  # before the first iteration, too, there is an end of line
+            raise InputError(f"{path} is damaged: it is empty")
+        columns = header.strip().split(",")
         if columns == [""]:  # before the first iteration
             return []
         if missing := [name for name in AXES if name not in columns]:

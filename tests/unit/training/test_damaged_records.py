@@ -165,6 +165,7 @@ def test_a_folder_or_a_dangling_link_in_place_of_a_file_hides_no_other_run(name:
      "task must be a name, got 5"),
     ("config.json", '{"task": "t", "algo": "a", "preset": "p", "seed": ".*", "iterations": 1}',
      "seed must be a whole number, got '.*'"),
+    ("metrics.csv", "", "metrics.csv is damaged: it is empty"),
     ("metrics.csv", "iteration,env_steps\n1,2\n", "metrics.csv is damaged: it has no column seconds"),
     ("metrics.csv", "iteration,env_steps,seconds\n1,,2\n", "env_steps is missing at iteration 1"),
     ("metrics.csv", "iteration,env_steps,seconds\n1,1,inf\n", "seconds at iteration 1 must be a finite number"),
