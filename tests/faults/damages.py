@@ -23,6 +23,8 @@ RUN, HEALTHY = "run", "healthy"
 PROGRESS = re.compile(r"\d+(/\d+)?  \d+(/\d+)? steps  ")
 DECISIVE = ("last", "segment", "config.json")
 """Files that training resumes from. Other values in a sound file change its result; any other damage is an error."""
+WHOLE_FILES = ("twin's", "another algorithm's")
+"""Files of other runs, of which `list` and `compare` cannot know; `resume` compares them with the checkpoint."""
 LEFT_ALONE = ("best", "iteration", "manifest.json", "config.json")
 """Files that training leaves as they are, unless it writes them anew."""
 
@@ -188,7 +190,8 @@ class Judge:
             self.problems.append("lost: `resume` does not keep the damaged metrics.csv")
 
     def _different(self, ended: Ended, how: str) -> None:
-        if self.form.sound and (ended.command[0] != "eval" or self.form.valid):
+        shown = ended.command[0] != "eval"
+        if (self.form.sound and (shown or self.form.valid)) or (shown and self.case.way in WHOLE_FILES):
             self.accepted = True
         elif ended.status == 0 and not (absent(self.case.way) and ended.command[0] != "eval"):
             self.problems.append(f"silent: `{ended.command[0]}` has {how}")

@@ -162,8 +162,8 @@ def _rows(path: Path) -> list[dict[str, float]]:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             header = file.readline()
-        if not header:  # before the first iteration, too, there is an end of line
-            raise InputError(f"{path} is damaged: it is empty")
+        if not header.endswith("\n"):  # which is there even before the first iteration
+            raise InputError(f"{path} is damaged: its first line is incomplete")
         columns = header.strip().split(",")
         if columns == [""]:  # before the first iteration
             return []
