@@ -223,11 +223,16 @@ def _unlike(run: Path, whole: Path, before: list[dict[str, str]]) -> list[str]:
     rows, done = table(run), int(numbers_of(run / "checkpoints" / "last.safetensors")["iteration"])
     if done != ITERATIONS or [float(row["iteration"]) for row in rows] != [k + 1.0 for k in range(ITERATIONS)]:
         return [*problems, f"different: {done} iterations, {len(rows)} rows, wanted {ITERATIONS}"]
-    if not rows[: len(before)] == before == table(whole)[: len(before)]:
+    if not _filled(rows[: len(before)]) == _filled(before) == _filled(table(whole)[: len(before)]):
         problems.append(f"different: the {len(before)} rows from before the kill")
     if not (distance := _distance(run, whole)) < NEAR:
         problems.append(f"different: the table differs by {distance:.1e} of a column's range")
     return problems
+
+
+def _filled(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Without empty cells, of which a table gets more when a later iteration brings a new column."""
+    return [{name: cell for name, cell in row.items() if cell} for row in rows]
 
 
 def _completed(run: Path) -> list[dict[str, str]]:
