@@ -15,7 +15,7 @@ import torch
 from ahac.algos.recipes import ALGOS, recipe
 from ahac.algos.registry import check_ranks
 from ahac.core.errors import InputError
-from ahac.core.files import TEMPORARY, explained, is_abandoned, make_folder, sync_folder, temporary_name
+from ahac.core.files import OLD_TEMPORARY, TEMPORARY, explained, is_abandoned, make_folder, sync_folder, temporary_name
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
@@ -126,7 +126,8 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def _is_leftover_file(path: Path) -> bool:
-    known = path.name in ("manifest.json", ".lock") or TEMPORARY.fullmatch(path.name) is not None
+    temporary = TEMPORARY.fullmatch(path.name) or OLD_TEMPORARY.fullmatch(path.name)
+    known = path.name in ("manifest.json", ".lock") or temporary is not None
     return known and path.is_file() and not path.is_symlink()
 
 
