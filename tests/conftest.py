@@ -5,14 +5,18 @@ import mujoco
 import pytest
 import torch
 
+import rounding
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", choices=["cpu", "cuda"], default="cpu", help="where tests with a `device` run")
+    parser.addoption("--rounding", choices=rounding.ROUNDINGS, default=rounding.HERE, help="compute like other CPUs")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--device") == "cuda" and not torch.cuda.is_available():
         raise pytest.UsageError("--device cuda was asked for, but torch finds no CUDA device here")
+    rounding.use(str(config.getoption("--rounding")))
     # Test processes share the cores among themselves.
     torch.set_num_threads(1)
     # By default MuJoCo writes its warnings to a file in the current folder.

@@ -1,51 +1,76 @@
 """Every algorithm finds the best controller of the double integrator, which is known."""
 
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
 
-from ahac.algos.config import FirstOrderConfig
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.registry import Learner, make_algorithm
+from learning.cases import Case, Limit, Measured, check
 from learning.double_integrator import DoubleIntegrator
 from learning.riccati import controller, gains, least_cost
-from learning.toys import ALGOS, EVAL_SEED, SEEDS, Toy, mean_return, train
+from learning.toys import ALGOS, EVAL_SEED, FIRST_ORDER, PPO_TOY, SAC_TOY, SVG_TOY, Toy, mean_return, train
 
 WORLDS = 16
 EVAL_WORLDS = 256
-ITERATIONS = 60
-BUDGET = 40_000
-"""World-steps."""
+ITERATIONS = {**dict.fromkeys(FIRST_ORDER, 60), "ppo": 32, "sac": 22, "svg": 18}
 
-TOY = Toy(task="double_integrator", horizon=20, hidden=(16,))
+TOY = Toy(task="double_integrator", horizon=20)
+ACTOR_RATE = 3e-3
+GAMMA = 0.95
 
-MARGIN = 0.15
-"""By how much a learnt controller may cost more than the best, relative. Measured: 0.02 to 0.09 with these seeds; some
-0.01 of it because a policy does not know when its episode ends."""
-FAR = 5.0
-"""An untrained one costs more than the best by at least this factor."""
+SOLVED = 1.25
+"""Cost of a learned controller, as a multiple of the best one's. Some 0.01 is left because a policy does not know when
+its episode ends. Measured over 20 seeds and all roundings: see README.md."""
+IDLE = 4.0
+"""Who does nothing pays 4.5 times as much as the best."""
 
 
-def settings(algo: str) -> FirstOrderConfig:
+def settings(algo: str) -> Learner:
+    if algo == "ppo":
+        return replace(PPO_TOY, minibatches=2)
+    if algo == "sac":
+        return replace(SAC_TOY, rate=5e-3, tau=0.05)
+    if algo == "svg":
+        return replace(SVG_TOY, hidden=(32,), model_rate=1e-2, head_rate=1e-2)
     made = TOY.learner(algo)
-    if algo == "bptt":
-        return replace(made, horizon=replace(made.horizon, first=30))
-    if algo == "ahac1":
-        return replace(made, horizon=replace(made.horizon, first=24))
-    return made
+    made = replace(made, gamma=GAMMA, actor=replace(made.actor, rate=ACTOR_RATE))
+    first = {"bptt": 30, "ahac1": 24}.get(algo, TOY.horizon)
+    return replace(made, horizon=replace(made.horizon, first=first))
 
 
 def fresh(dtype: torch.dtype = torch.float32) -> DoubleIntegrator:
     return DoubleIntegrator(EVAL_WORLDS, seed=EVAL_SEED, dtype=dtype)
 
 
-@pytest.fixture(scope="module")
+@cache
 def best() -> float:
     """What the best controller earns from the starts on which policies are compared."""
     env = fresh()
     return mean_return(env, controller(gains(env.spec.episode_steps)))
+
+
+def learn(algo: str, seed: int) -> Measured:
+    """Cost of the learned controller, as a multiple of the best one's."""
+    env = DoubleIntegrator(WORLDS, seed=seed)
+    learner = make_algorithm(settings(algo), env.spec, seed)
+    cut = train(learner, env, ITERATIONS[algo])
+    assert (cut > 0.0) == (algo == "ahac1")
+    cost = mean_return(fresh(), learner.act) / best()
+    assert cost > 1.0, "nothing is better than the best"
+    return {"cost": cost}
+
+
+CASES = {
+    f"rail, {algo}": Case(
+        train=partial(learn, algo), limits={"cost": Limit(below=SOLVED)}, compiled=algo in ("ahac", "ahac1", "shac")
+    )
+    for algo in ALGOS
+}
 
 
 def test_the_best_controller_pays_what_riccati_says() -> None:
@@ -74,16 +99,13 @@ def test_any_other_gain_costs_more(change: float, entry: int) -> None:
         assert mean_return(env, controller(other)) < wanted
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("algo", ALGOS)
-def test_it_is_solved(best: float, algo: str, seed: int) -> None:
-    config = settings(algo)
-    env = DoubleIntegrator(WORLDS, seed=seed)
-    untrained = mean_return(fresh(), FirstOrder(config, env.spec, seed).act)
-    assert untrained < FAR * best
-    learnt = train(config, env, seed, ITERATIONS)
-    assert learnt.env_steps <= BUDGET
-    found = mean_return(fresh(), learnt.policy.act)
-    assert (1.0 + MARGIN) * best < found <= best * (1.0 - 1e-6)
-    assert (learnt.cut > 0.0) == (algo == "ahac1")
+def test_doing_nothing_costs_far_more() -> None:
+    def idle(obs: Tensor) -> Tensor:
+        return torch.zeros(len(obs), 1)
+
+    assert mean_return(fresh(), idle) / best() > IDLE
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_solved(name: str) -> None:
+    check(CASES[name])

@@ -62,22 +62,11 @@ class Toy:
         return replace(made, actor=actor, critic=critic, horizon=replace(made.horizon, first=self.horizon))
 
 
-@dataclass(frozen=True)
-class Effort:
-    """What a training took."""
-
-    env_steps: int
-    """World-steps taken."""
-    cut: float
-    """Mean share of steps at which a trajectory was cut for stiffness."""
-
-
-def train(learner: Algorithm, env: Env, iterations: int) -> Effort:
-    """As the trainer does, without its services; every iteration learns something."""
+def train(learner: Algorithm, env: Env, iterations: int) -> float:
+    """As the trainer does; the mean share of steps at which a trajectory was cut for stiffness."""
     reports = [learner.iterate(env, i / iterations) for i in range(iterations)]
     assert all(report.trouble is None for report in reports)
-    cut = sum(report.values.get("share_cut", 0.0) for report in reports) / iterations
-    return Effort(sum(report.env_steps for report in reports), cut)
+    return sum(report.values.get("share_cut", 0.0) for report in reports) / iterations
 
 
 def mean_return(env: Env, act: Callable[[Tensor], Tensor]) -> float:
