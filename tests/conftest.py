@@ -1,9 +1,12 @@
 # pyright: reportAttributeAccessIssue=false
 """What all tests share: the device they run on, and how other libraries behave meanwhile."""
 
+from pathlib import Path
+
 import mujoco
 import pytest
 import torch
+import warp
 
 import rounding
 
@@ -34,3 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def device(request: pytest.FixtureRequest) -> torch.device:
     """Where the simulator under test runs: --device, the CPU by default."""
     return torch.device(str(request.config.getoption("--device")))
+
+
+@pytest.fixture
+def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty kernel cache, for this test alone."""
+    warp.init()
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setattr(warp.config, "kernel_cache_dir", str(folder))
+    return folder

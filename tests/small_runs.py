@@ -15,7 +15,7 @@ from ahac.training.config import RunConfig
 
 def timed(name: str) -> bool:
     """Whether a number differs from run to run."""
-    return name.startswith("seconds") or name == "steps_per_second"
+    return name.startswith("seconds") or name in ("steps_per_second", "compile_seconds")
 
 
 def small_learner(task: str, algo: str, preset: str = "default") -> FirstOrderConfig:

@@ -19,7 +19,7 @@ from watching import PATIENCE, changed, eventually, picture
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 
 class Counting(Replay):

@@ -7,13 +7,18 @@ import pytest
 import torch
 
 from ahac.envs import registry
+from suite import extended
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LONG = ("training", "simulating", "viewing")
+"""Pages that compile several robots, or train."""
 PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [extended(page)[0] if page.stem in LONG else page for page in PAGES], ids=lambda page: page.stem
+)
 def test_code_on_guide_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some of it writes files
     monkeypatch.setattr(registry._tasks, "_factories", dict(registry._tasks._factories))  # and registers tasks

@@ -19,6 +19,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=folder, check=False)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_examples_run(script: Path, tmp_path: Path) -> None:
     needed = NEEDS.get(script.stem)

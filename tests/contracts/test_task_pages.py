@@ -95,6 +95,7 @@ def test_the_overview_lists_the_stiffness_signals() -> None:
     assert [row["signal"].strip("`") for row in rows(OVERVIEW, "## How stiff a step was")] == list(SIGNALS)
 
 
+@pytest.mark.extended
 def test_code_of_the_overview_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", OVERVIEW.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks

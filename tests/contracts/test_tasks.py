@@ -64,7 +64,7 @@ GRADIENT_TOLERANCE = 1e-7
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in TASKS]
+    scope="module", params=[pytest.param(name, marks=pytest.mark.extended) if name in LARGE else name for name in TASKS]
 )
 def env(request: pytest.FixtureRequest, device: torch.device) -> VecEnv:
     return make(request.param, num_envs=WORLDS, dtype=torch.float64, device=device)

@@ -17,6 +17,7 @@ from ahac.algos.registry import Learner, make_algorithm
 from ahac.envs import NoisyStart, VecEnv, make, make_task
 from learning.cases import Case, Limit, Measured, check
 from learning.toys import ALGOS, EVAL_SEED, PPO_TOY, SAC_TOY, SVG_TOY, Toy, mean_return, train
+from suite import extended
 
 START = NoisyStart(keyframe=None, place=0.3, joints=0.3, velocity=0.25)
 EPISODE = 80
@@ -76,7 +77,7 @@ def learn(algo: str, seed: int) -> Measured:
 
 
 CASES = {f"pole, {algo}": Case(train=partial(learn, algo), limits={"cost": Limit(below=SOLVED)}) for algo in ALGOS}
-DEFAULT = ("pole, ahac", "pole, shac")
+OFTEN = ["pole, ahac", "pole, shac"]
 """The others are repetitions: every algorithm learns the double integrator as well."""
 
 
@@ -95,8 +96,6 @@ def test_the_threshold_lies_between_a_good_controller_and_none() -> None:
     assert -mean_return(worlds(EVAL_WORLDS), let_go) > MISSED
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.extended) for name in CASES]
-)
+@pytest.mark.parametrize("name", [*OFTEN, *extended(*(name for name in CASES if name not in OFTEN))])
 def test_the_pole_is_held_up(name: str) -> None:
     check(CASES[name])

@@ -13,6 +13,7 @@ import torch
 from ahac.envs import VecEnv, make
 from episodes import set_time_left
 from numeric import Numeric
+from suite import keep
 
 SECONDS = 10.0
 """The hopper's fall is braked by its root's damping and takes six; a humanoid's arm may hold it up as long."""
@@ -85,10 +86,7 @@ def alone(name: str, device: torch.device) -> VecEnv:
     return make(name, num_envs=WORLDS, early_termination=False, device=device)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("humanoid", "snu_humanoid")]
-
-
-@pytest.mark.parametrize("name", ["hopper", "half_cheetah", "ant", "anymal", *SLOW])
+@pytest.mark.parametrize("name", keep(2, ["hopper", "ant", "half_cheetah", "anymal", "humanoid", "snu_humanoid"]))
 def test_a_robot_left_alone_falls_no_harder_than_its_weight_and_comes_to_rest(name: str, device: torch.device) -> None:
     env = alone(name, device)
     for action in {0.0, RELAXED.get(name, 0.0)}:

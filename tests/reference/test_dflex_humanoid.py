@@ -168,6 +168,7 @@ def test_what_our_way_to_move_the_root_changes(theirs: Simulator) -> None:
     assert 1e-3 < v_error < 5e-3
 
 
+@pytest.mark.extended
 def test_what_the_right_inertia_changes_in_the_first_substep(ours: Simulator) -> None:
     """Most where dflex leaves no inertia: the right leg, turned about its length. Relative to the largest velocity."""
     _, v = as_in_dflex(ours.step(ours.rest_state("start"), action(0)))

@@ -192,6 +192,7 @@ def test_mass_matrix_at_the_start(like_dflex: Simulator) -> None:
     assert np.abs(got - wanted).max() <= MATRIX_TOLERANCE * np.abs(wanted).max()
 
 
+@pytest.mark.extended
 def test_first_substep(like_dflex: Simulator) -> None:
     q, v = dflex.converted(dflex.FIRST_SUBSTEP.q, dflex.FIRST_SUBSTEP.v)
     state = like_dflex.step(start(), action(0))
@@ -199,6 +200,7 @@ def test_first_substep(like_dflex: Simulator) -> None:
     assert (state.q - row(q)).abs().max() <= 2 * ROUNDING
 
 
+@pytest.mark.extended
 def test_states_over_50_steps(like_dflex: Simulator) -> None:
     """|error| <= SPREADS times the largest spread up to that step + ROUNDING · |largest entry|.
 
@@ -214,6 +216,7 @@ def test_states_over_50_steps(like_dflex: Simulator) -> None:
             assert (state.v - v).abs().max() <= SPREADS * v_spread + ROUNDING * v.abs().max(), f"v after {k} steps"
 
 
+@pytest.mark.extended
 def test_the_file_itself_departs_by_little_in_the_first_substep(robot: Model) -> None:
     _, wanted = dflex.converted(dflex.FIRST_SUBSTEP.q, dflex.FIRST_SUBSTEP.v)
     error = (by_substep(robot, []).step(start(), action(0)).v - row(wanted)).abs()[0] / np.abs(wanted).max()

@@ -229,9 +229,9 @@ class FirstOrder:
         for new, old in zip(states, before, strict=True):
             new.copy_(torch.where(sound, self.ranks.firsts(new), old))
         if self.target is not None:
-            share = torch.where(sound, 1.0 - (self.config.critic.target_alpha or 0.0), 0.0)
+            share = sound.to(self.critic.theta.dtype) * (1.0 - (self.config.critic.target_alpha or 0.0))
             for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
-                old.lerp_(new.detach(), share.to(old.dtype))
+                old.lerp_(new.detach(), share)
         return {"critic_loss": loss, "critic_passes": passes, "value": self.ranks.mean(lesson.next_value.mean())}
 
     def _report(self, env: Env, lesson: Lesson, found: Told, progress: float) -> Report:

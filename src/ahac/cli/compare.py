@@ -8,16 +8,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ahac.core.text import printable
+
 if TYPE_CHECKING:
     from ahac.training.compare import Comparison
 
 __all__ = ["compare"]
 
 ABOUT = """Runs side by side. Runs whose folders are named alike but for a seed at the end are one group; others are
-grouped by task, algorithm and preset. "evaluation" is the interquartile mean over seeds of the mean returns in
-evaluation.json, with its 95 % bootstrap interval; "return at" the one in training at equal cost, "-" where a run of the
-group did not come so far."""
-HEAD = ("group", "seeds", "env steps", "seconds", "evaluation", "interval")
+grouped by task, algorithm and preset. "seconds" of training do not include those spent compiling kernels, which are
+under "compile". "evaluation" is the interquartile mean over runs of the mean returns in evaluation.json, with its 95 %
+bootstrap interval; "return at" the one in training at equal cost, "-" where a run of the group did not come so far.
+Runs with damaged files are left out with a warning."""
+HEAD = ("group", "seeds", "env steps", "seconds", "compile", "evaluation", "interval")
 
 
 def compare(arguments: list[str]) -> int:
@@ -76,16 +79,16 @@ def lines(groups: list[Comparison]) -> list[str]:
 
 
 def _cells(group: Comparison) -> tuple[str, ...]:
-    runs = len(group.seeds)
-    part = "" if group.evaluated in (0, runs) else f" ({group.evaluated} of {runs})"
+    part = "" if group.evaluated in (0, group.runs) else f" ({group.evaluated} of {group.runs})"
     interval = "-" if math.isnan(group.low) else f"[{_number(group.low)}, {_number(group.high)}]"
     return (
-        group.group, str(runs), _number(group.env_steps), _number(group.seconds), _number(group.score) + part, interval,
+        printable(group.group), str(len(group.seeds)), _number(group.env_steps), _number(group.seconds),
+        _number(group.compile_seconds), _number(group.score) + part, interval,
         *map(_number, group.at_steps.values()), *map(_number, group.at_seconds.values()),
     )  # fmt: skip
 
 
 def _number(value: float) -> str:
-    if math.isnan(value):
+    if not math.isfinite(value):
         return "-"
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1e5 else f"{value:,.1f}"

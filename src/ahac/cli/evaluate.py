@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from ahac.training.run import Run
 
 __all__ = ["evaluate"]
+
+logger = logging.getLogger("ahac")
 
 ABOUT = """Whole episodes under the policy's best actions. The result is kept in the run's evaluation.json if it is
 of the last checkpoint, of the run's own evaluation seed, and of as many episodes as the run's settings ask for, or
@@ -28,12 +31,15 @@ def evaluate(arguments: list[str]) -> int:
     options = _options(arguments)
     device = options.device or at_hand(open_run(options.run).config.device)
     run = open_run(options.run, device=device)
-    run.restore(options.checkpoint, with_env=False)
+    saved = run.restore(options.checkpoint, with_env=False)
     found = run.evaluate(options.episodes, options.seed)
+    sys.stdout.write(f"{found}\n")
     own = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
     if own and len(found.returns) >= run.config.eval_episodes:
-        run.keep(found)
-    sys.stdout.write(f"{found}\n")
+        try:
+            run.keep(found, saved)
+        except OSError as error:  # of a folder that can only be read
+            logger.warning("could not save the result in the run folder: %s", error)
     if options.save_trajectory is not None:
         _save(run, options.save_trajectory, options.seconds, run.eval_seed if options.seed is None else options.seed)
         sys.stdout.write(f"{options.save_trajectory}\n")

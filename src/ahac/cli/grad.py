@@ -53,7 +53,7 @@ def grad(arguments: list[str]) -> int:
     }  # fmt: skip
     parser = argparse.ArgumentParser(
         prog="ahac grad", description="Gradients through contact: how good they are, and whether they are right.",
-        epilog="`ahac grad COMMAND --help` tells more.", formatter_class=argparse.RawTextHelpFormatter,
+        epilog="Run `ahac grad COMMAND --help` for details.", formatter_class=argparse.RawTextHelpFormatter,
     )  # fmt: skip
     lines = (f"{name + ':':10} {command.__doc__}" for name, command in commands.items())
     parser.add_argument("command", choices=list(commands), metavar="COMMAND", help="\n".join(lines))

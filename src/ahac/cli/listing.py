@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from ahac.core.errors import InputError
+from ahac.core.text import printable
 
 __all__ = ["listing"]
 
@@ -47,7 +48,7 @@ def _run_rows(folder: Path) -> list[str]:
 
     title = ("run", "task", "algo", "iterations", "complete", "env steps", "return", "evaluation")
     runs = find_runs(folder)
-    return [_line(title), *(_run_row(run) for run in runs)] if runs else [f"no runs in {folder}"]
+    return [_line(title), *(_run_row(run) for run in runs)] if runs else [printable(f"no runs in {folder}")]
 
 
 def _run_row(folder: Path) -> str:
@@ -55,8 +56,8 @@ def _run_row(folder: Path) -> str:
 
     try:
         run = read_record(folder)
-    except InputError as error:  # one damaged run must not hide the others
-        return f"{folder.name:32} {error}"
+    except (InputError, OSError) as error:  # one damaged run must not hide the others
+        return printable(f"{folder.name:32} {error}")
     done, achieved = run.last("iteration", 0.0), run.last("episode_return")
     length = "" if run.settings.get("env_steps") else f"/{run.settings['iterations']}"
     return _line((
@@ -66,5 +67,5 @@ def _run_row(folder: Path) -> str:
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    name, task, algo, *numbers, worth = cells
+    name, task, algo, *numbers, worth = map(printable, cells)
     return f"{name:32} {task:15} {algo:6} " + " ".join(f"{cell:>12}" for cell in numbers) + f"  {worth}"

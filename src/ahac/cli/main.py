@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ahac import __version__
 from ahac.cli.compare import compare
@@ -17,6 +18,7 @@ from ahac.cli.streams import READER_LEFT, let_go, show_notices
 from ahac.cli.sweep import sweep
 from ahac.cli.train import resume, train
 from ahac.core.errors import AhacError
+from ahac.core.text import printable
 
 __all__ = ["main"]
 
@@ -40,7 +42,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="ahac", description="First-order policy learning through differentiable contact simulation.",
-        epilog="`ahac COMMAND --help` tells more.", formatter_class=argparse.RawTextHelpFormatter,
+        epilog="Run `ahac COMMAND --help` for details.", formatter_class=argparse.RawTextHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"ahac {__version__}")
     parser.add_argument(
@@ -55,18 +57,24 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (AhacError, OSError) as error:
-        sys.stderr.write(f"ahac: {error}\n")
+        _tell(f"ahac: {error}")
         return 2
     except KeyboardInterrupt as interrupt:
-        sys.stderr.write("; ".join(["ahac: interrupted", *map(str, interrupt.args)]) + "\n")
+        _tell("; ".join(["ahac: interrupted", *map(str, interrupt.args)]))
         if arguments is None:
             # A compiler's thread may still be at work, and is waited for; another Ctrl-C ends it without a word.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         return 130
 
 
+def _tell(line: str) -> None:
+    """Write a line to the terminal, if there still is one."""
+    with suppress(OSError):
+        sys.stderr.write(printable(f"{line}\n", keep="\n"))
+
+
 def doctor(arguments: list[str]) -> int:
-    """say what this machine offers"""
+    """show versions, devices and the kernel cache"""
     from ahac.cli.doctor import findings
 
     argparse.ArgumentParser(

@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 
+from ahac.core.text import printable
+
 __all__ = ["READER_LEFT", "Notices", "let_go", "show_notices"]
 
 READER_LEFT = 141
@@ -18,7 +20,7 @@ class Notices(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line."""
         try:
-            sys.stderr.write(f"{self.format(record)}\n")
+            sys.stderr.write(printable(self.format(record) + "\n", keep="\n"))
             sys.stderr.flush()
         except Exception:  # as all handlers of logging do: what is logged must not end what logs
             self.handleError(record)

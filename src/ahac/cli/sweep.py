@@ -7,14 +7,15 @@ import io
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.train import HELP, settings
 from ahac.core.errors import AhacError, InputError
+from ahac.core.text import printable
 
 if TYPE_CHECKING:
     from ahac.training.config import RunConfig
@@ -24,6 +25,7 @@ __all__ = ["read_list", "summary", "sweep", "tell"]
 
 ABOUT = """Train the runs of a list, N at a time, each on cores of its own; the log of a run is beside its folder. Runs
 that are complete are skipped, unfinished ones are resumed: the same command goes on with a sweep that was stopped.
+A run that fails, or whose folder is damaged, does not stop the others.
 Ctrl-C stops after the iterations in progress, with checkpoints; once more ends at once.
 
 A line of the list is a run: NAME TASK [options], as `ahac train` takes them, without --name and --out. A line
@@ -37,7 +39,6 @@ STATES = ("complete", "finished", "stopped", "waiting", "failed")
 
 def sweep(arguments: list[str]) -> int:
     """train a list of runs"""
-    from ahac.training.sweep import standing
     from ahac.training.sweep import sweep as swept
 
     parser = argparse.ArgumentParser(
@@ -53,38 +54,58 @@ def sweep(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     configs = read_list(options.list, options.out)
     if options.dry_run:
-        width = max(len(config.name) for config in configs)
-        for config in configs:
-            line = f"{config.name:{width}}  {standing(config):10}  {config.algo} on {config.task}, seed {config.seed}"
-            sys.stdout.write(f"{line}\n")
-        return 0
+        return _dry_run(configs)
     return summary(swept(configs, options.jobs, options.seconds, tell))
+
+
+def _dry_run(configs: list[RunConfig]) -> int:
+    """Say how far each run is; the exit status is 1 if the folder of one is damaged."""
+    from ahac.training.sweep import FolderError, standing
+
+    width, status = max(len(config.name) for config in configs), 0
+    for config in configs:
+        try:
+            state, about = standing(config), f"{config.algo} on {config.task}, seed {config.seed}"
+        except FolderError as error:
+            state, about, status = "damaged", str(error), 1
+        sys.stdout.write(printable(f"{config.name:{width}}  {state:10}  {about}") + "\n")
+    return status
 
 
 def read_list(path: Path, out: str = "runs") -> list[RunConfig]:
     """The runs of a list, as settings; an error names the line."""
-    from ahac.training.sweep import standing
-
-    text = _text(path)
     found: dict[str, RunConfig] = {}
-    for number, words in _runs(path, text):
+    for number, words in _runs(path, _text(path)):
         try:
-            config = replace(_settings(words[1:]), name=words[0], out=out)
-            if config.name in found:
-                raise InputError(f"the name {config.name!r} is taken by a line above; give each run its own")
-            standing(config)
+            found[words[0]] = _checked(words, out, found)
         except AhacError as error:
             raise InputError(f"{path}, line {number}: {error}") from error
-        found[config.name] = config
     if not found:
         raise InputError(f"{path} lists no run; {WANTED}")
     return list(found.values())
 
 
+def _checked(words: list[str], out: str, others: Mapping[str, RunConfig]) -> RunConfig:
+    """The run of a line, if it can be trained beside those of the lines above."""
+    from ahac.training.names import check_name
+    from ahac.training.sweep import FolderError, log_of, standing
+
+    name = words[0]
+    check_name(name)
+    config = replace(_settings(words[1:]), name=name, out=out)
+    if name in others:
+        raise InputError(f"the name {name!r} is taken by a line above; give each run its own")
+    if clash := [other for other in others if log_of(other) == name or log_of(name) == other]:
+        raise InputError(f"the log of one of the runs {clash[0]!r} and {name!r} is named like the other; rename one")
+    with suppress(FolderError):  # told when it is this run's turn; the others can be trained
+        standing(config)
+    return config
+
+
 def _text(path: Path) -> str:
     """Of a list, or an error that says what was wanted."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}; {WANTED}") from error
     except IsADirectoryError as error:
@@ -96,7 +117,7 @@ def _text(path: Path) -> str:
 def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Lines as words, with their numbers; where there are seeds, once for each."""
     seeds: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
@@ -105,12 +126,14 @@ def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
             continue
         if words[0] == "@seeds":
             seeds = words[1:]
-            if odd := [seed for seed in seeds if not seed.isdecimal()]:
+            if odd := [seed for seed in seeds if not (seed.isascii() and seed.isdecimal())]:
                 raise InputError(
                     f"{path}, line {number}: seeds are whole numbers, as in `@seeds 0 1 2`; got {odd[0]!r}"
                 )
         elif seeds and "--seed" in _names(words):
-            raise InputError(f"{path}, line {number}: --seed stands below `@seeds`; write `@seeds` alone above it")
+            raise InputError(
+                f"{path}, line {number}: --seed cannot be combined with `@seeds`; put a bare `@seeds` line above it"
+            )
         elif seeds:
             yield from ((number, [f"{words[0]}-{seed}", *words[1:], "--seed", seed]) for seed in seeds)
         else:
@@ -148,7 +171,7 @@ def _plain(complaint: str) -> str:
 
 def tell(line: str) -> None:
     """A line for whoever watches."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(printable(line) + "\n")
 
 
 def summary(outcomes: list[Outcome]) -> int:
@@ -158,7 +181,7 @@ def summary(outcomes: list[Outcome]) -> int:
     sys.stdout.write(f"{len(outcomes)} run{'s' * (len(outcomes) != 1)}: {shown}\n")
     for outcome in outcomes:
         if outcome.state == "failed":
-            sys.stdout.write(f"{outcome} (log: {outcome.log})\n")
+            sys.stdout.write(printable(f"{outcome} (log: {outcome.log})") + "\n")
     if counts["failed"]:
         return 1
     return 130 if counts["stopped"] or counts["waiting"] else 0

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["HELP", "resume", "settings", "train"]
 
 HELP = {"-h", "--help"}
-LONGER = """make the run longer or shorter, to N iterations in all; at least what is done. Learning rates then fall over
-N: they jump at this point, and the result is not that of a run of N iterations from the start"""
-ELSEWHERE = """where to go on (default: where it was); on another kind of device chance is another from here on, and the
-result not the same to the bit"""
+LONGER = """change the run's length to N iterations in total, at least as many as are done. Learning rates then decay
+over N: they jump at this point, and the result is not that of a run of N iterations from the start"""
+ELSEWHERE = """device to resume on (default: the run's own). On another kind of device the random numbers differ from
+here on, so the result is not bit-identical"""
+CHECKPOINT = """go back to this checkpoint: best, iteration-NNNNNN, ...; the last checkpoint and the table are kept
+under other names (default: last)"""
 WATCH = "--watch"
 """Not a setting of the run: taken off the arguments before they are read as such."""
 
@@ -52,7 +54,7 @@ def settings(task: str, arguments: list[str]) -> RunConfig:
     make_task(task)
     recipe = configure(task, chosen.algo, chosen.preset)
     text = (
-        "Train a policy. Ctrl-C ends with a checkpoint, `ahac resume RUN` goes on.\n\n"
+        "Train a policy. Ctrl-C stops with a checkpoint; continue with `ahac resume RUN`.\n\n"
         f"With {WATCH}, the policy is shown in the browser while it learns.\n\n"
         f"Defaults below: the recipe of {recipe.algo} on {recipe.task}, preset {recipe.preset}.\n\n"
         f"TASK: {', '.join(tasks())}\n--algo: {', '.join(ALGOS)}\n--preset: {', '.join(PRESETS)}"
@@ -62,20 +64,19 @@ def settings(task: str, arguments: list[str]) -> RunConfig:
 
 
 def resume(arguments: list[str]) -> int:
-    """go on with a run"""
+    """resume a run"""
     from ahac.core.ranks import join
-    from ahac.training.run import open_run, set_length
+    from ahac.training.run import open_run, prepare
 
-    parser = argparse.ArgumentParser(prog="ahac resume", description="Go on exactly where a run's last checkpoint is.")
+    parser = argparse.ArgumentParser(prog="ahac resume", description="Resume a run exactly from its last checkpoint.")
     parser.add_argument("run", help="folder of the run")
+    parser.add_argument("--checkpoint", metavar="NAME", help=CHECKPOINT)
     parser.add_argument("--iterations", type=int, metavar="N", help=LONGER)
     parser.add_argument("--env-steps", type=int, metavar="N", help="the same, in environment steps")
     parser.add_argument("--device", help=ELSEWHERE)
     options = parser.parse_args(arguments)
     run = open_run(options.run, join(), options.device)
-    if options.iterations is not None or options.env_steps is not None:
-        run = set_length(run, options.iterations, options.env_steps)
-    return _carry_on(run)
+    return _carry_on(prepare(run, options.checkpoint, options.iterations, options.env_steps))
 
 
 def _train(config: RunConfig, watch: bool) -> int:
@@ -98,11 +99,11 @@ def _carry_on(run: Run) -> int:
 
         found = finish(run)
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(f"`ahac resume {run.folder}` goes on") from interrupt
+        raise KeyboardInterrupt(f"continue with `ahac resume {run.folder}`") from interrupt
     if not run.ranks.first:
         return 0  # the first speaks for all
     if found is None:
-        sys.stderr.write(f"stopped; `ahac resume {run.folder}` goes on\n")
+        sys.stderr.write(f"stopped; continue with `ahac resume {run.folder}`\n")
         return 130
     sys.stdout.write(f"{found}\n{run.folder}\n")
     return 0

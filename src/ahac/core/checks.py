@@ -4,10 +4,39 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import TypeGuard
+
+import torch
+from torch import Tensor
 
 from ahac.core.errors import InputError
 
-__all__ = ["finite_number", "fraction", "positive_number", "whole_number"]
+__all__ = [
+    "dense_tensor", "finite_number", "fraction", "is_dense", "kind_of", "positive_number", "whole_number",
+]  # fmt: skip
+
+
+def is_dense(value: object) -> TypeGuard[Tensor]:
+    """Whether it is a tensor whose numbers lie in memory by strides: not a sparse, nested or mkldnn one."""
+    return isinstance(value, Tensor) and value.layout is torch.strided and not value.is_nested
+
+
+def kind_of(value: object) -> str:
+    """What to call something that is not a dense tensor."""
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return "a nested tensor" if value.is_nested else f"one of layout {value.layout}; convert it with .to_dense()"
+
+
+def dense_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A dense tensor of exactly this shape, type and device, or an error that names what was got."""
+    if not is_dense(value):
+        got = kind_of(value)
+    elif value.shape != shape or value.dtype != dtype or value.device != device:
+        got = f"{value.dtype} {list(value.shape)} on {value.device}"
+    else:
+        return value
+    raise InputError(f"{name} must be a {dtype} tensor of shape {list(shape)} on {device}, got {got}")
 
 
 def whole_number(name: str, value: object, least: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from ahac.core.errors import InputError
 
-__all__ = ["from_dict", "to_dict"]
+__all__ = ["flat", "from_dict", "to_dict"]
 
 Settings = TypeVar("Settings")
 
@@ -20,16 +20,27 @@ def to_dict(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
 
 
 def from_dict(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
-    """The settings that `to_dict` made a dictionary of; unknown and missing names are refused."""
+    """The settings that `to_dict` made a dictionary of; missing ones take their defaults, unknown ones are refused."""
     if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - it comes out of a file
         raise InputError(f"{kind.__name__} must be a dictionary of settings, got {data!r}")
     hints = get_type_hints(kind)
     known = {item.name for item in fields(kind)}  # pyright: ignore[reportArgumentType]
-    if odd := data.keys() ^ known:
+    if unknown := sorted(str(name) for name in data.keys() - known):
         raise InputError(
-            f"{kind.__name__} has the settings {', '.join(sorted(known))}; got a difference in {sorted(odd)}"
+            f"{kind.__name__} has no setting {', '.join(unknown)}; its settings are {', '.join(sorted(known))}"
         )
     return kind(**{name: _restored(hints[name], value, f"{kind.__name__}.{name}") for name, value in data.items()})
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their full names, "learner.actor.hidden"; tuples as lists, as JSON has them."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            found[prefix + name] = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
+    return found
 
 
 def _restored(hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any setting

@@ -1,6 +1,6 @@
 """Errors a user can act on: each message names what was got, what was wanted, and the way out."""
 
-__all__ = ["AhacError", "InputError", "ModelError", "NonFiniteError", "TraceError"]
+__all__ = ["AhacError", "CompileError", "InputError", "ModelError", "NonFiniteError", "TraceError"]
 
 
 class AhacError(Exception):
@@ -13,6 +13,10 @@ class ModelError(AhacError, ValueError):
 
 class InputError(AhacError, ValueError):
     """An argument of the wrong shape, type, device or range."""
+
+
+class CompileError(AhacError, RuntimeError):
+    """A kernel that cannot be compiled, kept or loaded."""
 
 
 class NonFiniteError(AhacError, ArithmeticError):

@@ -1,39 +1,178 @@
-"""Files that are complete or absent, never half: written beside their place, then moved there."""
+"""Atomic file writes: a file is complete or absent, never half written, and a write that fails says how to fix it."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import logging
 import os
+import platform
+import re
+import shutil
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from ahac.core.errors import InputError
+from ahac.core.errors import AhacError, InputError
 
-__all__ = ["replacing", "write_json"]
+__all__ = [
+    "HOST", "TEMPORARY", "WriteError", "explained", "is_abandoned", "make_folder", "process_alive", "read_json",
+    "remove_leftovers", "replacing", "set_aside", "sync_folder", "temporary_name", "write_json",
+]  # fmt: skip
+
+logger = logging.getLogger("ahac")
+
+HOST = re.sub(r"[^A-Za-z0-9_]", "_", platform.node())
+TEMPORARY = re.compile(r"\..+\.ahac-(?P<host>\w*)-(?P<process>\d+)\.tmp(\..*)?")
+"""Name of a temporary file or folder of ours: the machine and the process that writes it."""
+OLD_TEMPORARY = re.compile(r"\..+\.(?P<process>\d+)\.tmp(\..*)?")
+"""The same in version 0.1.0."""
+FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+class WriteError(AhacError, OSError):
+    """A file that cannot be written."""
+
+
+def temporary_name(path: Path) -> Path:
+    """Where this process writes a file or folder before it becomes `path`."""
+    return path.with_name(f".{path.stem}.ahac-{HOST}-{os.getpid()}.tmp{path.suffix}")
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
-    """A name beside `path`, of the same kind, to write to; it becomes `path` when all went well, else it is removed."""
-    wanted = Path(path)
-    if not wanted.parent.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(wanted.parent)!r}; make it first")
-    if wanted.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: a folder has this name; choose another")
-    unfinished = wanted.with_name(f".{wanted.stem}.{os.getpid()}.tmp{wanted.suffix}")
+    """A temporary file beside `path` to write to; it replaces `path` if the block succeeds and is removed otherwise.
+
+    File and folder are synced: after a power failure `path` is the old or the new file, never anything else.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}; create it first")
+    if target.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder; choose another name")
+    temporary = temporary_name(target)
+    with explained(path):
+        try:
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            sync_folder(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explained(path: str | os.PathLike[str]) -> Generator[None]:
+    """Errors of the operating system while `path` is written become one line with the path and the remedy."""
     try:
-        yield unfinished
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        unfinished.replace(wanted)
-    except PermissionError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror}; choose another place") from error
+        yield
+    except WriteError:
+        raise
+    except OSError as error:
+        if error.errno in FULL:
+            raise WriteError(f"cannot write {str(path)!r}: {error.strerror}; free some disk space and retry") from error
+        if error.errno == errno.EROFS or isinstance(error, PermissionError):
+            raise WriteError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable folder") from error
+        if error.errno == errno.EIO:
+            raise WriteError(f"cannot write {str(path)!r}: {error.strerror}; check the disk") from error
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power failure, where the file system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:  # some network file systems cannot sync folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
     finally:
-        unfinished.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write a dictionary, all of it or nothing."""
-    with replacing(path) as unfinished:
-        unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+def make_folder(folder: Path) -> None:
+    """Create a folder, and make it survive a power failure."""
+    if not folder.is_dir():
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+
+
+def write_json(path: Path, content: Mapping[str, object], checksum: bool = False) -> None:
+    """Write a dictionary atomically, with a checksum that `read_json` verifies."""
+    added = {"checksum": _checksum(content)} if checksum else {}
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps({**content, **added}, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path, editable: bool = False) -> dict[str, Any]:
+    """The dictionary in a file, without its checksum; one that is damaged is refused.
+
+    Users may edit some files: one that is `editable` and differs from its checksum is read with a warning.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged or cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} must hold a dictionary, got {type(content).__name__}")
+    found: dict[str, Any] = content  # pyright: ignore[reportUnknownVariableType]
+    checksum = found.pop("checksum", None)
+    if checksum is not None and checksum != _checksum(found):
+        if not editable:
+            raise InputError(f"{path} is damaged: its checksum does not match its content")
+        logger.warning("%s has changed since it was written: its checksum does not match its content", path)
+    return found
+
+
+def _checksum(content: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def set_aside(path: Path, label: str, copy: bool = False) -> Path:
+    """Rename or copy a file to NAME.LABEL-N, with the first N that is free, so that its content is kept."""
+    for n in range(1, 10_000):
+        kept = path.with_name(f"{path.stem}.{label}-{n}{path.suffix}")
+        if not os.path.lexists(kept):
+            if not copy:
+                with explained(kept):
+                    path.rename(kept)
+                return kept
+            with replacing(kept) as temporary:
+                shutil.copyfile(path, temporary)
+            return kept
+    raise InputError(f"{path.parent} has ten thousand files like {path.stem}.{label}-1{path.suffix}; remove some")
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether a file or folder is a temporary one of ours whose process, on this machine, has ended."""
+    found = TEMPORARY.fullmatch(path.name)
+    return found is not None and found["host"] == HOST and not process_alive(int(found["process"]))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder of ours."""
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        old = OLD_TEMPORARY.fullmatch(path.name)
+        if path.is_file() and (is_abandoned(path) or (old is not None and not process_alive(int(old["process"])))):
+            path.unlink(missing_ok=True)
+
+
+def process_alive(process: int) -> bool:
+    """Whether a process of this machine is running; true where that cannot be found out."""
+    if os.name != "posix" or process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it belongs to another user
+        return True
+    return True

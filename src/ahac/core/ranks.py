@@ -140,8 +140,11 @@ class Ranks:
         sent = x.detach().contiguous()
         sent = sent.view(torch.uint8) if x.dtype == torch.bool else sent  # which every backend knows
         parts = sent.new_empty((self.size * sent.numel(),))
+        # all_gather_into_tensor up to torch 2.12, deprecated since
+        names = ("all_gather_single", "all_gather_into_tensor")
+        gather = getattr(distributed, next(name for name in names if hasattr(distributed, name)))
         with self._between():
-            distributed.all_gather_into_tensor(parts, sent.flatten())
+            gather(parts, sent.flatten())
         parts = parts.view(self.size, *x.shape)
         return parts.view(torch.bool) if x.dtype == torch.bool else parts
 
@@ -151,7 +154,8 @@ class Ranks:
             yield
         except RuntimeError as error:
             raise RanksError(
-                f"rank {self.rank} of {self.size} has lost the others: {error}; if one has ended, it has said why"
+                f"rank {self.rank} of {self.size} lost contact with the other ranks: {error}; see the output of the "
+                "rank that ended first"
             ) from error
 
 

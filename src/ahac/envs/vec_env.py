@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.chance import go_on, is_chance
-from ahac.core.checks import whole_number
+from ahac.core.checks import dense_tensor, is_dense, kind_of, whole_number
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.core.ranks import ALONE, Ranks
@@ -142,7 +142,8 @@ class VecEnv:
         Args:
             action: [N, action]; entries outside [-1, 1] act as if they were clipped.
         """
-        self._check_action(action)
+        spec = self.spec
+        action = dense_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
         start = self._state
         end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
         read = end.readouts
@@ -221,9 +222,12 @@ class VecEnv:
         worlds = {name: own[name] for name in MEMORY}
         for name, value in worlds.items():
             wanted = [len(value) * self.ranks.size, *value.shape[1:]]
-            got = list(state[name].shape) if isinstance(state[name], Tensor) else type(state[name]).__name__
+            got = list(state[name].shape) if is_dense(state[name]) else kind_of(state[name])
             if got != wanted:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
+            if state[name].dtype not in (torch.float32, torch.float64):
+                got = state[name].dtype
+                raise InputError(f"{name!r} of a saved {self.spec.name} must be torch.float32 or float64, got {got}")
         if odd := [name for name in own if name not in worlds and not is_chance(state[name])]:
             raise InputError(f"{odd[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
         mine = {name: self.ranks.share(state[name]) for name in MEMORY}
@@ -243,20 +247,7 @@ class VecEnv:
         return self.ranks.share(torch.rand(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype))
 
     def _check_worlds(self, worlds: Tensor) -> None:
-        if not isinstance(worlds, Tensor) or worlds.dtype != torch.bool or worlds.shape != (self.spec.num_envs,):
-            got = f"{worlds.dtype} {list(worlds.shape)}" if isinstance(worlds, Tensor) else type(worlds).__name__
-            raise InputError(f"worlds must be a bool tensor of shape [{self.spec.num_envs}], got {got}")
-
-    def _check_action(self, action: Tensor) -> None:
-        spec = self.spec
-        wanted = (spec.num_envs, spec.action_size)
-        if not isinstance(action, Tensor):
-            raise InputError(f"action must be a torch tensor of shape {list(wanted)}, got {type(action).__name__}")
-        if action.shape != wanted or action.dtype != spec.dtype or action.device != spec.device:
-            raise InputError(
-                f"action must be a {spec.dtype} tensor of shape {list(wanted)} on {spec.device}, got {action.dtype} "
-                f"{list(action.shape)} on {action.device}"
-            )
+        dense_tensor("worlds", worlds, (self.spec.num_envs,), torch.bool, self.spec.device)
 
 
 def _refuse_non_finite(action: Tensor) -> None:

@@ -56,7 +56,7 @@ def compared(
     eps = torch.tensor(EPS, dtype=torch.float64)[:, None, None, None]
     central = (plus - minus) / (2.0 * eps)
     gap = (plus - 2.0 * value[:, None, :] + minus) / eps
-    widths = [x.shape[1] for x in inputs]
+    widths = [x.shape[1] for x in inputs if x.shape[1] > 0]  # a robot without actuators has no controls
     errors, kinks = [], []
     for part in torch.arange(value.shape[1]).split(list(groups)):
         size = central[..., part].norm(dim=-1)  # [E, S, I]

@@ -24,7 +24,7 @@ from ahac.envs import VecEnv, make, make_task, tasks
 from ahac.envs.task import Task
 from ahac.nets.actor import Actor
 from ahac.nets.normalizer import View
-from ahac.training.checkpoint import read_numbers
+from ahac.training.checkpoint import load_checkpoint
 from ahac.training.folders import chosen_device
 from ahac.training.run import Run, open_run
 
@@ -78,7 +78,7 @@ def describe(what: str | os.PathLike[str] | Task, checkpoint: str = "last", seed
             run.restore(checkpoint, with_env=False)  # says which there are
         policy = {
             "run": run.folder.resolve().name, "checkpoint": checkpoint, "content": _hash(path),
-            "env_steps": int(read_numbers(path)["env_steps"]),
+            "env_steps": load_checkpoint(path).count("env_steps"),
         }  # fmt: skip
         return {"task": run.config.task, "policy": policy}
     about: dict[str, Any] = {"task": find_task(str(what)).name, "policy": {"fresh": seed}}

@@ -8,18 +8,23 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import warp as wp
 
+from ahac.core.errors import CompileError
+from ahac.core.machine import usable_cores
+from ahac.native.cache import Contents, Module, check, contents, discard, exclusive, record, unwritable
 from ahac.native.frame import MAX_ARRAYS, WARP, Target, Task, framed
 from ahac.native.source import Source
 from ahac.native.threads import share
 
-__all__ = ["Kernel", "settle"]
+__all__ = ["Kernel", "cache_contents", "compile_seconds", "settle"]
 
 logger = logging.getLogger("ahac")
 
@@ -39,6 +44,12 @@ NOTICE_AFTER = 0.5
 WORTH_SHARING = 5e5
 """Operations on lanes per thread (about 0.2 ms) below which waking one costs more than it brings."""
 
+OURS = ("wp__cpu_kernel__locals__", "wp__cuda_kernel__locals__")
+"""How Warp names the folders of the kernels defined below."""
+ROOM = 2**20
+"""Bytes that must be free in the kernel cache, plus `ROOM_PER_BYTE` for each byte of source: files are smaller."""
+ROOM_PER_BYTE = 8
+
 NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 
 Address = wp.uint64
@@ -46,15 +57,15 @@ Addresses = wp.types.vector(length=MAX_ARRAYS, dtype=wp.uint64)
 
 
 class Kernel:
-    """A compiled kernel; compiling starts with the first `prepare` or `launch`, in a thread of its own."""
+    """A compiled kernel; compiling starts with the first `prepare` or `launch`, in another thread."""
 
     def __init__(self, source: Source, target: Target, label: str) -> None:
         self.source, self.target = source, target
         self.label = f"{source.name} of {label!r}"
         self._worlds = WARP * source.warps
-        self._block = self._worlds * source.parts
+        self._block = self._worlds * source.parts if target.cuda else 1
         self._local = threading.local()
-        self._starting = threading.Lock()
+        self._started = False
         self._ready = threading.Event()
         self._builder: threading.Thread | None = None
         self._failure: Exception | None = None
@@ -62,11 +73,11 @@ class Kernel:
 
     def prepare(self) -> None:
         """Start compiling, and return at once."""
-        with self._starting:
-            if self._builder is None:
-                self._builder = threading.Thread(target=self._build, name=f"ahac build {self.label}")
+        with _starting:
+            if not self._started:
+                self._started = True
                 _building.add(self)
-                self._builder.start()
+                _builders.submit(self._build)
 
     def launch(
         self, addresses: Mapping[str, int], worlds: int, steps: int, h: float, threads: int = 1, stream: int = 0,
@@ -106,41 +117,90 @@ class Kernel:
         command = getattr(self._local, "command", None)
         if command is None:
             inputs = [Addresses(), 0.0, 0, 0] if self.target.cuda else [0]
-            command = self._local.command = wp.launch(
-                self._kernel, dim=1, inputs=inputs, device=self.target.device, block_dim=self._block, record_cmd=True
-            )
+            where = {"device": self.target.device, "block_dim": self._block}
+            with _starting:  # no fork while Warp holds its locks
+                command = wp.launch(self._kernel, dim=1, inputs=inputs, record_cmd=True, **where)
+            self._local.command = command
         return command
 
     def _wait(self) -> None:
         if self._ready.is_set() and self._failure is None:
             return
         self.prepare()
-        if not self._ready.wait(NOTICE_AFTER):
-            logger.warning("compiling the %s for %s; later runs find it on disk", self.label, self.target.device)
-            self._ready.wait()
-        if self._failure is not None:
-            raise RuntimeError(f"compiling the {self.label} for {self.target.device} failed") from self._failure
+        with _blocked.waiting():
+            if not self._ready.wait(NOTICE_AFTER):
+                logger.warning("compiling the %s for %s; later runs find it on disk", self.label, self.target.device)
+                self._ready.wait()
+        if (failure := self._failure) is not None:
+            raise CompileError(str(failure)) from failure.__cause__
 
     def compile_for(self, arch: int, folder: Path) -> None:
         """Compile for a GPU that need not be here, by its compute capability, into a folder."""
         wp.compile_aot_module(self._defined().module, arch=arch, module_dir=folder)
 
     def _build(self) -> None:
+        self._builder = threading.current_thread()
         try:
             self._kernel = self._defined()
-            wp.load_module(self._kernel.module, device=self.target.device, block_dim=self._block)
-        except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
+            self._load()
+        except CompileError as error:
             self._failure = error
+        except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
+            reason = " ".join(str(error).split())
+            self._failure = CompileError(f"compiling the {self.label} for {self.target.device} failed: {reason}")
+            self._failure.__cause__ = error
         finally:
             _building.discard(self)
             self._ready.set()
+
+    def _load(self) -> None:
+        """Load the kernel from the cache; compile it first if it is not there, or not as it was written."""
+        folder = _cache() / self._kernel.module.get_module_identifier(block_dim=self._block)
+        if check(folder) is Module.GOOD:
+            self._load_module(folder)
+            return
+        with exclusive(folder):
+            found = check(folder)  # another process may have compiled it meanwhile
+            if found is not Module.GOOD:
+                self._make_room(folder, found)
+            self._load_module(folder)
+
+    def _make_room(self, folder: Path, found: Module) -> None:
+        """Remove what cannot be used, and see that the result of compiling can be written."""
+        if found is Module.DAMAGED:
+            logger.warning("the kernel cache is damaged in %s; compiling the %s again", folder, self.label)
+        try:
+            if found is not Module.ABSENT:
+                discard(folder)
+        except OSError as error:
+            raise _cache_error(folder.parent, error.strerror or str(error)) from error
+        if reason := unwritable(folder.parent, ROOM + ROOM_PER_BYTE * len(framed(self.source, self.target))):
+            raise _cache_error(folder.parent, reason)
+
+    def _load_module(self, folder: Path) -> None:
+        """Have Warp load the module, which compiles what is missing in the cache."""
+        module = self._kernel.module
+        try:
+            wp.load_module(module, device=self.target.device, block_dim=self._block)
+        except Exception:
+            module.mark_modified()  # else Warp would repeat this error when the cause is gone
+            raise
+        record(folder)
+
+    def _forget(self) -> None:
+        """In a forked process: what builds this kernel runs in the parent alone."""
+        self._ready = threading.Event()
+        self._failure = CompileError(
+            f"the {self.label} was being compiled when this process was forked, and cannot be used in it; run it once "
+            "before forking, or start processes by 'spawn'"
+        )
+        self._ready.set()
 
     def _defined(self) -> Any:
         """Known to Warp, and not compiled yet."""
         code, shared = framed(self.source, self.target), self.source.slots * self._worlds
         with _creating:
-            with nullcontext() if self.target.cuda else _without_driver_warning():
-                wp.init()
+            _start(self.target.cuda)
             if self.target.cuda:
                 return _cuda_kernel(code, self.target.wide, shared, self._block)
             return _cpu_kernel(code)
@@ -148,8 +208,29 @@ class Kernel:
 
 def settle() -> None:
     """Wait until all that is being compiled is there, or has failed."""
-    for kernel in list(_building):
-        kernel._ready.wait()
+    with _blocked.waiting():
+        for kernel in list(_building):
+            if kernel._builder is not threading.current_thread():
+                kernel._ready.wait()
+
+
+def compile_seconds() -> float:
+    """Seconds that this process has spent so far in waiting for kernels to be compiled or loaded.
+
+    Kernels are compiled in other threads: time in which nobody had to wait for them does not count.
+    """
+    return _blocked.seconds()
+
+
+def cache_contents() -> Contents:
+    """Where compiled kernels are kept, and what is there.
+
+    Raises:
+        CompileError: If the cache cannot be opened.
+    """
+    with _creating:
+        _start(cuda=False)
+    return contents(_cache(), OURS, ROOM)
 
 
 def _cpu_kernel(code: str) -> Any:
@@ -190,6 +271,59 @@ def _cuda_kernel(code: str, wide: bool, shared: int, block: int) -> Any:
     return divided
 
 
+def _start(cuda: bool) -> None:
+    """Start Warp, unless it is running."""
+    configured = wp.config.kernel_cache_dir
+    try:
+        with nullcontext() if cuda else _without_driver_warning():
+            wp.init()
+    except OSError as error:
+        folder, wp.config.kernel_cache_dir = wp.config.kernel_cache_dir, configured
+        if folder is None or unwritable(Path(folder), 0) is None:
+            raise
+        raise _cache_error(Path(folder), error.strerror or str(error)) from error
+
+
+def _cache() -> Path:
+    """Where Warp keeps compiled kernels, once it is started."""
+    return Path(str(wp.config.kernel_cache_dir))
+
+
+def _cache_error(folder: Path, reason: str) -> CompileError:
+    return CompileError(
+        f"cannot write to the kernel cache {folder}: {reason}; free some space, or set the environment variable "
+        "WARP_CACHE_PATH to a writable folder"
+    )
+
+
+class _Blocked:
+    """Measures how long at least one thread has been waiting."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads, self._since, self._before = 0, 0.0, 0.0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around what is measured."""
+        with self._lock:
+            self._threads += 1
+            if self._threads == 1:
+                self._since = time.perf_counter()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._threads -= 1
+                if self._threads == 0:
+                    self._before += time.perf_counter() - self._since
+
+    def seconds(self) -> float:
+        """Up to now."""
+        with self._lock:
+            return self._before + (time.perf_counter() - self._since if self._threads else 0.0)
+
+
 @contextmanager
 def _without_driver_warning() -> Iterator[None]:
     """Keep Warp's C library from telling who computes on the CPU that there is no CUDA driver; let all else through.
@@ -211,7 +345,16 @@ def _without_driver_warning() -> Iterator[None]:
         os.close(kept)
 
 
+def _new_builders() -> ThreadPoolExecutor:
+    """Threads that compile, and stay: Warp precompiles its headers once per thread, which takes seconds."""
+    return ThreadPoolExecutor(usable_cores(), thread_name_prefix="ahac build")
+
+
+_builders = _new_builders()
 _building: set[Kernel] = set()
+_blocked = _Blocked()
+_starting = threading.RLock()
+"""Held while a build is started, and while the process forks: none is started in between."""
 _creating = threading.Lock()
 """Warp compiles modules side by side, but starts and registers kernels for one thread at a time."""
 _streams: dict[tuple[str, int], wp.Stream] = {}
@@ -223,3 +366,25 @@ def _stream(device: str, handle: int) -> wp.Stream:
     if key not in _streams:
         _streams[key] = wp.Stream(device, cuda_stream=handle)
     return _streams[key]
+
+
+def _before_fork() -> None:
+    """Let all kernels be ready: a forked child has none of the threads that compile, and inherits locks as they are."""
+    _starting.acquire()
+    with _blocked.waiting():
+        if any(not kernel._ready.wait(NOTICE_AFTER) for kernel in list(_building)):
+            logger.warning("waiting until all kernels are compiled before this process forks")
+        settle()
+
+
+def _after_fork() -> None:
+    """In the child."""
+    global _starting, _creating, _blocked, _builders
+    _starting, _creating, _blocked, _builders = threading.RLock(), threading.Lock(), _Blocked(), _new_builders()
+    for kernel in list(_building):  # there are some if waiting for them was interrupted
+        kernel._forget()
+    _building.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=lambda: _starting.release(), after_in_child=_after_fork)

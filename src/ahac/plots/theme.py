@@ -1,4 +1,4 @@
-"""One look for all pictures: colours, strokes and fonts, decided once. Matplotlib comes in by this door."""
+"""One look for all pictures: colours, strokes and fonts, decided once; names from outside as plain text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ahac.core.errors import InputError
 from ahac.core.files import replacing
+from ahac.core.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Figure
 
-__all__ = ["COLOURS", "KINDS", "QUIET", "STROKES", "check_kind", "drawing"]
+__all__ = ["COLOURS", "KINDS", "QUIET", "STROKES", "check_kind", "drawing", "plain"]
 
 KINDS = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#332288")
@@ -27,8 +28,18 @@ THEME: Any = {
     "font.size": 10.0, "axes.titlesize": 11.0, "axes.spines.top": False, "axes.spines.right": False,
     "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "axes.grid": True, "axes.axisbelow": True,
     "grid.color": "#e6e6e6", "xtick.color": "#555555", "ytick.color": "#555555", "legend.frameon": False,
-    "svg.hashsalt": "ahac",
+    "svg.hashsalt": "ahac", "text.usetex": False, "text.parse_math": True,
 }  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """Text for a label, title or legend that matplotlib shows letter by letter, whatever a run or robot is named.
+
+    Dollar signs would be mathematics, control characters would spoil an SVG, and some versions of matplotlib leave
+    names out of a legend that begin with an underscore.
+    """
+    shown = printable(text).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 def check_kind(path: Path) -> None:

@@ -6,6 +6,7 @@ kernel, which recomputes the rest. Kernels read and write torch's memory in plac
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +27,21 @@ from ahac.sim.compiler.program import Program, StepPrograms, adjoint
 __all__ = ["Launcher", "MapKernels", "StepKernels"]
 
 
-_deriving = threading.Lock()
+_deriving = threading.RLock()
 """A graph grows for one thread at a time; autograd runs the backward of CUDA tensors in threads of its own."""
+
+
+def _after_fork() -> None:
+    """In the child, which would inherit the lock as it is."""
+    global _deriving
+    _deriving = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A fork waits for a graph that another thread is growing: the child could not finish it.
+    os.register_at_fork(
+        before=lambda: _deriving.acquire(), after_in_parent=lambda: _deriving.release(), after_in_child=_after_fork
+    )
 
 
 @dataclass(frozen=True)

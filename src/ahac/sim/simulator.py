@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ahac.core.checks import whole_number
+from ahac.core.checks import dense_tensor, whole_number
 from ahac.core.errors import InputError
 from ahac.core.machine import lane_bytes, usable_cores
 from ahac.native.frame import Target
@@ -175,7 +175,14 @@ class Simulator:
             A function of one [N, size] tensor for each entry of `sizes`, in that order, that returns the named lists as
             tensors [N, length]. It is compiled when it is first called.
         """
-        return MapKernels(self._launcher, name, lambda: trace(function, dict(sizes)))
+        kernels = MapKernels(self._launcher, name, lambda: trace(function, dict(sizes)))
+
+        def call(*tensors: Tensor) -> Groups:
+            if len(tensors) != len(sizes):
+                raise InputError(f"{name!r} takes {len(sizes)} tensors ({', '.join(sizes)}), got {len(tensors)}")
+            return kernels(*(self._checked(n, x, size) for x, (n, size) in zip(tensors, sizes.items(), strict=True)))
+
+        return call
 
     def poses(self, q: Tensor) -> Poses:
         """Position and rotation of every body of the file."""
@@ -209,20 +216,7 @@ class Simulator:
         return torch.tensor(row, device=self.device, dtype=self.dtype).repeat(self.num_worlds, 1)
 
     def _checked(self, name: str, value: Tensor, width: int) -> Tensor:
-        wanted = (self.num_worlds, width)
-        if (
-            isinstance(value, Tensor)
-            and value.shape == wanted
-            and value.dtype == self.dtype
-            and value.device == self.device
-        ):
-            return value
-        got = (
-            f"{value.dtype} {list(value.shape)} on {value.device}"
-            if isinstance(value, Tensor)
-            else type(value).__name__
-        )
-        raise InputError(f"{name} must be a {self.dtype} tensor of shape {list(wanted)} on {self.device}, got {got}")
+        return dense_tensor(name, value, (self.num_worlds, width), self.dtype, self.device)
 
     def _check_settings(self) -> None:
         if not isinstance(self.model, Model):

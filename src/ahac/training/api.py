@@ -9,7 +9,7 @@ from typing import Any
 from ahac.algos.recipes import recipe
 from ahac.core.ranks import join
 from ahac.training.config import RunConfig
-from ahac.training.run import Run, open_run, set_length, start
+from ahac.training.run import Run, open_run, prepare, start
 from ahac.training.trainer import train as carry_on
 
 __all__ = ["configure", "resume", "train"]
@@ -38,17 +38,22 @@ def train(task: str, algo: str = "ahac", preset: str = "default", **settings: An
     return run
 
 
-def resume(folder: str | os.PathLike[str], iterations: int | None = None, env_steps: int | None = None) -> Run:
-    """Go on with a run exactly where its last checkpoint is, and return it.
+def resume(
+    folder: str | os.PathLike[str],
+    iterations: int | None = None,
+    env_steps: int | None = None,
+    checkpoint: str | None = None,
+) -> Run:
+    """Resume a run exactly from its last checkpoint, and return it.
 
     Args:
         folder: Of the run.
         iterations: Make the run longer or shorter, to this many in all; at least what is done. Learning rates then fall
             over the new number: they jump at this point, and the result is not that of a run so long from the start.
         env_steps: The same, in environment steps.
+        checkpoint: Go back to this checkpoint, "best" or "iteration-NNNNNN". The last checkpoint and the table are kept
+            under other names.
     """
-    run = open_run(folder, join())
-    if iterations is not None or env_steps is not None:
-        run = set_length(run, iterations, env_steps)
+    run = prepare(open_run(folder, join()), checkpoint, iterations, env_steps)
     carry_on(run)
     return run

@@ -1,81 +1,101 @@
-"""Checkpoints: tensors as safetensors, the rest as JSON; complete or absent, never half.
-
-A checkpoint is one file. A crash in the middle of a write leaves the previous one as it was (`files.py`).
-"""
+"""Checkpoints: everything that training resumes from, in one file that is complete or absent."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from ahac.core.errors import AhacError
-from ahac.core.files import replacing
+from ahac.core.files import make_folder
+from ahac.training.tensor_files import CheckpointError, read_tensors, write_tensors
 
-__all__ = ["VERSION", "Checkpoint", "CheckpointError", "load_checkpoint", "read_numbers", "save_checkpoint"]
+__all__ = ["Checkpoint", "CheckpointError", "checkpoint_names", "load_checkpoint", "save_checkpoint"]
 
-VERSION = 1
-"""Of the format; a checkpoint of another one is refused."""
-
-
-class CheckpointError(AhacError, RuntimeError):
-    """A checkpoint that cannot be read, or belongs to another version or run."""
+LARGEST_COUNT = 2**53
+"""Up to which a float holds every whole number."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that a training run goes on from."""
+    """The state of a training run after an iteration."""
 
     tensors: Mapping[str, Tensor]
-    """Algorithm, environment, episodes: names have their owner in front."""
+    """Of the algorithm, the environment and the trainer; names are OWNER/NAME."""
     numbers: Mapping[str, float]
-    """Iteration, environment steps, seconds, best score, failures in a row."""
+    """Iteration, environment steps, seconds, best return, failed iterations in a row."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The run's config when the checkpoint was written; empty in checkpoints of version 0.1.0."""
+    table: str = ""
+    """Checksum of the rows of metrics.csv up to this iteration; empty in checkpoints of version 0.1.0."""
 
     def part(self, owner: str) -> dict[str, Tensor]:
         """The tensors of one owner."""
         prefix = f"{owner}/"
         return {name.removeprefix(prefix): x for name, x in self.tensors.items() if name.startswith(prefix)}
 
+    def check(self) -> None:
+        """Refuse numbers that no training can resume from."""
+        for name in ("iteration", "env_steps"):
+            self.count(name)
+        self.number("seconds")
+        if "best" not in self.numbers:
+            raise CheckpointError("a checkpoint needs a number 'best', got none")
+        for name in {"failures", "compile_seconds"} & self.numbers.keys():
+            self.number(name)
+
+    def count(self, name: str) -> int:
+        """A number that must be there, as a whole number of at least zero."""
+        value = self.number(name)
+        if not 0 <= value <= LARGEST_COUNT or value != int(value):
+            raise CheckpointError(f"{name} must be a whole number from 0 to 2**53 in a checkpoint, got {value}")
+        return int(value)
+
+    def number(self, name: str) -> float:
+        """A number that must be there and be finite."""
+        if not math.isfinite(value := self.numbers.get(name, math.nan)):
+            raise CheckpointError(f"a checkpoint needs a finite number {name!r}, got {value}")
+        return value
+
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().contiguous().cpu() for name, value in checkpoint.tensors.items()}
-    header = {"version": str(VERSION), "numbers": json.dumps(dict(checkpoint.numbers))}
-    with replacing(path) as unfinished:
-        save_file(tensors, unfinished, metadata=header)
+    """Write a checkpoint atomically."""
+    make_folder(path.parent)
+    numbers, settings = json.dumps(dict(checkpoint.numbers)), json.dumps(dict(checkpoint.settings))
+    write_tensors(path, checkpoint.tensors, {"numbers": numbers, "settings": settings, "table": checkpoint.table})
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint."""
-    with _opened(path) as (file, numbers):
-        return Checkpoint({name: file.get_tensor(name) for name in file.keys()}, numbers)  # noqa: SIM118 - no dictionary
+    """Read a checkpoint; a damaged one is refused."""
+    tensors, header = read_tensors(path)
+    settings = _dictionary(path, header.get("settings", "{}"), "settings")
+    return Checkpoint(tensors, _numbers(path, header), settings, header.get("table", ""))
 
 
-def read_numbers(path: Path) -> dict[str, float]:
-    """The numbers of a checkpoint, without its tensors."""
-    with _opened(path) as (_, numbers):
-        return numbers
+def checkpoint_names(folder: Path) -> list[str]:
+    """Names of the checkpoints in a folder; temporary files do not count."""
+    return sorted(path.stem for path in folder.glob("[!.]*.safetensors") if path.is_file())
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, dict[str, float]]]:
-    """A checkpoint's file and numbers."""
-    if not path.is_file():
-        raise CheckpointError(f"there is no checkpoint at {path}")
+def _numbers(path: Path, header: Mapping[str, str]) -> dict[str, float]:
+    found = _dictionary(path, header.get("numbers", ""), "numbers")
+    for name, value in found.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or value != value or (abs(value) > sys.float_info.max and value != -math.inf):
+            raise CheckpointError(f"{path} is damaged: {name} must be a number, got {str(value)[:60]}")
+    return found
+
+
+def _dictionary(path: Path, text: str, name: str) -> dict[str, Any]:
     try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("version") != str(VERSION):
-                got = header.get("version", "none")
-                raise CheckpointError(f"{path} has checkpoint version {got}, this program reads version {VERSION}")
-            yield file, json.loads(header["numbers"])
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is damaged or no checkpoint: {error}; take another one of the run") from error
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged: the {name} in its header are not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path} is damaged: the {name} in its header must be a dictionary, got {found!r}")
+    return found

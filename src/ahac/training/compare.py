@@ -31,11 +31,15 @@ class Comparison:
     """The folders' name without the seed, or task, algorithm and preset."""
     task: str
     seeds: tuple[int, ...]
-    """One per run."""
+    """Different ones, in order."""
+    runs: int
+    """More than there are seeds where several runs have the same one."""
     env_steps: float
     """At the end, mean over runs."""
     seconds: float
-    """Of training, mean over runs."""
+    """Of training, without compilation; mean over runs."""
+    compile_seconds: float
+    """Spent compiling kernels, mean over runs; not known if a run of an earlier version is among them."""
     evaluated: int
     """Runs whose last policy was evaluated."""
     score: float
@@ -73,10 +77,15 @@ def grouped(folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Record]
         groups.setdefault((record.folder.parent, _group(record)), []).append(record)
     for (_, name), records in groups.items():
         _check(name, records)
-    names = [name for _, name in groups]
-    return {
-        name if names.count(name) == 1 else f"{parent.name}/{name}": runs for (parent, name), runs in groups.items()
-    }
+    return {_apart(parent, name, list(groups)): runs for (parent, name), runs in groups.items()}
+
+
+def _apart(parent: Path, name: str, groups: list[tuple[Path, str]]) -> str:
+    """A group's name, with as much of its folder's as it needs to differ from the others."""
+    same = [other for other, found in groups if found == name]
+    if len(same) == 1:
+        return name
+    return f"{parent.name}/{name}" if len({other.name for other in same}) == len(same) else str(parent / name)
 
 
 def side_by_side(
@@ -90,9 +99,10 @@ def side_by_side(
         scores = np.array([r.evaluation["mean"] for r in records if r.evaluation is not None], dtype=np.float64)
         low, high = bootstrap_interval(scores, np.random.default_rng(0)) if len(scores) > 1 else (math.nan, math.nan)
         found.append(Comparison(
-            group=name, task=task, seeds=tuple(r.settings["seed"] for r in records),
+            group=name, task=task, seeds=tuple(sorted({r.settings["seed"] for r in records})), runs=len(records),
             env_steps=float(np.mean([r.last("env_steps") for r in records])),
             seconds=float(np.mean([r.last("seconds") for r in records])),
+            compile_seconds=float(np.mean([r.last("compile_seconds") for r in records])),
             evaluated=len(scores), score=iqm(scores) if len(scores) else math.nan, low=low, high=high,
             at_steps={x: iqm(np.array([r.return_at("env_steps", x) for r in records])) for x in steps[task]},
             at_seconds={x: iqm(np.array([r.return_at("seconds", x) for r in records])) for x in seconds[task]},
@@ -110,39 +120,58 @@ def places(groups: Mapping[str, list[Record]], axis: str, asked: Sequence[float]
 
 
 def _records(folders: Iterable[str | os.PathLike[str]]) -> list[Record]:
-    """All runs in these folders, each once."""
+    """All runs in these folders, each once; those that cannot be used are left out with a warning."""
     paths: dict[Path, None] = {}
     for folder in map(Path, folders):
         runs = find_runs(folder)
         if not runs:
             raise InputError(f"{folder} is neither a run nor a folder of runs: there is no config.json in or below it")
         paths |= dict.fromkeys(path.resolve() for path in runs)
-    records = [read_record(path) for path in paths]
-    for record in records:
+    records, reasons = [], []
+    for path in paths:
+        try:
+            record = read_record(path)
+        except InputError as error:
+            reasons.append(str(error))
+            logger.warning("%s is left out: %s", path, error)
+            continue
         if not record.rows:
-            logger.warning("%s is left out: it has no completed iteration", record.folder)
-    if not any(record.rows for record in records):
-        raise InputError(f"none of {len(records)} runs has a completed iteration: there is nothing to compare")
-    return [record for record in records if record.rows]
+            reasons.append(f"{path} has no completed iteration")
+            logger.warning("%s is left out: it has no completed iteration", path)
+            continue
+        records.append(record)
+    if not records:
+        more = f"; and {len(reasons) - 1} more like it" if len(reasons) > 1 else ""
+        raise InputError(f"there is nothing to compare: {reasons[0]}{more}")
+    return records
 
 
 def _group(record: Record) -> str:
     """What a run is one of: its name without the seed at the end, or what it was made from."""
     settings, name = record.settings, record.folder.name
     # A second run of the same name has a number behind the seed.
-    without = re.sub(rf"-(s|seed)?{settings['seed']}(-\d+)?$", "", name)
+    without = re.sub(rf"-(s|seed)?{settings['seed']:d}(-\d+)?$", "", name)
     return without if without != name else f"{settings['task']}-{settings['algo']}-{settings['preset']}"
 
 
 def _check(name: str, records: list[Record]) -> None:
     """Runs of a group are of one task, and should differ by chance alone."""
     first, *others = records
-    odd = sorted({key for other in others for key in first.settings.keys() | other.settings.keys()
-                  if key not in OWN | {"seed"} and first.settings.get(key) != other.settings.get(key)})  # fmt: skip
+    keys = {key for record in records for key in record.settings} - OWN - {"seed", "schema"}
+    odd = sorted(key for key in keys if any(first.settings.get(key) != other.settings.get(key) for other in others))
     if "task" in odd:
         raise InputError(
             f"the runs of group {name!r} have different tasks: {', '.join(str(r.folder) for r in records)}; "
-            "compare them apart, or name their folders apart"
+            "compare them separately, or rename their folders"
         )
     if odd:
         logger.warning("the runs of group %r differ in more than their seeds: %s", name, ", ".join(odd))
+    seeds: dict[int, list[str]] = {}
+    for record in records:
+        seeds.setdefault(record.settings["seed"], []).append(record.folder.name)
+    for seed, runs in seeds.items():
+        if len(runs) > 1:
+            logger.warning(
+                "group %r has seed %d more than once (%s): these runs are not independent, yet each counts in the "
+                "mean and its interval; leave all but one out", name, seed, ", ".join(runs),
+            )  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ahac.core.files import replacing
+from ahac.core.text import csv_cell
 from ahac.training.compare import Comparison, places
 from ahac.training.records import Record
 
@@ -47,7 +48,8 @@ def _row(group: str, run: Record, wanted: Mapping[str, Mapping[str, Sequence[flo
     """Of one run, with returns at the places of its task on each axis."""
     found = run.evaluation or {}
     numbers = {
-        "seconds": run.last("seconds"), "horizon_mean": run.mean("horizon"), "horizon_end": run.last("horizon"),
+        "seconds": run.last("seconds"), "compile_seconds": run.last("compile_seconds"),
+        "horizon_mean": run.mean("horizon"), "horizon_end": run.last("horizon"),
         "critic_passes_mean": run.mean("critic_passes"),
         "evaluation_mean": found.get("mean", math.nan), "evaluation_iqm": found.get("iqm", math.nan),
         **{_column(axis, x): run.return_at(axis, x)
@@ -68,8 +70,8 @@ def _column(axis: str, place: float) -> str:
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
-    """All columns that any row has, in their order."""
+    """All columns that any row has, in their order. Names are written so that spreadsheets do not run them."""
     with replacing(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)

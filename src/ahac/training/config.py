@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import Fixed
 
 from ahac.algos.config import FirstOrderConfig
 from ahac.algos.registry import Learner
 from ahac.core.checks import whole_number
+from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
 
-__all__ = ["OWN", "RunConfig"]
+__all__ = ["OWN", "SCHEMA", "RunConfig", "config_from_file", "config_to_file"]
+
+SCHEMA = 1
+"""Version of config.json. Files of version 0.1.0 have none, which counts as 0."""
 
 OWN = frozenset({"name", "out", "device", "graphs", "torch_threads", "checkpoint_every", "deterministic"})
 """Settings in which two runs may differ, and still be the same; where it is about seeds, those, too."""
@@ -70,3 +76,20 @@ class RunConfig:
     def length(self) -> tuple[str, int]:
         """What the run's length is counted in, "iteration" or "env_steps", and how many there are."""
         return ("iteration", self.iterations) if self.env_steps is None else ("env_steps", self.env_steps)
+
+
+def config_to_file(config: RunConfig) -> dict[str, Any]:
+    """What config.json holds."""
+    return {"schema": SCHEMA, **to_dict(config)}
+
+
+def config_from_file(content: Mapping[str, Any]) -> RunConfig:
+    """The config in a config.json of this or an earlier schema.
+
+    Missing settings take the defaults of that schema, unknown ones are refused by name. No default has changed since
+    schema 0, so those of `RunConfig` and of the algorithms' configs hold for all.
+    """
+    schema = whole_number("schema", content.get("schema", 0), 0)
+    if schema > SCHEMA:
+        raise InputError(f"it has schema {schema}, this version reads up to {SCHEMA}; install a newer version of ahac")
+    return from_dict(RunConfig, {name: value for name, value in content.items() if name != "schema"})

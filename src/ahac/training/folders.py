@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -10,17 +15,24 @@ import torch
 from ahac.algos.recipes import ALGOS, recipe
 from ahac.algos.registry import check_ranks
 from ahac.core.errors import InputError
+from ahac.core.files import TEMPORARY, explained, is_abandoned, make_folder, sync_folder, temporary_name
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import make_task
 from ahac.training.config import RunConfig
+from ahac.training.names import check_name
 
-__all__ = ["check", "chosen_device", "new_folder", "what_is_wrong"]
+__all__ = [
+    "at_hand", "check", "chosen_device", "claim", "clear_leftovers", "free_names", "is_leftover", "new_folder",
+    "what_is_wrong",
+]  # fmt: skip
 
 logger = logging.getLogger("ahac")
 
 
 def check(config: RunConfig, ranks: Ranks = ALONE) -> None:
     """Refuse what no run can be made from, whatever the machine."""
+    if config.name:
+        check_name(config.name)
     make_task(config.task, config.variant)
     check_ranks(config.learner, ranks)
     if config.algo in ALGOS:
@@ -57,19 +69,65 @@ def at_hand(device: str) -> str:
     return device if device in ("auto", "cpu") or torch.cuda.is_available() else "auto"
 
 
-def new_folder(wanted: Path) -> Path:
-    """Make this folder, or the first like it that is not there yet."""
-    wanted.parent.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def new_folder(wanted: Path) -> Iterator[Path]:
+    """A temporary folder to fill; `claim` gives it its name, and it is removed if that does not happen."""
+    make_folder(wanted.parent)
+    with explained(wanted):
+        _remove_unfinished(wanted.parent)
+        temporary = temporary_name(wanted)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the folders of runs whose process was killed before they had their name."""
+    for path in folder.iterdir():
+        if not path.is_symlink() and path.is_dir() and is_abandoned(path):
+            names = {inner.name for inner in path.iterdir() if not TEMPORARY.fullmatch(inner.name)}
+            if names <= {"config.json", "manifest.json"}:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def free_names(wanted: Path) -> Iterator[Path]:
+    """This folder and others like it, those that do not exist or are empty."""
     for k in range(1, 10_000):
         folder = wanted if k == 1 else wanted.with_name(f"{wanted.name}-{k}")
-        try:
-            folder.mkdir()  # fails if another process was faster
-        except FileExistsError:
-            continue
-        if k > 1:
-            logger.warning("%s is there already: this run is %s (`ahac resume` goes on with one)", wanted, folder)
-        return folder
-    raise InputError(f"{wanted} and ten thousand folders like it are there already; choose another name")
+        if not os.path.lexists(folder) or (folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())):
+            yield folder
+
+
+def claim(temporary: Path, folder: Path) -> bool:
+    """Give a filled folder its name; False if another process was faster."""
+    try:
+        temporary.rename(folder)  # which replaces an empty folder, and no other
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY):
+            return False
+        raise
+    sync_folder(folder.parent)
+    return True
+
+
+def is_leftover(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a run leaves that was killed before it wrote its config.json."""
+    return folder.is_dir() and not folder.is_symlink() and all(_is_leftover_file(path) for path in folder.iterdir())
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Empty such a folder, so that a run can take its place."""
+    for path in list(folder.iterdir()):
+        if _is_leftover_file(path):
+            path.unlink()
+
+
+def _is_leftover_file(path: Path) -> bool:
+    known = path.name in ("manifest.json", ".lock") or TEMPORARY.fullmatch(path.name) is not None
+    return known and path.is_file() and not path.is_symlink()
 
 
 def what_is_wrong(folder: Path) -> str:
@@ -79,5 +137,5 @@ def what_is_wrong(folder: Path) -> str:
     if runs := sorted(path.parent.name for path in folder.glob("*/config.json")):
         return f"it has no config.json, but holds runs: {', '.join(runs[:5])}{', ...' * (len(runs) > 5)}"
     if (folder / "checkpoints").is_dir():
-        return "its config.json is missing; copy that of a run with the same settings there, but for seed and name"
+        return "its config.json is missing; copy one from a run with the same settings, and set `seed` and `name` in it"
     return "it has no config.json; `ahac train` makes runs"

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
+from ahac.core.errors import InputError
 from ahac.core.ranks import ALONE, Ranks
+from ahac.native.build import compile_seconds as compiled
 
 __all__ = ["Episodes", "Stopwatch"]
 
@@ -52,18 +54,29 @@ class Episodes:
         return {"episodes": torch.tensor(kept, dtype=torch.float64).reshape(2, -1)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a saved window."""
-        returns, lengths = state["episodes"].tolist()
+        """Resume from a saved window."""
+        saved = state.get("episodes")
+        if saved is None or saved.dim() != 2 or len(saved) != 2 or saved.dtype != torch.float64:
+            got = "none" if saved is None else f"{saved.dtype} {list(saved.shape)}"
+            raise InputError(f"'episodes' of a checkpoint must be a float64 tensor of shape [2, n], got {got}")
+        returns, lengths = saved.tolist()
         self.returns, self.lengths = deque(returns, maxlen=WINDOW), deque(lengths, maxlen=WINDOW)
 
 
 class Stopwatch:
-    """Seconds of training, over interruptions."""
+    """Seconds of training over interruptions, apart from those spent waiting for kernels to be compiled."""
 
-    def __init__(self, before: float = 0.0) -> None:
-        self.before, self.start = before, time.perf_counter()
+    def __init__(self, seconds: float = 0.0, compile_seconds: float = 0.0) -> None:
+        """Go on from these."""
+        self._seconds, self._compile_seconds = seconds, compile_seconds
+        self._start, self._compile_start = time.perf_counter(), compiled()
 
     @property
     def seconds(self) -> float:
-        """So far."""
-        return self.before + time.perf_counter() - self.start
+        """Of training so far, without compilation."""
+        return self._seconds + time.perf_counter() - self._start - (compiled() - self._compile_start)
+
+    @property
+    def compile_seconds(self) -> float:
+        """Spent waiting for kernels so far."""
+        return self._compile_seconds + compiled() - self._compile_start

@@ -63,7 +63,7 @@ class EnvStage:
     @property
     def choices(self) -> tuple[str, ...]:
         """Checkpoints of the run."""
-        found = [] if self.run is None else [path.stem for path in self.run.checkpoints.glob("*.safetensors")]
+        found = [] if self.run is None else self.run.checkpoint_names()
         return tuple(sorted(found, key=lambda name: (name not in ("last", "best"), name)))
 
     def choose(self, name: str) -> None:
@@ -94,7 +94,7 @@ class EnvStage:
 
     def _take_newest(self) -> None:
         """Go on with the last checkpoint, if it is another one than before."""
-        last = None if self.run is None else self.run.checkpoints / "last.safetensors"
+        last = None if self.run is None else self.run.path_of("last")
         if last is not None and last.exists() and (written := last.stat().st_mtime) != self._seen:
             self._seen = written
             self.choose("last")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ahac.core.errors import InputError
-from ahac.plots.theme import COLOURS, QUIET, STROKES, drawing
+from ahac.plots.theme import COLOURS, QUIET, STROKES, drawing, plain
 from ahac.training.records import Record
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def plot(path: Path, groups: Mapping[str, Sequence[Record]], columns: Sequence[s
                 _panel(axes, chosen, axis, column, looks)
             if column != RETURN and _wide(pair[0]):
                 pair[0].set_yscale("log")
-            pair[0].set_title(task if task != above else "", loc="left", fontweight="bold")
-            pair[0].set_ylabel(NAMES.get(column, column))
+            pair[0].set_title(plain(task) if task != above else "", loc="left", fontweight="bold")
+            pair[0].set_ylabel(NAMES.get(column) or plain(column))
             _legend(pair[1], pair[0])
             above = task
         figure.supxlabel("line: mean over seeds; band: lowest to highest seed", fontsize=9.0, color=QUIET)
@@ -62,6 +62,8 @@ def curve(records: Sequence[Record], axis: str, column: str = RETURN) -> tuple[n
              for record in records]  # fmt: skip
     if any(len(points) == 0 for points in known):
         return np.empty(0), np.empty((len(records), 0))
+    for points in known:
+        points[:, 0] = np.maximum.accumulate(points[:, 0])  # time may go back by a hair where compilation is taken off
     begin, end = max(points[0, 0] for points in known), min(points[-1, 0] for points in known)
     places = np.linspace(begin, end, PLACES) if begin <= end else np.empty(0)
     return places, np.array([_means(points, places) for points in known])
@@ -116,7 +118,8 @@ def _panel(
     faint = 0.15 if len(groups) <= len(COLOURS) else 0.06
     for name, records in groups.items():
         (colour, stroke), (places, values) = looks[name], curve(records, axis, column)
-        label = f"{name} ({len(records)} seed{'s' * (len(records) != 1)})"
+        seeds = len({record.settings["seed"] for record in records})
+        label = f"{plain(name)} ({seeds} seed{'s' * (seeds != 1)})"
         dot = "o" if len(places) and places[0] == places[-1] else ""
         axes.plot(places, values.mean(axis=0), stroke + dot, color=colour, linewidth=1.6, label=label)
         if len(records) > 1:

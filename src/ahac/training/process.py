@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from ahac.core.errors import InputError
+from ahac.core.files import explained
 from ahac.core.ranks import Ranks
 from ahac.training.config import RunConfig
 from ahac.training.workers import pinned, shares
@@ -71,23 +72,50 @@ class Stop:
     """Training ends after this iteration."""
     patient: bool = False
     """An iteration is waited for. Before the first one is through, kernels are compiled and nothing can be lost."""
+    interrupted: bool = False
+    """A second signal came while something was written, and ends training once that is done."""
+    writing: int = 0
+    """How many `uninterrupted` blocks are open."""
+
+    @contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """Let signals wait until what is done inside is complete."""
+        self.writing += 1
+        try:
+            yield
+        finally:
+            self.writing -= 1
+        if self.interrupted and not self.writing:
+            self.interrupted = False
+            raise KeyboardInterrupt
 
 
 @contextmanager
 def interruptible() -> Iterator[Stop]:
-    """Note Ctrl-C or a request to end, instead of tearing an iteration apart; a second or an early one does."""
+    """Note Ctrl-C, SIGTERM or a closed terminal (SIGHUP) instead of ending in the middle of an iteration.
+
+    A second or an early signal ends at once, but never in the middle of a write. A SIGHUP that was ignored before, as
+    under nohup, stays ignored.
+    """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def ask(number: int, frame: object) -> None:
-        if stop.asked or not stop.patient:
-            raise KeyboardInterrupt
-        logger.warning("ending after this iteration, with a checkpoint; once more to end at once")
+        if (stop.asked and number != hangup) or not stop.patient:
+            if not stop.writing:
+                raise KeyboardInterrupt
+            stop.interrupted = True
+        elif not stop.asked:
+            logger.warning("stopping after this iteration, with a checkpoint; press Ctrl-C again to stop immediately")
         stop.asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        heard.append(hangup)
+    before = {number: signal.signal(number, ask) for number in heard}
     try:
         yield stop
     finally:
@@ -104,11 +132,15 @@ def alone(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+    with explained(lock := folder / ".lock"):
+        file = lock.open("a+", encoding="utf-8")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"{folder} is in use: another process trains it; wait for its end, or end it") from error
+            raise InputError(
+                f"{folder} is in use: another process is training it; wait until it finishes, or stop it"
+            ) from error
         except OSError as error:  # some network file systems have no locks
-            logger.warning("%s cannot be locked (%s): see that nothing else trains it", folder, error)
+            logger.warning("%s cannot be locked (%s); make sure that no other process is training it", folder, error)
         yield

@@ -12,33 +12,35 @@ the last checkpoint where there is one.
 
 from __future__ import annotations
 
-import json
+import logging
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ahac.algos.algorithm import Algorithm, Remembers
 from ahac.algos.registry import make_algorithm
 from ahac.core.checks import whole_number
-from ahac.core.config import from_dict, to_dict
+from ahac.core.config import flat
 from ahac.core.errors import InputError
-from ahac.core.files import write_json
+from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import VecEnv, make
-from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_numbers, save_checkpoint
-from ahac.training.config import RunConfig
+from ahac.training.checkpoint import Checkpoint, CheckpointError, checkpoint_names, load_checkpoint, save_checkpoint
+from ahac.training.config import OWN, RunConfig, config_from_file, config_to_file
 from ahac.training.evaluate import Evaluation, evaluate
-from ahac.training.folders import check, chosen_device, new_folder, what_is_wrong
+from ahac.training.folders import check, chosen_device, claim, free_names, new_folder, what_is_wrong
 from ahac.training.manifest import manifest
 from ahac.training.process import alone, torch_settings
 from ahac.training.replay_files import ReplayFiles
 
-__all__ = ["Run", "open_run", "set_length", "start"]
+__all__ = ["LAST", "Run", "open_run", "prepare", "saved_settings", "start"]
+
+logger = logging.getLogger("ahac")
 
 EVAL_SEED = 1_000_003
 """Added to a run's seed: evaluations begin elsewhere than training did."""
@@ -77,7 +79,8 @@ class Run:
     def replay_files(self) -> ReplayFiles | None:
         """Where the replay of an algorithm that has one is kept."""
         algo = self.algo
-        return ReplayFiles(self.folder / "replay", algo.replay) if isinstance(algo, Remembers) else None
+        origin = f"{self.config.task}, {self.config.algo}, seed {self.config.seed}"
+        return ReplayFiles(self.folder / "replay", algo.replay, origin) if isinstance(algo, Remembers) else None
 
     @property
     def eval_seed(self) -> int:
@@ -88,11 +91,26 @@ class Run:
         """Where it stands, as a copy."""
         owners = {"algo": self.algo.state_dict(), "env": self.env.state_dict(), "trainer": extra}
         tensors = {f"{owner}/{key}": value for owner, state in owners.items() for key, value in state.items()}
-        return Checkpoint(tensors, numbers)
+        return Checkpoint(tensors, numbers, config_to_file(self.config))
+
+    def checkpoint_names(self) -> list[str]:
+        """Of the checkpoints in its folder."""
+        return checkpoint_names(self.checkpoints)
+
+    def path_of(self, name: str) -> Path:
+        """Where the checkpoint of this name is, or would be."""
+        return self.checkpoints / f"{name}.safetensors"
+
+    def repair(self) -> None:
+        """Remove temporary files of killed processes, and restore a missing config.json; while nothing else trains."""
+        for folder in (self.folder, self.checkpoints, self.folder / "replay", self.folder / "failures"):
+            remove_leftovers(folder)
+        if not (self.folder / "config.json").exists():
+            write_json(self.folder / "config.json", config_to_file(self.config), checksum=True)
 
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint under that name."""
-        path = self.checkpoints / f"{name}.safetensors"
+        path = self.path_of(name)
         if not self.ranks.first:
             return path
         files = self.replay_files if name == LAST else None  # a run goes on from its last checkpoint alone
@@ -104,10 +122,16 @@ class Run:
             files.prune(added)
         return path
 
-    def restore(self, name: str = "last", with_env: bool = True) -> Checkpoint:
+    def restore(self, name: str = LAST, with_env: bool = True) -> Checkpoint:
         """Go back to a checkpoint, by name."""
-        path = self.checkpoints / f"{name}.safetensors"
+        path = self.path_of(name)
         saved = self.ranks.ask(lambda: self._read(path))
+        if odd := _differences(saved.settings, config_to_file(self.config)):
+            logger.warning("%s was written with other settings than %s: %s", path, self.folder / "config.json", odd)
+        try:
+            saved.check()
+        except CheckpointError as error:
+            raise CheckpointError(f"{path} is damaged: {error}") from error
         try:
             self.algo.load_state_dict(saved.part("algo"))
             if with_env:
@@ -116,17 +140,39 @@ class Run:
                 self.replay_files.load(int(saved.tensors["algo/replay.added"]))
         except CheckpointError:
             raise
-        except (RuntimeError, KeyError, ValueError) as error:
+        except (RuntimeError, KeyError, ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
             raise CheckpointError(
-                f"{path} was made by a run with other settings than {self.folder / 'config.json'}: {error}"
+                f"{path} does not fit the settings in {self.folder / 'config.json'}: {reason}"
             ) from error
         return saved
 
+    def go_back(self, name: str) -> None:
+        """Make a checkpoint the last one, from which training resumes; what it replaces is kept under other names."""
+        self.restore(name)  # what cannot be resumed from changes nothing
+        self.ranks.ask(lambda: self._go_back(name))
+
+    def _go_back(self, name: str) -> None:
+        if name == LAST:
+            return
+        chosen, last = self._read(self.path_of(name)), self.path_of(LAST)
+        replaced = (self.folder / "metrics.csv", self.folder / "evaluation.json", last)
+        with alone(self.folder):
+            for path in (path for path in replaced if os.path.lexists(path)):
+                logger.warning("%s is kept as %s", path, set_aside(path, "replaced", copy=path.is_file()).name)
+            (self.folder / "evaluation.json").unlink(missing_ok=True)  # of another policy than the last one
+            save_checkpoint(last, chosen)
+
     def _read(self, path: Path) -> Checkpoint:
+        others = [name for name in self.checkpoint_names() if name != path.stem]
+        known = ", ".join(others) or "none"
         if not path.is_file():
-            known = ", ".join(sorted(p.stem for p in self.checkpoints.glob("*.safetensors"))) or "none"
             raise CheckpointError(f"{self.folder} has no checkpoint {path.stem!r}; it has: {known}")
-        return load_checkpoint(path)
+        try:
+            return load_checkpoint(path)
+        except CheckpointError as error:
+            remedy = f"try --checkpoint with one of: {known}" if others else "the run has no other checkpoint"
+            raise CheckpointError(f"{error}; {remedy}") from error
 
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
         """Whole episodes under the policy's best actions, in an environment of their own, as torch was in training."""
@@ -139,13 +185,12 @@ class Run:
         with torch_settings(c, self.device):
             return evaluate(env, self.algo.act, count)
 
-    def keep(self, evaluation: Evaluation) -> Path:
-        """Write down what the policy of the last checkpoint is worth, from the run's own evaluation seed."""
-        numbers = read_numbers(self.checkpoints / "last.safetensors")
-        about = {"checkpoint": "last", "iteration": int(numbers["iteration"]), "env_steps": int(numbers["env_steps"]),
+    def keep(self, evaluation: Evaluation, last: Checkpoint) -> Path:
+        """Save the evaluation of the last checkpoint, from the run's own evaluation seed."""
+        about = {"checkpoint": LAST, "iteration": last.count("iteration"), "env_steps": last.count("env_steps"),
                  "seed": self.eval_seed}  # fmt: skip
         path = self.folder / "evaluation.json"
-        write_json(path, evaluation.summary() | about)
+        write_json(path, evaluation.summary() | about, checksum=True)
         return path
 
 
@@ -156,18 +201,25 @@ def start(config: RunConfig, ranks: Ranks = ALONE) -> Run:
 
 
 def _begun(config: RunConfig, ranks: Ranks) -> tuple[Path, RunConfig]:
-    """Its folder, and its settings with the folder's name."""
-    check(config, ranks)  # what cannot be made leaves no folder behind
+    """Its folder, and its settings with the folder's name. The folder appears with its files in it, or not at all."""
+    check(config, ranks)
     about = manifest(config.seed, chosen_device(config.device, ranks)) | {"ranks": ranks.size}
-    folder = new_folder(Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}"))
-    config = replace(config, name=folder.name)
-    try:
-        write_json(folder / "manifest.json", about)
-        write_json(folder / "config.json", to_dict(config))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)  # made a moment ago, and of no use
-        raise
-    return folder, config
+    wanted = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
+    with new_folder(wanted) as temporary:
+        write_json(temporary / "manifest.json", about)
+        for folder in free_names(wanted):
+            named = replace(config, name=folder.name)
+            write_json(temporary / "config.json", config_to_file(named), checksum=True)
+            if claim(temporary, folder):
+                break
+        else:
+            raise InputError(f"{wanted} and ten thousand folders like it exist already; choose another name")
+    if folder != wanted:
+        logger.warning(
+            "%s already exists, so this run is stored in %s; to continue the old one: `ahac resume %s`",
+            wanted, folder, wanted,
+        )  # fmt: skip
+    return folder, named
 
 
 def open_run(folder: str | os.PathLike[str], ranks: Ranks = ALONE, device: str | None = None) -> Run:
@@ -178,39 +230,80 @@ def open_run(folder: str | os.PathLike[str], ranks: Ranks = ALONE, device: str |
 
 
 def _config(place: Path) -> RunConfig:
+    """The settings of a run, from config.json or, where that is missing, from its last checkpoint."""
     path = place / "config.json"
-    if not path.is_file():
-        raise InputError(f"{place} is no run: {what_is_wrong(place)}")
+    if path.is_file():
+        content = read_json(path, editable=True)
+    elif (saved := saved_settings(place / "checkpoints")) is not None:
+        logger.warning("%s is missing; the settings are those of %s", path, saved[0])
+        path, content = saved
+    else:
+        raise InputError(f"{place} is not a run: {what_is_wrong(place)}")
     try:
-        return from_dict(RunConfig, json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, AttributeError) as error:
+        return config_from_file(content)
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(f"{path} cannot be read by this version: {error}") from error
 
 
-def set_length(run: Run, iterations: int | None = None, env_steps: int | None = None) -> Run:
-    """The same run with another length, in iterations or in environment steps, written down in its config.json.
+def _differences(saved: Mapping[str, object], current: Mapping[str, object]) -> str:
+    """Settings that differ between a checkpoint and config.json and should not; empty where there are none."""
+    free = OWN | {"schema", "iterations", "env_steps", "eval_episodes"}
+    before, now = flat(saved), flat(current)
+    odd = [name for name in before.keys() & now.keys() if name not in free and before[name] != now[name]]
+    return ", ".join(f"{name} was {before[name]!r}, is {now[name]!r}" for name in sorted(odd))
 
-    Learning rates fall over the run: in one that is made longer they are higher from here on than they would have been,
-    and one that was complete rises from the lowest rate again. Its past is as it was; it is not what a run of that
-    length would have been from the start.
+
+def saved_settings(checkpoints: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Settings in the newest checkpoint of a folder that has them, and its path."""
+    names = sorted(checkpoint_names(checkpoints), key=lambda name: (name == LAST, name.startswith("iteration-"), name))
+    for name in reversed(names):
+        path = checkpoints / f"{name}.safetensors"
+        try:
+            settings = load_checkpoint(path).settings
+        except CheckpointError:  # another one may be readable
+            continue
+        if settings:
+            return path, dict(settings)
+    return None
+
+
+def prepare(
+    run: Run, checkpoint: str | None = None, iterations: int | None = None, env_steps: int | None = None
+) -> Run:
+    """A run that is to be resumed: from an earlier checkpoint, or with another length, or as it is.
+
+    With another length, learning rates decay over the new one. They jump at this point, and the result is not that of a
+    run of that length from the start.
     """
-    if (iterations is None) == (env_steps is None):
-        raise InputError("a run's length is a number of iterations or of env_steps; give one of them")
-    return Run(run.folder, run.ranks.ask(lambda: _lengthened(run, iterations, env_steps)), run.ranks)
+    config = run.config
+    if iterations is not None or env_steps is not None:
+        config = run.ranks.ask(lambda: _lengthened(run, checkpoint or LAST, iterations, env_steps))
+    if checkpoint is not None:
+        run.go_back(checkpoint)
+    if config is run.config:
+        return run
+    run.ranks.ask(lambda: _write_config(run.folder, config))
+    return Run(run.folder, config, run.ranks)
 
 
-def _lengthened(run: Run, iterations: int | None, env_steps: int | None) -> RunConfig:
-    with alone(run.folder):
-        config = replace(
-            run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
+def _write_config(folder: Path, config: RunConfig) -> None:
+    with alone(folder):
+        write_json(folder / "config.json", config_to_file(config), checksum=True)
+
+
+def _lengthened(run: Run, checkpoint: str, iterations: int | None, env_steps: int | None) -> RunConfig:
+    """The settings with another length, in iterations or in environment steps, which that checkpoint has not passed."""
+    if iterations is not None and env_steps is not None:
+        raise InputError("the length of a run is a number of iterations or of env_steps; give one of them")
+    config = replace(
+        run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
+    )
+    unit, length = config.length
+    path = run.path_of(checkpoint)
+    done = load_checkpoint(path).count(unit) if path.is_file() else 0
+    if length < done:
+        raise InputError(
+            f"{run.folder} has done {done} {unit.removesuffix('s')}s; the new length must be at least that, got "
+            f"{length}; to go back, use --checkpoint"
         )
-        unit, length = config.length
-        last = run.checkpoints / "last.safetensors"
-        done = int(read_numbers(last)[unit]) if last.exists() else 0
-        if length < done:
-            raise InputError(
-                f"{run.folder} has done {done} {unit.removesuffix('s')}s; its length must be at least that, got "
-                f"{length}: what was learnt is not taken back"
-            )
-        write_json(run.folder / "config.json", to_dict(config))
     return config

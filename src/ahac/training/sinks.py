@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
+import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from io import StringIO
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -13,7 +17,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from torch.utils.tensorboard.writer import SummaryWriter
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
+from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from ahac.core.files import explained
 
 __all__ = ["Display", "Sink", "TensorBoardSink"]
 
@@ -39,19 +47,36 @@ class Sink(Protocol):
 
 
 class TensorBoardSink:
-    """TensorBoard events; `tensorboard --logdir runs` shows them."""
+    """TensorBoard events; `tensorboard --logdir runs` shows them.
+
+    They are written at once, not by a thread as TensorBoard's own writer does: an error reaches whoever trains.
+    """
 
     def __init__(self, folder: Path, purge_after: int | None = None) -> None:
-        self.writer = SummaryWriter(str(folder), purge_step=purge_after)
+        """Events of an earlier process from step `purge_after` on are hidden."""
+        self.path = folder / f"events.out.tfevents.{time.time_ns() / 1e9:.6f}.{socket.gethostname()}.{os.getpid()}"
+        with explained(self.path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.writer = RecordWriter(self.path.open("wb"))
+        self._add(Event(file_version="brain.Event:2"))
+        if purge_after is not None:
+            self._add(Event(step=purge_after, session_log=SessionLog(status=SessionLog.START)))
 
     def write(self, row: Mapping[str, float]) -> None:
         """All numbers, against environment steps."""
-        for name, value in row.items():
-            self.writer.add_scalar(name, value, int(row["env_steps"]))
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
+        self._add(Event(step=int(row["env_steps"]), summary=Summary(value=values)))
 
     def close(self) -> None:
-        """Flush what is left."""
-        self.writer.close()
+        """Nothing more will come."""
+        with explained(self.path):
+            self.writer.close()
+
+    def _add(self, event: Event) -> None:
+        event.wall_time = time.time()
+        with explained(self.path):
+            self.writer.write(event.SerializeToString())
+            self.writer.flush()
 
 
 class Display(AbstractContextManager["Display"]):
@@ -78,10 +103,17 @@ class Display(AbstractContextManager["Display"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.live is not None:
-            self.live.__exit__(kind, error, trace)
+            with suppress(OSError):  # the terminal may be gone
+                self.live.__exit__(kind, error, trace)
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Show an iteration."""
+        """Show an iteration; training goes on if the terminal is gone."""
+        try:
+            self._show(row)
+        except OSError:
+            self.console.file = StringIO()
+
+    def _show(self, row: Mapping[str, float]) -> None:
         done, iteration = int(row[self.unit]), int(row["iteration"])
         if self.live is None:
             if iteration % self.every == 0 or iteration == 1 or done >= self.total:

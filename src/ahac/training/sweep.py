@@ -6,25 +6,27 @@ What is complete is left alone, and what is not goes on where it stopped: a swee
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ahac.core.checks import finite_number, whole_number
-from ahac.core.config import to_dict
+from ahac.core.config import flat, to_dict
 from ahac.core.errors import AhacError, InputError
 from ahac.training.config import OWN, RunConfig
-from ahac.training.folders import check, chosen_device
+from ahac.training.folders import check, chosen_device, clear_leftovers, is_leftover
+from ahac.training.names import check_name
 from ahac.training.process import interruptible
 from ahac.training.records import read_record
 from ahac.training.run import open_run, start
 from ahac.training.workers import Worker, ended, launch, pinned, shares
 
-__all__ = ["Outcome", "folder_of", "standing", "sweep"]
+__all__ = ["FolderError", "Outcome", "folder_of", "log_of", "standing", "sweep"]
 
 COMMAND = (sys.executable, "-m", "ahac", "resume")
 """What trains the run of a folder, from its start or from its last checkpoint on."""
@@ -33,6 +35,10 @@ PAUSE = 0.1
 
 Standing = Literal["new", "unfinished", "complete"]
 State = Literal["complete", "finished", "stopped", "waiting", "failed"]
+
+
+class FolderError(InputError):
+    """A folder that is there, but cannot be used for the run of that name; other runs of the sweep are not affected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +63,9 @@ def sweep(
 ) -> list[Outcome]:  # fmt: skip
     """Train many runs, and tell what became of each.
 
-    All are checked before the first one starts. A run that fails does not stop the others. Ctrl-C, or the time's end,
-    stops those that run after their iteration, with a checkpoint; once more ends them at once.
+    The settings of all are checked before the first one starts. A run that fails, or whose folder is damaged, does not
+    stop the others. Ctrl-C, or the time's end, stops those that run after their iteration, with a checkpoint; once more
+    ends them at once.
 
     Args:
         configs: What the runs are made from, as `ahac.training.api.configure` gives it; each has a name of its own.
@@ -69,8 +76,10 @@ def sweep(
     wanted = list(configs)
     whole_number("jobs", jobs, 1)
     end = math.inf if seconds is None else time.monotonic() + finite_number("seconds", seconds, 0.0)
-    left = _left(wanted)
-    outcomes = {config.name: _outcome(config, "complete", _worth(config)) for config in wanted if config not in left}
+    left, outcomes = _sorted(wanted)
+    for outcome in outcomes.values():
+        if outcome.state == "failed":
+            tell(str(outcome))
     waiting, running = deque(left), list[Worker]()
     free = shares(min(jobs, len(left)))
     with interruptible() as stop, ended(running):
@@ -99,53 +108,86 @@ def sweep(
 def folder_of(config: RunConfig) -> Path:
     """Where a run of a sweep is."""
     if not config.name:
-        raise InputError("a run of a sweep needs a name, got none: it is found by it when the sweep is given again")
+        raise InputError("every run in a sweep needs a name, so that it can be found when the sweep is resumed")
+    check_name(config.name)
     return Path(config.out) / config.name
 
 
+def log_of(name: str) -> str:
+    """Name of the file that a run's process writes to; beside its folder, which others may want to move or remove."""
+    return f"{name}.log"
+
+
 def standing(config: RunConfig) -> Standing:
-    """How far a run is; one that cannot be made, or was made with other settings, is refused."""
+    """How far a run is; one that cannot be made, or was made with other settings, is refused.
+
+    Raises:
+        FolderError: There is a folder of that name which is damaged, or is not that of a run.
+    """
     check(config)
     folder = folder_of(config)
-    if not folder.exists():
-        return "new"
-    there, here = _flat(to_dict(open_run(folder).config)), _flat(to_dict(config))
+    try:
+        if not os.path.lexists(folder) or is_leftover(folder):
+            return "new"
+        if not folder.is_dir():
+            raise FolderError(f"{folder} is not a folder; move it away, or choose another name")
+        there = flat(to_dict(open_run(folder).config))
+    except FolderError:
+        raise
+    except (AhacError, OSError) as error:
+        raise FolderError(str(error)) from error
+    here = flat(to_dict(config))
     if odd := [name for name in {**here, **there} if name not in OWN and here.get(name) != there.get(name)]:
         raise InputError(
             f"{folder} was made with other settings ({', '.join(odd)}) than those asked for; choose another name or "
             "another folder of runs, or move it away"
         )
-    record = read_record(folder)
+    try:
+        record = read_record(folder)
+    except InputError:  # to be mended or complained about by the process that goes on with it
+        return "unfinished"
     # Without an evaluation something is left to do, even after the last iteration.
     return "complete" if record.complete and record.evaluation is not None else "unfinished"
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings within settings by their whole names."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return found
-
-
-def _left(configs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Those with something left to do; refuses what cannot be run here."""
-    folders = [folder_of(config).resolve() for config in configs]
-    if twice := {folder.name for folder in folders if folders.count(folder) > 1}:
-        raise InputError(f"runs of a sweep need names of their own; more than one has the name {', '.join(twice)}")
-    left = [config for config in configs if standing(config) != "complete"]
+def _sorted(configs: Sequence[RunConfig]) -> tuple[list[RunConfig], dict[str, Outcome]]:
+    """Runs with something left to do, and what is known of the others; refuses what cannot be run here."""
+    _check_names(configs)
+    left: list[RunConfig] = []
+    outcomes: dict[str, Outcome] = {}
+    for config in configs:
+        try:
+            if standing(config) == "complete":
+                outcomes[config.name] = _outcome(config, "complete", _worth(config))
+            else:
+                left.append(config)
+        except FolderError as error:
+            outcomes[config.name] = _outcome(config, "failed", str(error))
     for device in {config.device for config in left}:
         chosen_device(device)
-    return left
+    return left, outcomes
+
+
+def _check_names(configs: Sequence[RunConfig]) -> None:
+    """Refuse runs that would write to the same place: of one name, or one named like the log of another."""
+    folders = Counter(folder_of(config).resolve() for config in configs)
+    if twice := [folder.name for folder, count in folders.items() if count > 1]:
+        raise InputError(f"runs of a sweep need names of their own; more than one has the name {', '.join(twice)}")
+    for config in configs:
+        if _log(config).resolve() in folders:
+            raise InputError(f"run {_log(config).name!r} has the name of the log of run {config.name!r}; rename one")
 
 
 def _launch(config: RunConfig, cores: set[int]) -> Worker:
     """Begin a run or go on with it, on these cores."""
     folder = folder_of(config)
     with pinned(cores):  # whose number stands in the new run's manifest, and which the process keeps
-        if not folder.exists():
+        if standing(config) == "new":
+            if folder.exists():
+                clear_leftovers(folder)
             start(config)
-        return launch(config, cores, [*COMMAND, str(folder)], _log(config))
+        # By its whole path: a name may begin with a dash.
+        return launch(config, cores, [*COMMAND, str(folder.absolute())], _log(config))
 
 
 def _ending(worker: Worker) -> Outcome:
@@ -154,7 +196,9 @@ def _ending(worker: Worker) -> Outcome:
     try:
         if status == 0 and standing(config) == "complete":
             return _outcome(config, "finished", f"{_worth(config)}, {worker.seconds:.0f} s")
-    except AhacError as error:  # somebody was at its folder; the others go on
+        if status == 0:
+            read_record(folder_of(config))  # says what is damaged, if anything is
+    except AhacError as error:  # the others go on
         return _outcome(config, "failed", str(error))
     if worker.told:
         return _outcome(config, "stopped")
@@ -171,10 +215,12 @@ def _outcome(config: RunConfig, state: State, detail: str = "") -> Outcome:
 
 
 def _log(config: RunConfig) -> Path:
-    """Beside the run's folder, which others may want to move or to remove."""
-    return Path(config.out) / f"{config.name}.log"
+    return Path(config.out) / log_of(config.name)
 
 
 def _last_line(path: Path) -> str:
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:  # somebody removed it
+        return "no log"
     return next((line.strip() for line in reversed(lines) if line.strip()), "without a word")

@@ -9,21 +9,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 import torch
 
 from ahac.algos.algorithm import Report
-from ahac.core.errors import AhacError
+from ahac.core.errors import AhacError, InputError
 from ahac.rl.trouble import Trouble
-from ahac.training.checkpoint import Checkpoint, save_checkpoint
+from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from ahac.training.evaluate import Evaluation
 from ahac.training.metrics import Episodes, Stopwatch
-from ahac.training.process import alone, cores_of, interruptible, torch_settings
-from ahac.training.run import Run
+from ahac.training.process import Stop, alone, cores_of, interruptible, torch_settings
+from ahac.training.run import LAST, Run
 from ahac.training.sinks import Display, Sink, TensorBoardSink
-from ahac.training.table import CsvSink
+from ahac.training.table import CsvSink, read_csv
 
 __all__ = ["TrainingError", "finish", "train"]
 
@@ -62,7 +63,7 @@ def finish(run: Run, display: bool = True) -> Evaluation | None:
         if not _go_on(run, None, display) or not run.ranks.first:
             return None
         found = run.evaluate()
-        run.keep(found)
+        run.keep(found, load_checkpoint(run.path_of(LAST)))
         return found
 
 
@@ -70,7 +71,12 @@ def finish(run: Run, display: bool = True) -> Evaluation | None:
 def _held(run: Run) -> Iterator[None]:
     """Hold the run's folder, for all ranks or for none."""
     with ExitStack() as stack:
-        run.ranks.ask(lambda: stack.enter_context(alone(run.folder)))
+
+        def hold() -> None:
+            stack.enter_context(alone(run.folder))
+            run.repair()
+
+        run.ranks.ask(hold)
         yield
 
 
@@ -78,7 +84,7 @@ def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
     """Train in a folder that is held."""
     shows = display and run.ranks.first
     with torch_settings(run.config, run.device), cores_of(run.ranks, run.device), interruptible() as stop:
-        with _Loop(run) as loop, Display(run.config.length, loop.done) if shows else nullcontext() as shown:
+        with _Loop(run, stop) as loop, Display(run.config.length, loop.done) if shows else nullcontext() as shown:
             while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations):
                 if bool(run.ranks.any(torch.tensor(stop.asked))):  # of one rank: all end after the same iteration
                     break
@@ -92,22 +98,40 @@ def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
 class _Loop(AbstractContextManager["_Loop"]):
     """A run in progress; however it ends, its last completed iteration is saved and its sinks are closed."""
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.episodes, self.best, seconds = run, Episodes(), float("-inf"), 0.0
+    def __init__(self, run: Run, stop: Stop) -> None:
+        self.run, self.stop, self.episodes, self.best = run, stop, Episodes(), float("-inf")
+        self.pending: list[str] = []
+        """Checkpoints of the last completed iteration that are still to be written."""
         self.iteration = self.env_steps = self.failures = 0
-        self.started_at = 0.0
-        if run.ranks.ask((run.checkpoints / "last.safetensors").exists):
-            saved = run.restore("last")
-            self.iteration, self.env_steps = int(saved.numbers["iteration"]), int(saved.numbers["env_steps"])
-            self.best, seconds = saved.numbers["best"], saved.numbers["seconds"]
-            self.failures = int(saved.numbers.get("failures", 0))  # checkpoints before this number have none
-            self.episodes.load_state_dict(saved.part("trainer"))
-        self.clock, self.first = Stopwatch(seconds), self.iteration
+        self.started_at, self.clock = 0.0, Stopwatch()
+        self.table: CsvSink | None = None
+        self.sinks: list[Sink] = []
+        checksum = ""
+        if run.ranks.ask(run.path_of(LAST).is_file):
+            saved = run.restore(LAST)
+            checksum = saved.table
+            try:
+                self._restore(saved)
+            except InputError as error:
+                raise CheckpointError(f"{run.path_of(LAST)} is damaged: {error}") from error
+        else:
+            run.ranks.ask(lambda: _refuse_to_start_over(run))
+            run.save(LAST, self._state())  # from now on, a run without it has lost it
+        self.first = self.iteration
+        if run.ranks.first:
+            self.table = CsvSink(run.folder / "metrics.csv", self.iteration, checksum)
+            purge_after = self.env_steps + 1 if self.env_steps else None
+            self.sinks = [self.table, TensorBoardSink(run.folder / "tensorboard", purge_after)]
         self.completed: Checkpoint | None = self._state()
-        self.sinks: list[Sink] = [
-            CsvSink(run.folder / "metrics.csv", keep_until=self.iteration),
-            TensorBoardSink(run.folder / "tensorboard", purge_after=self.env_steps + 1 if self.env_steps else None),
-        ] if run.ranks.first else []  # fmt: skip
+
+    def _restore(self, saved: Checkpoint) -> None:
+        """Resume from the counters of a checkpoint."""
+        self.iteration, self.env_steps = saved.count("iteration"), saved.count("env_steps")
+        self.best = saved.numbers["best"]
+        # Checkpoints of earlier versions have no failures and no compile_seconds.
+        self.failures = int(saved.numbers.get("failures", 0))
+        self.clock = Stopwatch(saved.number("seconds"), saved.numbers.get("compile_seconds", 0.0))
+        self.episodes.load_state_dict(saved.part("trainer"))
 
     @property
     def done(self) -> int:
@@ -131,12 +155,15 @@ class _Loop(AbstractContextManager["_Loop"]):
         seconds = self.clock.seconds
         row = {
             "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": seconds,
-            "steps_per_second": report.env_steps / (seconds - before), **self.episodes.values(), **report.values,
+            "compile_seconds": self.clock.compile_seconds,
+            "steps_per_second": report.env_steps / max(seconds - before, 1e-9), **self.episodes.values(),
+            **report.values,
             **{f"seconds_{part}": spent for part, spent in report.seconds.items()}, **trouble,
         }  # fmt: skip
-        for sink in self.sinks:
-            sink.write(row)
-        self._keep(row)
+        with self.stop.uninterrupted():
+            for sink in self.sinks:
+                sink.write(row)
+            self._keep(row)
         return row
 
     def _heed(self, report: Report) -> dict[str, float]:
@@ -160,7 +187,8 @@ class _Loop(AbstractContextManager["_Loop"]):
         """Where the iteration began and what it did."""
         start = {} if self.completed is None else self.completed.tensors
         numbers = {"iteration": float(self.iteration), "progress": self.started_at}
-        save_checkpoint(path, Checkpoint({**start, **trouble.reproducer}, numbers))
+        settings = {} if self.completed is None else self.completed.settings
+        save_checkpoint(path, Checkpoint({**start, **trouble.reproducer}, numbers, settings))
         for old in sorted(path.parent.glob("iteration-*.safetensors"))[:-KEPT_FAILURES]:
             old.unlink()
 
@@ -172,23 +200,25 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.best = score if better else self.best
         light = self.completed is not None and _size(self.completed) <= LIGHT
         self.completed = self._state() if light or due else None
+        self.pending = []
         if due and self.completed is not None:
-            for name in (["best"] if better else []) + ["last", f"iteration-{self.iteration:06d}"]:
-                self.run.save(name, self.completed)
+            self.pending = [*(["best"] if better else []), f"iteration-{self.iteration:06d}"]
+            self._save(self.completed)
 
     def _state(self) -> Checkpoint:
         numbers = {
             "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": self.clock.seconds,
-            "best": self.best, "failures": float(self.failures),
+            "compile_seconds": self.clock.compile_seconds, "best": self.best, "failures": float(self.failures),
         }  # fmt: skip
-        return self.run.snapshot(numbers, self.episodes.state_dict())
+        table = "" if self.table is None else self.table.checksum
+        return replace(self.run.snapshot(numbers, self.episodes.state_dict()), table=table)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
             try:
-                self.run.save("last", self.completed or self._state())
+                self._save(self.completed or self._state())
             finally:
                 self._close()
             return
@@ -202,12 +232,44 @@ class _Loop(AbstractContextManager["_Loop"]):
     def _rescue(self) -> None:
         """Save the last completed iteration; the one in progress may have changed anything."""
         if self.completed is not None and self.completed.numbers["iteration"] > self.first:
-            path = self.run.save("last", self.completed)
+            path = self._save(self.completed)
             logger.warning("iteration %d is saved in %s", int(self.completed.numbers["iteration"]), path)
+
+    def _save(self, state: Checkpoint) -> Path:
+        """Write the last checkpoint, after the rows of the table and the other checkpoints that belong to it.
+
+        A crash before the last one leaves the previous: resuming from there writes whatever is missing.
+        """
+        with self.stop.uninterrupted():
+            if self.table is not None:
+                self.table.sync()
+            while self.pending:
+                self.run.save(self.pending[0], state)
+                self.pending.pop(0)
+            return self.run.save(LAST, state)
 
     def _close(self) -> None:
         for sink in self.sinks:
             sink.close()
+
+
+def _refuse_to_start_over(run: Run) -> None:
+    """A run that has trained before never starts from zero by itself."""
+    names, table = run.checkpoint_names(), run.folder / "metrics.csv"
+    rows = len(read_csv(table)) if table.is_file() else 0
+    if not names and not rows:
+        return
+    there = ", ".join(names) or "no other checkpoint"
+    newest = max(names, key=lambda name: (name.startswith("iteration-"), name), default="")
+    remedy = (
+        f"resume from one of them with `ahac resume {run.folder} --checkpoint {newest}`"
+        if names
+        else f"remove {table} to start from the beginning"
+    )
+    raise CheckpointError(
+        f"{run.folder} has no checkpoint {LAST!r}, but it has trained before: it has {there} and {rows} rows in "
+        f"metrics.csv; {remedy}"
+    )
 
 
 def _size(state: Checkpoint) -> int:

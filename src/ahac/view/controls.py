@@ -15,12 +15,13 @@ import numpy as np
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Command", "Panel", "Plots"]
+__all__ = ["SPEEDS", "Command", "Panel", "Plots"]
 
 Command = tuple[str, object]
 """What a user asks for, and with which value."""
 
 SPEEDS = {"2x": 2.0, "1x (real time)": 1.0, "1/2x": 0.5, "1/4x": 0.25, "1/10x": 0.1}
+"""By what the panel calls them."""
 
 SWITCHES = {
     "follow": ("Follow", "The camera goes with the robots"),
@@ -50,7 +51,7 @@ class Panel:
         others = gui.add_button_group("", ("Step", "Reset", "Push"), hint="One step · begin anew · shove the robots")
         others.on_click(self._sender("button", lambda event: event.target.value))
         speed = gui.add_dropdown("Speed", tuple(SPEEDS), initial_value="1x (real time)")
-        speed.on_update(self._sender("speed", lambda event: SPEEDS[event.target.value]))
+        speed.on_update(self._sender("speed", lambda event: event.target.value))
         for name, (label, hint) in SWITCHES.items():
             if name in switches:
                 switch = gui.add_checkbox(label, initial_value=True, hint=hint)
@@ -121,7 +122,9 @@ class Plots:
         for name, handle in self._handles.items():
             handle.data = self._curves(name)
         if self._joint is not None and self._torque is not None:
-            self._torque.data = self._curves(TORQUE + self._joint.value)
+            chosen = TORQUE + self._joint.value
+            if chosen in self._values:  # a client can send any text
+                self._torque.data = self._curves(chosen)
 
     def _curves(self, name: str) -> tuple[np.ndarray, ...]:
         curves = np.array(self._values[name]).T

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from ahac.core.errors import InputError
-from ahac.view.controls import Command, Panel, Plots
+from ahac.core.errors import AhacError, InputError
+from ahac.view.controls import SPEEDS, Command, Panel, Plots
 from ahac.view.drawing import reach
 from ahac.view.lanes import Lanes
 from ahac.view.nodes import Nodes
@@ -123,11 +123,12 @@ class _Viewer:
                 return
             try:
                 self._carry_out(name, value)
-            except InputError as error:
+            except AhacError as error:
                 self._tell(str(error))
             self._draw()
 
     def _carry_out(self, name: str, value: object) -> None:
+        """Do what a client asks for; values that the panel does not offer are ignored."""
         playback, nodes = self._playback, self._nodes
         match str(value).lower() if name == "button" else name:
             case "pause":
@@ -141,15 +142,15 @@ class _Viewer:
                 self._plots.clear()
             case "push":
                 self._stage.push()
-            case "speed":
-                playback.speed = float(str(value))
+            case "speed" if str(value) in SPEEDS:
+                playback.speed = SPEEDS[str(value)]
             case "follow":
                 nodes.follow = bool(value)
             case "contacts":
                 nodes.show_arrows = bool(value)
             case "muscles":
                 nodes.show_muscles = bool(value)
-            case "choose":
+            case "choose" if str(value) in self._stage.choices:
                 self._stage.choose(str(value))
                 playback.reset()
                 self._plots.clear()

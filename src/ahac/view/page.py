@@ -11,12 +11,14 @@ import gzip
 import html
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ahac.core.files import replacing
+from ahac.core.text import printable
 from ahac.view.drawing import LONGEST_ARROW, PULLING, RESTING, SMALLEST_FORCE, WEIGHT_ARROW, Paths, batches, reach
 from ahac.view.lanes import Lanes
 from ahac.view.shapes import Triangles, arrow, cylinder
@@ -35,8 +37,9 @@ def page(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
     trajectory.check()
     thinned = trajectory.every(max(1, int(1.0 / (RATE * trajectory.dt) + 1e-6)))
     data = base64.b64encode(gzip.compress(_packed(thinned), compresslevel=9, mtime=0)).decode("ascii")
-    text = TEMPLATE.read_text(encoding="utf-8")
-    text = text.replace("__TITLE__", html.escape(f"ahac: {trajectory.scene.name}")).replace("__DATA__", data)
+    filled = {"__TITLE__": html.escape(f"ahac: {printable(trajectory.scene.name)}"), "__DATA__": data}
+    # In one pass: a robot may be named like a place of the template.
+    text = re.sub("|".join(filled), lambda place: filled[place[0]], TEMPLATE.read_text(encoding="utf-8"))
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
 

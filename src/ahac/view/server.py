@@ -23,19 +23,27 @@ FIRST_PORT, TRIES = 8080, 200
 
 @contextmanager
 def serving(host: str, port: int | None) -> Iterator[viser.ViserServer]:
-    """A server that ends with the block, its threads with it."""
+    """A server that ends with the block, its threads with it. Requests from other sites' pages are refused."""
     try:
         import viser
+
+        from ahac.view.guard import guarded
     except ImportError as error:
-        raise InputError("the viewer needs viser, which is not installed: pip install 'ahac[view]'") from error
+        raise InputError(f"the viewer needs viser ({error}): pip install 'ahac[view]'") from error
     chosen = free_port(host, port)
-    with _quiet():
+    with _quiet(), guarded(host) as guard:
         server = viser.ViserServer(host=host, port=chosen, verbose=False)
     try:
+        if not guard.in_force:
+            raise InputError(
+                f"viser {viser.__version__} does not let ahac check where requests come from, so that any web page "
+                "could reach the viewer; install a version that does: pip install 'viser==1.1.1'"
+            )
         if port is not None and server.get_port() != port:
             raise _taken(host, port)
         yield server
     finally:
+        guard.hang_up()
         with _quiet():
             server.stop()
 

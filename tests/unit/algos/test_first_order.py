@@ -12,6 +12,7 @@ from ahac.algos.recipes import recipe
 from ahac.envs import VecEnv, make
 from ahac.rl.rollout import Rollout
 from episodes import outcomes, random_actions, set_time_left
+from suite import keep
 
 WORLDS = 4
 CASES = [
@@ -63,7 +64,7 @@ def vector(network: nn.Module) -> Tensor:
 # ------------------------------------------------------------------------------------------------ chance and states
 
 
-@pytest.mark.parametrize(("task", "algo", "preset"), CASES)
+@pytest.mark.parametrize(("task", "algo", "preset"), keep(3, CASES))
 def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv], task: str, algo: str, preset: str) -> None:
     env = made[task]
     env.reset(seed=3)

@@ -16,7 +16,7 @@ def made_run(folder: Path, seed: int, returns: list[float], score: float | None 
     text = "\n".join(["iteration,env_steps,seconds,episode_return", *rows, ""])
     (folder / "metrics.csv").write_text(text, encoding="utf-8")
     if score is not None:
-        content = {"mean": score, "iteration": len(returns)}
+        content = {"mean": score, "iqm": score, "interval": [score, score], "iteration": len(returns)}
         (folder / "evaluation.json").write_text(json.dumps(content), encoding="utf-8")
 
 
@@ -33,9 +33,37 @@ def test_groups_stand_below_each_other(runs: Path, capsys: pytest.CaptureFixture
     head, long, short = capsys.readouterr().out.splitlines()
     assert head.split("  ")[0] == "group"
     assert head.endswith("return at 2,000 steps  at 3 s")
-    assert long.split() == ["ant-long", "2", "3,000", "4.5", "1,234.5", "[1,234.5,", "1,234.5]", "3", "3"]
-    assert short.split() == ["ant-short", "1", "2,000", "3", "-", "-", "7.2", "7.2"]
+    assert long.split() == ["ant-long", "2", "3,000", "4.5", "-", "1,234.5", "[1,234.5,", "1,234.5]", "3", "3"]
+    assert short.split() == ["ant-short", "1", "2,000", "3", "-", "-", "-", "7.2", "7.2"]
     assert len({len(line) for line in (head, long, short)}) == 1
+
+
+def test_compilation_has_a_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_run(tmp_path / "ant-0", 0, [1.0])
+    (tmp_path / "ant-0" / "metrics.csv").write_text("iteration,env_steps,seconds,compile_seconds\n1,10,2,7\n")
+    assert main(["compare", str(tmp_path)]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split()[:6] == ["group", "seeds", "env", "steps", "seconds", "compile"]
+    assert row.split()[:5] == ["ant", "1", "10", "2", "7"]
+
+
+def test_seeds_are_different_ones(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_run(runs / "ant-long-1-2", 1, [1.0, 4.0, 5.0], 1.0)
+    assert main(["compare", str(runs)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["ant-long", "2"]
+
+
+def test_names_are_shown_without_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_run(tmp_path / "\x1b[2Ja\nb-0", 0, [1.0])
+    made_run(tmp_path / "\udcff-0", 0, [1.0])
+    assert main(["compare", str(tmp_path)]) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [r"\x1b[2Ja\nb", r"\udcff"]
+    assert main(["list", "runs", "--out", str(tmp_path)]) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [r"\x1b[2Ja\nb-0", r"\udcff-0"]
+    assert main(["compare", str(tmp_path / "\x1b[31m")]) == 2
+    assert r"\x1b[31m is neither a run" in capsys.readouterr().err
 
 
 def test_places_can_be_chosen(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

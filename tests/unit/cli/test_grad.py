@@ -69,6 +69,7 @@ def test_heaviside_is_drawn_and_drawn_again_without_computing(grad: Call, monkey
         grad("study", "heaviside", "--samples", "50", "--points", "40", "--redo")
 
 
+@pytest.mark.extended
 def test_the_ball_is_drawn_and_its_bound_told(grad: Call) -> None:
     status, out = grad("study", "ball", *BALL, "--out", "here")
     assert status == 0
@@ -78,6 +79,7 @@ def test_the_ball_is_drawn_and_its_bound_told(grad: Call) -> None:
     assert load_study(Path("here/ball.npz"))["error"].shape == (14,)
 
 
+@pytest.mark.extended
 def test_a_task_is_drawn(grad: Call) -> None:
     status, out = grad("study", "cartpole", *TASK)
     assert status == 0
@@ -95,6 +97,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.extended
 def test_runs_do_not_mix_in_one_folder(grad: Call, runs: Path) -> None:
     few = ("--samples", "4", "--horizons", "2", "--gait-steps", "0", "--probes", "1")
     for name in "ab":
@@ -205,6 +208,7 @@ def test_the_runs_of_the_gait_study() -> None:
             gait_configs(horizons, seeds)
 
 
+@pytest.mark.extended
 def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def trained(configs: Sequence[RunConfig], *rest: object) -> list[sweeping.Outcome]:
         """In this process, with small networks and short evaluations."""

@@ -48,7 +48,7 @@ def test_a_robots_file_is_shown_on_a_ground(tmp_path: Path, served: list[tuple[S
 def test_what_is_nothing_known_is_answered_with_what_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'hoper' is neither a run's folder" in (told := refused(capsys, "hoper"))
     assert "hopper, ant" in told
-    assert "is no run" in refused(capsys, "/tmp")
+    assert "is not a run" in refused(capsys, "/tmp")
     assert "no file" in refused(capsys, "nothing.npz")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ahac.cli.main import main
 from ahac.training.evaluate import Evaluation
-from ahac.training.run import EVAL_SEED, Run, open_run, start
+from ahac.training.run import EVAL_SEED, Run, open_run, prepare, start
 from ahac.training.trainer import train
 from small_runs import small_config, table
 
@@ -28,7 +28,7 @@ def test_training_keeps_its_final_evaluation(run: Run, capsys: pytest.CaptureFix
     assert main(["resume", str(run.folder)]) == 0
     found = kept(run)
     assert set(found) == {
-        "episodes", "mean", "iqm", "interval", "length", "checkpoint", "iteration", "env_steps", "seed",
+        "episodes", "mean", "iqm", "interval", "length", "checkpoint", "iteration", "env_steps", "seed", "checksum",
     }  # fmt: skip
     assert (found["episodes"], found["checkpoint"], found["seed"]) == (4, "last", 3 + EVAL_SEED)
     assert (found["iteration"], found["env_steps"]) == (4, 256)
@@ -93,9 +93,7 @@ def test_an_evaluation_that_training_has_left_behind_is_not_listed(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["resume", str(run.folder)])
-    from ahac.training.run import set_length
-
-    train(set_length(run, 6), 5, display=False)
+    train(prepare(run, iterations=6), 5, display=False)
     capsys.readouterr()
     main(["list", "runs", "--out", str(run.folder.parent)])
     row = capsys.readouterr().out.splitlines()[1].split()
@@ -110,7 +108,7 @@ def test_a_damaged_run_does_not_hide_the_others(run: Run, capsys: pytest.Capture
     assert main(["list", "runs", "--out", str(run.folder.parent)]) == 0
     _, first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("bad ")
-    assert "config.json cannot be read" in first
+    assert "config.json is damaged or cannot be read" in first
     assert second.startswith("mine ")
 
 
@@ -122,4 +120,4 @@ def test_ctrl_c_in_the_final_evaluation_says_how_to_go_on(
 
     monkeypatch.setattr(Run, "evaluate", interrupt)
     assert main(["resume", str(run.folder)]) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == f"ahac: interrupted; `ahac resume {run.folder}` goes on"
+    assert capsys.readouterr().err.splitlines()[-1] == f"ahac: interrupted; continue with `ahac resume {run.folder}`"

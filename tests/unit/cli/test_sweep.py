@@ -11,6 +11,7 @@ from ahac.cli.sweep import read_list
 from ahac.core.errors import InputError
 from ahac.training.records import read_record
 from ahac.training.sweep import Outcome
+from suite import keep
 
 STUDIES = sorted((Path(__file__).parents[3] / "docs" / "studies").glob("*.txt"))
 LIST = """# a comment
@@ -59,10 +60,18 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     ("a hopper --help", "--help cannot stand in a list"),
     ("a hopper 'x", "No closing quotation"),
     ("one hopper", "the name 'one' is taken by a line above"),
-    ("a/b hopper", "name must be that of a folder, without a path, got 'a/b'"),
+    ("a/b hopper", "without a path, got 'a/b'"),
     ("a hopper --watch", "Unrecognized options: --watch"),
+    ("one.log hopper", "the log of one of the runs 'one' and 'one.log' is named like the other; rename one"),
+    ("a\0b hopper", r"name must have printable characters only, got 'a\\x00b'"),
+    ("a\x1b[31m hopper", "name must have printable characters only"),
+    ("a\u202eb hopper", "name must have printable characters only"),
+    ("a\x0cb hopper", "name must have printable characters only"),
+    (".a hopper", "name must not begin with a dot"),
+    (r"'a\b' hopper", "name must be a folder name without a path"),
+    (f"{'é' * 101} hopper", "name must have at most 200 bytes, got 202"),
     ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
-    ("@seeds 0 1\na hopper --seed 2", "--seed stands below `@seeds`"),
+    ("@seeds 0 1\na hopper --seed 2", "--seed cannot be combined with `@seeds`"),
 ])  # fmt: skip
 def test_an_error_names_its_line_and_nothing_starts(line: str, told: str, tmp_path: Path) -> None:
     path = written(tmp_path, f"# first\none hopper\n{line}\n")
@@ -70,6 +79,24 @@ def test_an_error_names_its_line_and_nothing_starts(line: str, told: str, tmp_pa
     with pytest.raises(InputError, match=rf"list\.txt, line {number}: .*{told}"):
         read_list(path, str(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_bytes("\ufeff-x hopper\r\nb hopper\r\n".encode())
+    assert [run.name for run in read_list(path, str(tmp_path))] == ["-x", "b"]
+
+
+def test_a_damaged_folder_is_shown_and_the_others_are_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder, name in (("a", "config.json"), ("b", "manifest.json")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text("{", encoding="utf-8")
+    path = written(tmp_path, "a hopper\nb hopper\n")
+    assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("a  damaged ")
+    assert "config.json is damaged" in first
+    assert second.startswith("b  new ")
 
 
 def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +113,7 @@ def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert lines[3].startswith(f"ahac: {tmp_path} is a folder; ")
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", keep(1, STUDIES), ids=lambda path: path.stem)
 def test_every_study_can_be_run(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -114,7 +141,7 @@ def test_the_exit_status_says_how_it_went(
     assert others == [f"n{k} failed: why (log: {tmp_path / 'log'})" for k, x in enumerate(states) if x == "failed"]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_small_sweep_trains_and_is_complete_the_second_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

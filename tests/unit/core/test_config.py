@@ -10,7 +10,7 @@ from ahac.algos.config import CriticConfig, FirstOrderConfig, HorizonConfig
 from ahac.algos.recipes import ALGOS, PRESETS, recipe
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
-from ahac.training.config import RunConfig
+from ahac.training.config import SCHEMA, RunConfig, config_from_file, config_to_file
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
@@ -91,17 +91,37 @@ def test_a_wrong_kind_of_value_is_refused_by_name(path: str, value: object, name
 
 
 def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"RunConfig has the settings .*num_envs.*'numenvs'"):
+    with pytest.raises(InputError, match=r"RunConfig has no setting numenvs; its settings are .*num_envs"):
         from_dict(RunConfig, changed("numenvs", 3))
-    with pytest.raises(InputError, match=r"CriticConfig has the settings .*passes.*'epochs'"):
+    with pytest.raises(InputError, match=r"CriticConfig has no setting epochs; its settings are .*passes"):
         from_dict(RunConfig, changed("learner.critic.epochs", 3))
 
 
-def test_a_missing_setting_is_refused() -> None:
-    data = to_dict(RunConfig())
-    del data["seed"]
-    with pytest.raises(InputError, match="seed"):
-        from_dict(RunConfig, data)
+@pytest.mark.parametrize("path", ["num_envs", "learner", "learner.gamma", "learner.critic.passes"])
+def test_a_missing_setting_takes_its_default(path: str) -> None:
+    data = changed(path, None)
+    *owners, name = path.split(".")
+    place = data
+    for owner in owners:
+        place = place[owner]
+    del place[name]
+    assert config_from_file(data) == RunConfig()
+
+
+def test_a_config_file_has_a_schema_version() -> None:
+    content = json.loads(json.dumps(config_to_file(RunConfig(seed=3))))
+    assert content["schema"] == SCHEMA
+    assert config_from_file(content) == RunConfig(seed=3)
+    del content["schema"]
+    assert config_from_file(content) == RunConfig(seed=3), "as version 0.1.0 wrote it"
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"), [(SCHEMA + 1, "install a newer version"), ("1", "schema must be"), (-1, "schema must be")]
+)
+def test_an_unknown_schema_is_refused(schema: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        config_from_file({"schema": schema})
 
 
 @pytest.mark.parametrize("name", ["num_envs", "iterations", "torch_threads", "checkpoint_every", "eval_episodes"])

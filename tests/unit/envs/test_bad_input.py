@@ -29,12 +29,18 @@ ACTIONS: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "double": (lambda a: a.double(), r"must be a torch.float32 tensor .*, got torch.float64 \[3, 1\]"),
     "whole numbers": (lambda a: a.int(), r"must be a torch.float32 tensor .*, got torch.int32 \[3, 1\]"),
     "elsewhere": (lambda a: a.to("meta"), r"on (cpu|cuda:\d), got torch.float32 \[3, 1\] on meta"),
-    "array": (lambda a: a.cpu().numpy(), r"action must be a torch tensor of shape \[3, 1\], got ndarray"),
-    "list": (lambda a: a.tolist(), r"action must be a torch tensor of shape \[3, 1\], got list"),
-    "nothing": (lambda a: None, r"action must be a torch tensor of shape \[3, 1\], got NoneType"),
+    "array": (lambda a: a.cpu().numpy(), r"action must be a torch.float32 tensor of shape \[3, 1\] on .*, got ndarray"),
+    "list": (lambda a: a.tolist(), r"action must be a torch.float32 tensor of shape \[3, 1\] on .*, got list"),
+    "nothing": (lambda a: None, r"action must be a torch.float32 tensor of shape \[3, 1\] on .*, got NoneType"),
+    "sparse": (lambda a: a.to_sparse(), r"got one of layout torch.sparse_coo; convert it with .to_dense\(\)"),
+    "compressed": (lambda a: a.to_sparse_csr(), r"got one of layout torch.sparse_csr; convert"),
+    "nested": (lambda a: torch.nested.nested_tensor([*a]), r"tensor of shape \[3, 1\] on .*, got a nested tensor"),
+    "jagged": (lambda a: torch.nested.nested_tensor([*a], layout=torch.jagged), r"got a nested tensor"),
+    "mkldnn": (lambda a: a.cpu().to_mkldnn(), r"got one of layout torch._mkldnn; convert"),
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype:UserWarning", "ignore:Sparse CSR:UserWarning")
 @pytest.mark.parametrize("mistake", ACTIONS)
 def test_a_wrong_action_is_refused_and_changes_nothing(mistake: str, env: VecEnv) -> None:
     spoil, message = ACTIONS[mistake]
@@ -104,6 +110,10 @@ STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "'generator' of a saved cartpole must be the state of",
     ),
     "no tensor": (lambda s: s.update(obs=s["obs"].tolist()), r"'obs' of a saved cartpole must have shape .*, got list"),
+    "sparse": (
+        lambda s: s.update(v=s["v"].to_sparse()),
+        r"'v' of a saved cartpole must have shape .*, got one of layout",
+    ),
 }
 
 
@@ -140,5 +150,5 @@ def test_what_is_saved_and_loaded_are_copies(env: VecEnv) -> None:
     "worlds", [[True, False, True], torch.ones(WORLDS), torch.ones(2, dtype=torch.bool)], ids=["list", "float", "two"]
 )
 def test_a_wrong_choice_of_worlds_to_detach_is_refused(worlds: Any, env: VecEnv) -> None:  # noqa: ANN401
-    with pytest.raises(InputError, match=r"worlds must be a bool tensor of shape \[3\], got"):
+    with pytest.raises(InputError, match=r"worlds must be a torch.bool tensor of shape \[3\] on .*, got"):
         env.detach(worlds)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
+from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make
 from episodes import assert_same, change, outcomes, random_actions, set_time_left
 
@@ -365,3 +366,11 @@ def test_actions_that_are_not_finite_are_refused_or_lose_their_world(value: floa
         assert_same(hopper.state_dict(), before)
     else:
         assert hopper.step(action).lost.tolist() == [i == 4 for i in range(WORLDS)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int32])
+def test_a_saved_state_of_another_type_is_refused(dtype: torch.dtype) -> None:
+    env = make("cartpole", num_envs=2)
+    saved = env.state_dict()
+    with pytest.raises(InputError, match=f"'q' of a saved cartpole must be torch.float32 or float64, got {dtype}"):
+        env.load_state_dict({**saved, "q": saved["q"].to(dtype)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,33 @@ def test_a_strong_curve_is_not_taken_for_a_kink() -> None:
 def test_what_does_not_depend_on_an_input_agrees() -> None:
     found = compared(lambda x, y: 1e3 + 0.0 * x + y, [column(0.1), column(0.2)], [1], 1e-5)
     assert float(found.error.max()) < 1e-5
+
+
+def test_an_input_without_numbers_changes_nothing() -> None:
+    alone = compared(torch.sin, [column(0.3, 2.0)], [1], 1e-6)
+    beside = compared(lambda nothing, x: x.sin(), [torch.zeros(2, 0, dtype=torch.float64), column(0.3, 2.0)], [1], 1e-6)
+    assert torch.equal(alone.error, beside.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ball.xml", '<mujoco><worldbody><body pos="0 0 1"><joint/><geom size=".1"/></body></worldbody></mujoco>'),
+        (
+            "arm.urdf",
+            """<robot name="arm"><link name="base"/><link name="arm"><inertial><mass value="1"/><origin xyz="0 0 .1"/>
+            <inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="elbow"
+            type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></robot>""",
+        ),
+    ],
+)
+def test_a_robot_without_actuators_is_checked(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    report = check(tmp_path / name, CheckSettings(states=2, steps=3))
+    assert report.passed
+    assert [row.name.split()[0] for row in report.inputs] == ["position", "velocity"]
+    assert max(row.error for row in report.inputs) < 1e-5
+    assert "control" not in report.table()
 
 
 @pytest.fixture(scope="module")

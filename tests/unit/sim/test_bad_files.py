@@ -43,6 +43,68 @@ def test_what_is_no_robot_is_refused(source: str, message: str) -> None:
         load_model(source)
 
 
+REFERENCES = {
+    "mesh": '<asset><mesh name="m" file="{}"/></asset>',
+    "mesh in a folder": '<compiler meshdir="{folder}"/><asset><mesh name="m" file="pipe.obj"/></asset>',
+    "texture": '<asset><texture type="2d" file="{}"/></asset>',
+    "side of a cube": '<asset><texture type="cube" fileright="{}"/></asset>',
+    "height field": '<asset><hfield size="1 1 1 1" file="{}"/></asset>',
+    "skin": '<asset><skin file="{}"/></asset>',
+    "include": '<include file="{}"/>',
+    "model": '<asset><model name="m" file="{}"/></asset>',
+}
+
+
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_a_pipe_is_refused_instead_of_waited_for(kind: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.obj"
+    os.mkfifo(pipe)
+    source = mjcf(HINGE.format(joint="", mass=1), rest=REFERENCES[kind].format(pipe, folder=tmp_path))
+    keeper = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # so that nobody who opens it has to wait
+    try:
+        with pytest.raises(ModelError, match=r"refers to '.*pipe\.obj', which is a pipe, .*; wanted a regular file"):
+            load_model(source)
+    finally:
+        os.close(keeper)
+
+
+def test_a_pipe_beside_the_file_of_a_robot_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "part.xml")
+    (tmp_path / "robot.xml").write_text(mjcf(HINGE.format(joint="", mass=1), rest='<include file="part.xml"/>'))
+    with pytest.raises(ModelError, match=r"part\.xml', which is a pipe"):
+        load_model(tmp_path / "robot.xml")
+
+
+BALL = '<body><joint/><geom size="0.1"/></body>'
+
+
+@pytest.mark.parametrize(
+    ("bodies", "copies"),
+    [
+        (f'<replicate count="1000000" offset="1 0 0">{BALL}</replicate>', 1000000),
+        (f'<replicate count="1000"><replicate offset="1 0 0" count = "1000">{BALL}</replicate></replicate>', 1001000),
+        (f'<replicate count="3000">{BALL}</replicate><replicate count="3000">{BALL}</replicate>', 6000),
+        ('<body><composite type="cable" count="1000000 1 1"><geom size=".1"/></composite></body>', 1000000),
+        ('<body><flexcomp name="f" type="grid" count="1000 1000 10"/></body>', 10000000),
+    ],
+)
+def test_too_many_copies_are_refused_instead_of_waited_for(bodies: str, copies: int) -> None:
+    with pytest.raises(ModelError, match=f"asks for {copies} copies .*at most 4000 can be loaded: lower their counts"):
+        load_model(mjcf(bodies))
+
+
+def test_copies_inside_an_included_file_count_as_often_as_it_is_copied() -> None:
+    part = f'<mujoco><replicate count="100" offset="1 0 0">{BALL}</replicate></mujoco>'
+    source = mjcf('<replicate count="100"><include file="part.xml"/></replicate>')
+    with pytest.raises(ModelError, match="asks for 10100 copies"):
+        load_model(source, assets={"part.xml": part.encode()})
+
+
+def test_some_copies_are_loaded_and_comments_do_not_count() -> None:
+    fingers = f'<!-- <replicate count="9999"> --><replicate count="3" euler="0 0 60">{BALL}</replicate>'
+    assert load_model(mjcf(fingers)).nv == 3
+
+
 def test_long_text_that_is_no_xml_is_refused() -> None:
     with pytest.raises(ModelError, match="no file"):
         load_model("robot " * 1000)

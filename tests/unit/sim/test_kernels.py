@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 
-from ahac.sim import Simulator, State, load_model
+from ahac.sim import Simulator, State, bridge, load_model
 
 HOPPING = """<mujoco model="hopping"><worldbody><geom type="plane" size="1 1 1"/>
   <body pos="0 0 .3"><freejoint/><geom type="capsule" fromto="0 0 -.1 0 .1 .1" size=".1"/>
@@ -63,6 +64,7 @@ def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
+@pytest.mark.extended
 def test_processes_share_the_cache_and_later_ones_find_it_filled(tmp_path: Path) -> None:
     environment = {**os.environ, "WARP_CACHE_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
 
@@ -80,6 +82,16 @@ def test_processes_share_the_cache_and_later_ones_find_it_filled(tmp_path: Path)
     assert rivals[0][0] == rivals[1][0] == later[0]
     assert "compiling the step of 'hopping' for cpu" in rivals[0][1] + rivals[1][1]
     assert "compiling" not in later[1]
+
+
+def test_a_forked_child_does_not_inherit_the_lock_of_tracing() -> None:
+    with bridge._deriving:
+        child = os.fork()
+        if child == 0:
+            with ThreadPoolExecutor(1) as another:
+                free = another.submit(bridge._deriving.acquire, blocking=False).result()
+            os._exit(0 if free else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("substeps", [1, 16])

@@ -119,6 +119,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     ),
     "width of control": (lambda s, x: s.step(x, x.v[:, :2]), r"control must be .*\[5, 1\].* got .*\[5, 2\]"),
     "device of force": (lambda s, x: s.step(x, force=x.v.to("meta")), "force must be .* on c.*, got .* on meta"),
+    "sparse control": (lambda s, x: s.step(x, x.v[:, :1].to_sparse()), "control must be .* layout torch.sparse_coo"),
     "array": (lambda s, x: s.step(State(x.q.cpu().numpy(), x.v)), "state.q must be .* got ndarray"),  # pyright: ignore[reportArgumentType]
     "nothing": (lambda s, x: s.poses(None), "q must be .* got NoneType"),  # pyright: ignore[reportArgumentType]
     "mass matrix": (lambda s, x: s.mass_matrix(x.v), r"q must be .*\[5, 8\].* got .*\[5, 7\]"),
@@ -157,3 +158,15 @@ def test_wrong_tensor_is_refused_with_what_was_wanted_and_got(mistake: str, sim:
 def test_wrong_setting_is_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Simulator(load_model(PENDULUM), **{"num_worlds": 1, "dt": 0.01, "substeps": 1, **setting})
+
+
+def test_a_compiled_function_refuses_what_its_kernel_cannot_read(sim: Simulator) -> None:
+    total = sim.compiled("total", lambda a, b: {"sum": [x + y for x, y in zip(a, b, strict=True)]}, {"a": 2, "b": 2})
+    a = torch.ones(WORLDS, 2, dtype=torch.float64, device=sim.device)
+    assert torch.equal(total(a, a)["sum"], 2.0 * a)
+    with pytest.raises(InputError, match=r"a must be a torch.float64 tensor of shape \[5, 2\] on .* got .*\[5, 1\]"):
+        total(a[:, :1], a)
+    with pytest.raises(InputError, match=r"b must be .* got torch.float32 \[5, 2\]"):
+        total(a, a.float())
+    with pytest.raises(InputError, match=r"'total' takes 2 tensors \(a, b\), got 1"):
+        total(a)

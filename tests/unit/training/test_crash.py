@@ -12,6 +12,7 @@ from ahac.algos.first_order import FirstOrder
 from ahac.core.env import Env
 from ahac.core.errors import InputError
 from ahac.training import process, trainer
+from ahac.training.checkpoint import Checkpoint
 from ahac.training.run import Run, open_run, start
 from ahac.training.sinks import Display, TensorBoardSink
 from ahac.training.table import CsvSink
@@ -102,20 +103,29 @@ def test_an_error_in_the_first_iteration_leaves_a_run_that_can_begin(run: Run, m
         break_in(1, patch, BrokenError())
         with pytest.raises(BrokenError):
             train(run, display=False)
-    assert not run.checkpoints.exists()
+    assert state(run.folder)["iteration"] == 0.0
     assert train(open_run(run.folder), display=False)
+
+
+def fill_disk(patch: pytest.MonkeyPatch) -> None:
+    """Let every save fail after the one before the first iteration."""
+    honest = Run.save
+
+    def save(self: Run, name: str, checkpoint: Checkpoint) -> Path:
+        if checkpoint.numbers["iteration"] > 0:
+            raise OSError("no space left on device")
+        return honest(self, name, checkpoint)
+
+    patch.setattr(Run, "save", save)
 
 
 def test_the_first_error_is_seen_where_saving_fails_too(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(*given: object) -> Path:
-        raise OSError("no space left on device")
-
     closed = count(TensorBoardSink, "close", monkeypatch)
     error = BrokenError("the first")
     break_in(3, monkeypatch, error)
-    monkeypatch.setattr(Run, "save", full)
+    fill_disk(monkeypatch)
     with caplog.at_level(logging.ERROR), pytest.raises(BrokenError, match="the first"):
         train(run, display=False)
     assert "saving the last completed iteration failed, too: no space left" in caplog.text
@@ -124,11 +134,8 @@ def test_the_first_error_is_seen_where_saving_fails_too(
 
 
 def test_sinks_are_closed_where_the_last_save_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*given: object) -> Path:
-        raise OSError("no space left on device")
-
     closed = count(TensorBoardSink, "close", monkeypatch)
-    monkeypatch.setattr(Run, "save", full)
+    fill_disk(monkeypatch)
     with pytest.raises(OSError, match="no space left"):
         train(run, 2, display=False)
     assert len(closed) == 1
@@ -145,6 +152,6 @@ def test_a_run_too_heavy_to_copy_goes_back_to_its_last_checkpoint(run: Run, monk
 
 @pytest.mark.skipif(process.fcntl is None, reason="needs file locks")
 def test_a_run_is_trained_by_one_process_at_a_time(run: Run) -> None:
-    with process.alone(run.folder), pytest.raises(InputError, match="is in use: another process trains it"):
+    with process.alone(run.folder), pytest.raises(InputError, match="is in use: another process is training it"):
         train(run, 1, display=False)
     assert not train(run, 1, display=False), "the lock is let go"

@@ -1,6 +1,9 @@
 """A request to end ends a run cleanly, with a checkpoint that it goes on from."""
 
 import os
+import pty
+import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +38,7 @@ def signal_in(iteration: int, number: signal.Signals, patch: pytest.MonkeyPatch,
     patch.setattr(FirstOrder, "iterate", iterate)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_training_after_its_iteration(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -43,7 +46,7 @@ def test_a_signal_ends_training_after_its_iteration(
     before = signal.getsignal(number)
     signal_in(3, number, monkeypatch)
     assert not train(run, display=False)
-    assert "ending after this iteration" in caplog.text
+    assert "stopping after this iteration" in caplog.text
     assert state(run.folder)["iteration"] == 3.0
     assert len(table(run.folder)) == 3
     assert signal.getsignal(number) is before
@@ -71,9 +74,54 @@ def test_a_signal_before_the_first_iteration_is_through_ends_at_once(
         signal_in(1, number, patch)
         with pytest.raises(KeyboardInterrupt):
             train(run, display=False)
-    assert not run.checkpoints.exists()
+    assert state(run.folder)["iteration"] == 0.0
     assert table(run.folder) == []
     assert train(open_run(run.folder), display=False), "and the run can begin"
+
+
+def test_a_hangup_that_was_ignored_stays_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under nohup."""
+    run = start(small_config(tmp_path))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        signal_in(3, signal.SIGHUP, monkeypatch)
+        assert train(run, display=False)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, of util-linux")
+def test_a_closed_terminal_ends_training_with_a_checkpoint(tmp_path: Path) -> None:
+    """The terminal is closed while progress is shown in it: nothing can be written to it any more."""
+    config = small_config(tmp_path, iterations=4000, checkpoint_every=4000)
+    folder = start(config).folder
+    terminal, shown = pty.openpty()
+    process = subprocess.Popen(
+        ["setsid", "--ctty", "--wait", sys.executable, "-c", MAIN, "resume", str(folder)],
+        stdin=shown, stdout=shown, stderr=shown,
+    )  # fmt: skip
+    os.close(shown)
+    try:
+        read_until(terminal, folder, rows=2)
+    finally:
+        os.close(terminal)
+    try:
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+    assert 2 <= state(folder)["iteration"] < config.iterations
+    assert state(folder)["iteration"] == len(table(folder))
+
+
+def read_until(terminal: int, folder: Path, rows: int) -> None:
+    """Read what a process shows until its table has so many rows."""
+    deadline = time.monotonic() + 120.0
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.01)[0]:
+            os.read(terminal, 4096)
+        if (folder / "metrics.csv").exists() and len(table(folder)) >= rows:
+            return
+    raise AssertionError("no rows were written")
 
 
 def test_a_signal_right_after_resuming_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +144,7 @@ def test_a_run_whose_start_is_interrupted_leaves_no_folder(tmp_path: Path, monke
     assert not list((tmp_path / "runs").iterdir())
 
 
+@pytest.mark.extended
 def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path: Path) -> None:
     """Nothing was compiled before in this cache, and the robot is a large one."""
     command = ["train", "humanoid", "--device", "cpu", "--num-envs", "4", "--out", str(tmp_path / "runs")]
@@ -115,7 +164,7 @@ def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert [line for line in errors.splitlines() if line.startswith("ahac:")] == [
-        f"ahac: interrupted; `ahac resume {folder}` goes on"
+        f"ahac: interrupted; continue with `ahac resume {folder}`"
     ]
     assert out == ""
     assert open_run(folder).config.task == "humanoid"
@@ -139,6 +188,7 @@ def interrupted(command: list[str], folder: Path) -> tuple[int, str]:
     return process.returncode, errors
 
 
+@pytest.mark.extended
 def test_ctrl_c_ends_the_command_with_a_checkpoint_and_resume_completes_it(tmp_path: Path) -> None:
     config = small_config(tmp_path, iterations=40, checkpoint_every=15)
     whole = start(replace(config, name="straight"))
@@ -147,7 +197,7 @@ def test_ctrl_c_ends_the_command_with_a_checkpoint_and_resume_completes_it(tmp_p
     status, errors = interrupted(["resume", str(folder)], folder)
     assert status == 130, errors
     assert "Traceback" not in errors
-    assert f"`ahac resume {folder}` goes on" in errors
+    assert f"continue with `ahac resume {folder}`" in errors
     reached = len(table(folder))
     assert 2 <= reached < config.iterations
     assert state(folder)["iteration"] == reached

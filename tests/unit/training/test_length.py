@@ -13,7 +13,7 @@ from ahac.algos.first_order import FirstOrder
 from ahac.core import files
 from ahac.core.env import Env
 from ahac.core.errors import InputError
-from ahac.training.run import Run, open_run, set_length, start
+from ahac.training.run import Run, open_run, prepare, start
 from ahac.training.trainer import train
 from small_runs import small_config, state, table
 
@@ -59,13 +59,13 @@ def test_a_complete_run_goes_on(run: Run) -> None:
 
 def test_a_run_may_end_where_it_is(run: Run) -> None:
     before = state(run.folder)
-    assert train(set_length(run, 4), display=False), "complete"
+    assert train(prepare(run, iterations=4), display=False), "complete"
     assert state(run.folder) == before
 
 
 def test_less_than_is_done_is_refused(run: Run) -> None:
     before = (run.folder / "config.json").read_bytes()
-    with pytest.raises(InputError, match=r"has done 4 iterations; its length must be at least that, got 3"):
+    with pytest.raises(InputError, match=r"has done 4 iterations; the new length must be at least that, got 3"):
         ahac.resume(run.folder, iterations=3)
     assert (run.folder / "config.json").read_bytes() == before
 
@@ -73,11 +73,11 @@ def test_less_than_is_done_is_refused(run: Run) -> None:
 @pytest.mark.parametrize("iterations", [0, -1, 2.5])
 def test_nonsense_is_refused(iterations: int, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="iterations must be a whole number of at least 1, got"):
-        set_length(start(small_config(tmp_path)), iterations)
+        prepare(start(small_config(tmp_path)), iterations=iterations)
 
 
 def test_a_run_that_has_not_begun_may_have_any_length(tmp_path: Path) -> None:
-    assert set_length(start(small_config(tmp_path)), 1).config.iterations == 1
+    assert prepare(start(small_config(tmp_path)), iterations=1).config.iterations == 1
 
 
 def test_a_write_that_breaks_off_leaves_the_settings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_write_that_breaks_off_leaves_the_settings(run: Run, monkeypatch: pyte
 
     monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
-        set_length(run, 30)
+        prepare(run, iterations=30)
     assert json.loads((run.folder / "config.json").read_text(encoding="utf-8")) == before
 
 
@@ -101,8 +101,8 @@ def test_a_run_may_be_as_long_as_its_environment_steps(tmp_path: Path, monkeypat
     assert train(made, display=False)
     assert told == [k * each / (3 * each - 1) for k in range(3)]
     assert state(made.folder)["env_steps"] == 3 * each
-    with pytest.raises(InputError, match=rf"has done {3 * each} env_steps; its length must be at least that"):
-        set_length(made, env_steps=2 * each)
+    with pytest.raises(InputError, match=rf"has done {3 * each} env_steps; the new length must be at least that"):
+        prepare(made, env_steps=2 * each)
     longer = ahac.resume(made.folder, env_steps=4 * each)
     assert state(made.folder)["env_steps"] == 4 * each
     assert longer.config.length == ("env_steps", 4 * each)
@@ -111,6 +111,6 @@ def test_a_run_may_be_as_long_as_its_environment_steps(tmp_path: Path, monkeypat
 
 
 def test_a_length_is_one_thing_or_the_other(run: Run) -> None:
-    for both in ({}, {"iterations": 20, "env_steps": 20_000}):
-        with pytest.raises(InputError, match="give one of them"):
-            set_length(run, **both)
+    with pytest.raises(InputError, match="give one of them"):
+        prepare(run, iterations=20, env_steps=20_000)
+    assert prepare(run) is run

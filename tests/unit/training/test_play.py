@@ -50,6 +50,7 @@ def test_torques_are_controls_times_gear_within_their_range() -> None:
     assert stage.step().channels["torque m"].tolist() == pytest.approx([6.0])
 
 
+@pytest.mark.extended
 def test_muscles_show_their_activation() -> None:
     env = ahac.make("snu_humanoid", num_envs=1, early_termination=False)  # compiled for test_standing.py, too
     stage = EnvStage(env, agent("zero", 152))

@@ -5,11 +5,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from ahac.core.errors import InputError
+from ahac.core.text import printable
 from ahac.training.compare import grouped
 from ahac.training.plot import COLOURS, PLACES, curve, plot
 from ahac.training.records import read_record
@@ -166,6 +168,46 @@ def test_a_picture_names_groups_tasks_and_what_the_band_is(
     for told in ("ant-a (2 seeds)", "hopper-b (1 seed)", ">hopper<", "environment steps", "seconds of training",
                  "band: lowest to highest seed"):  # fmt: skip
         assert told in text
+
+
+def test_any_name_of_a_run_task_or_column_is_drawn_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")  # text as text
+    names = [
+        r"a$\frac{$",
+        "$",
+        "$$",
+        r"\$a$",
+        "a$b$c$",
+        "_x",
+        "<b>&",
+        "\x1b[31m\n",
+        "\udcff",
+        "a]]>--",
+        "{x}",
+        "%s",
+        "\\",
+    ]
+    for name in names:
+        made_run(tmp_path / "runs" / f"{name}-s0", 0, [0.01, 2.0], task=names[0], column="esnr$$")
+    plot(tmp_path / "a.svg", grouped([tmp_path / "runs"]), ["esnr$$"])
+    texts = ElementTree.parse(tmp_path / "a.svg").iter("{http://www.w3.org/2000/svg}text")
+    shown = {str(text.text).strip() for text in texts}
+    assert {names[0], "esnr$$", *(f"{printable(name)} (1 seed)" for name in names)} <= shown
+
+
+def test_ticks_of_logarithmic_axes_are_still_mathematics(tmp_path: Path, figures: "list[Figure]") -> None:
+    made_run(tmp_path / "runs" / "a-0", 0, [0.01, 2.0], column="esnr")
+    plot(tmp_path / "a.png", grouped([tmp_path / "runs"]), ["esnr"])
+    assert all(text.get_parse_math() for text in figures[0].axes[0].get_yticklabels())
+
+
+def test_a_repeated_seed_is_one_seed(tmp_path: Path, figures: "list[Figure]") -> None:
+    for name in ("a-s0", "a-s0-2"):
+        made_run(tmp_path / "runs" / name, 0, [1.0, 2.0])
+    plot(tmp_path / "a.png", grouped([tmp_path / "runs"]))
+    assert [line.get_label() for line in figures[0].axes[0].get_lines()] == ["a (1 seed)"]
 
 
 def test_groups_without_a_curve_and_many_groups_are_drawn(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def test_a_rank_that_fails_ends_all(folder: Path, done: subprocess.CompletedProc
     assert saved.numbers["iteration"] == 2.0, "nothing is lost"
 
 
+@pytest.mark.extended
 def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     options = ("--num-envs", 8, "--iterations", 2, "--eval-episodes", 4, "--device", "cpu", "--name", "mine")
     done = torchrun("-m", "ahac", "train", "cartpole", *options, folder=tmp_path)

@@ -129,8 +129,56 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"rows-0000000004-0000000008\.safetensors is damaged"):
         ReplayFiles(tmp_path, replay()).load(8)
     second.unlink()
-    with pytest.raises(CheckpointError, match="has no rows from 4 to 8; without its replay a run cannot go on"):
+    with pytest.raises(CheckpointError, match="lacks rows 4 to 8 of the replay buffer: the run cannot be resumed"):
         ReplayFiles(tmp_path, replay()).load(8)
     other = Replay({"x": 3}, 3, capacity=30, spare=5, device=torch.device("cpu"), dtype=torch.float32)
-    with pytest.raises(CheckpointError, match=r"another run's: .*\[3, 3\], got \[2, 3\]"):
+    with pytest.raises(CheckpointError, match=r"another run: .*\[3, 3\], got \[2, 3\]"):
         ReplayFiles(tmp_path, other).load(4)
+
+
+def test_going_back_into_the_middle_of_a_segment_loses_no_row(tmp_path: Path) -> None:
+    made = replay()
+    files = ReplayFiles(tmp_path, made)
+    add(made, 7)
+    files.save(7)
+    again = replay()
+    files = ReplayFiles(tmp_path, again)
+    files.load(5)  # of rows 4 to 7
+    add(again, 1, seed=1)
+    files.save(6)
+    assert_loads(tmp_path, again, 6)
+
+
+def test_rows_of_another_run_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = replay()
+    add(made, 2)
+    ReplayFiles(tmp_path, made, "ant, sac, seed 0").save(2)
+    ReplayFiles(tmp_path, replay(), "ant, sac, seed 0").load(2)
+    assert not caplog.messages
+    ReplayFiles(tmp_path, replay(), "ant, sac, seed 1").load(2)
+    assert "written by another run (ant, sac, seed 0; this one is ant, sac, seed 1)" in caplog.text
+
+
+def test_flipped_bits_and_renamed_segments_are_refused(tmp_path: Path) -> None:
+    made = replay()
+    add(made, 4)
+    ReplayFiles(tmp_path, made).save(4)
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    path.write_bytes(content[:-3] + bytes([content[-3] ^ 4]) + content[-2:])
+    with pytest.raises(CheckpointError, match="checksum"):
+        ReplayFiles(tmp_path, replay()).load(4)
+    path.write_bytes(content)
+    path.rename(tmp_path / "rows-0000000000-0000000005.safetensors")
+    with pytest.raises(CheckpointError, match=r"must hold rows of .*\[5, ...\], got .*\[4, 2, 3\]"):
+        ReplayFiles(tmp_path, replay()).load(5)
+
+
+def test_a_renamed_segment_is_refused(tmp_path: Path) -> None:
+    made = replay()
+    add(made, 8)
+    ReplayFiles(tmp_path, made).save(8)
+    first, second = sorted(tmp_path.iterdir())
+    second.replace(first)
+    with pytest.raises(CheckpointError, match="was renamed: its first row is 4"):
+        ReplayFiles(tmp_path, replay()).load(4)

@@ -12,9 +12,10 @@ from ahac.training.config import RunConfig
 from ahac.training.run import Run, open_run, start
 from ahac.training.trainer import train
 from small_runs import small_config, state, table
+from suite import keep
 
-RUNS = [("ahac", "default"), ("ahac", "paper"), ("ahac", "released"), ("shac", "default"), ("ahac1", "default"),
-        ("bptt", "default")]  # fmt: skip
+RUNS = [("ahac", "default"), ("shac", "default"), ("ahac1", "default"), ("bptt", "default"), ("ahac", "paper"),
+        ("ahac", "released")]  # fmt: skip
 OWNERS = ("algo/actor.", "algo/actor_optimizer.", "algo/normalizer.", "algo/generator", "env/", "trainer/")
 
 
@@ -51,7 +52,7 @@ def straight(config: RunConfig) -> Run:
     return run
 
 
-@pytest.mark.parametrize(("algo", "preset"), RUNS)
+@pytest.mark.parametrize(("algo", "preset"), keep(4, RUNS))
 def test_a_stopped_and_resumed_run_ends_with_the_same_bits_and_table(algo: str, preset: str, tmp_path: Path) -> None:
     config = small_config(tmp_path, algo, preset)
     whole = straight(config)
@@ -63,7 +64,7 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_bits_and_table(algo: str, 
     assert len(table(whole.folder)) == config.iterations
 
 
-@pytest.mark.parametrize("rule", ["esnr", "shrink", "growth"])
+@pytest.mark.parametrize("rule", keep(1, ["growth", "esnr", "shrink"]))
 def test_every_horizon_rule_resumes_exactly(rule: str, tmp_path: Path) -> None:
     config = small_config(tmp_path, "ahac")
     assert isinstance(config.learner, FirstOrderConfig)
@@ -116,6 +117,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back
     assert state(run.folder) == state(whole.folder)
 
 
+@pytest.mark.extended
 def test_a_killed_run_remembers_its_best_score(tmp_path: Path) -> None:
     run = start(small_config(tmp_path, checkpoint_every=10, iterations=20))
     train_and_kill(run.folder, 11)
@@ -123,6 +125,7 @@ def test_a_killed_run_remembers_its_best_score(tmp_path: Path) -> None:
     assert state(run.folder, "last")["best"] == state(run.folder, "best")["best"]
 
 
+@pytest.mark.extended
 def test_a_fresh_process_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     config = small_config(tmp_path, "ahac")
     whole = straight(config)

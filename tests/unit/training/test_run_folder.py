@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from ahac.core.errors import InputError
+from ahac.training import run as run_module
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, open_run, start
 from ahac.training.trainer import train
@@ -38,7 +40,7 @@ def test_runs_of_the_same_name_get_folders_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "../a", "..", ".", "a/", "/a"])
 def test_a_name_is_that_of_a_folder(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"name must be that of a folder, without a path, got '{re.escape(name)}'"):
+    with pytest.raises(InputError, match=f"without a path, got '{re.escape(name)}'"):
         small_config(tmp_path, name=name)
     assert small_config(tmp_path, name="").name == ""
 
@@ -69,9 +71,9 @@ def test_auto_is_written_down_as_the_device_that_it_meant(tmp_path: Path) -> Non
 
 
 def test_a_folder_without_settings_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no run: it has no config\.json; `ahac train` makes runs"):
+    with pytest.raises(InputError, match=r"is not a run: it has no config\.json; `ahac train` makes runs"):
         open_run(tmp_path)
-    with pytest.raises(InputError, match="is no run: there is no such folder; `ahac list runs`"):
+    with pytest.raises(InputError, match="is not a run: there is no such folder; `ahac list runs`"):
         open_run(tmp_path / "missing")
 
 
@@ -86,26 +88,49 @@ def test_a_run_whose_settings_are_missing_says_what_to_do(tmp_path: Path) -> Non
     run = start(small_config(tmp_path, iterations=1))
     train(run, display=False)
     settings = (run.folder / "config.json").read_bytes()
+    last = run.path_of("last").read_bytes()
     (run.folder / "config.json").unlink()
-    with pytest.raises(InputError, match=r"its config\.json is missing; copy that of a run with the same settings"):
+    run.path_of("last").unlink()
+    with pytest.raises(InputError, match=r"its config\.json is missing; copy one from a run with the same settings"):
         open_run(run.folder)
     (run.folder / "config.json").write_bytes(settings)
+    run.path_of("last").write_bytes(last)
     assert train(open_run(run.folder), display=False)
+
+
+def test_the_last_checkpoint_knows_the_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = start(small_config(tmp_path, iterations=1))
+    train(run, display=False)
+    (run.folder / "config.json").unlink()
+    assert open_run(run.folder).config == run.config
+    assert "config.json is missing; the settings are those of" in caplog.text
 
 
 def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = start(small_config(tmp_path, name="twin")).folder
     assert not caplog.messages
     second = start(small_config(tmp_path, name="twin")).folder
-    assert caplog.messages == [f"{first} is there already: this run is {second} (`ahac resume` goes on with one)"]
+    assert caplog.messages == [
+        f"{first} already exists, so this run is stored in {second}; to continue the old one: `ahac resume {first}`"
+    ]
 
 
 def test_a_name_that_another_process_takes_meanwhile_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "twin").mkdir()
-    monkeypatch.setattr(Path, "exists", lambda self: False)  # as it was a moment ago
+    honest, seen = run_module.free_names, []
+
+    def slow(wanted: Path) -> Iterator[Path]:
+        for folder in honest(wanted):
+            if not seen:  # another process takes the name in between
+                (folder / "checkpoints").mkdir(parents=True)
+            seen.append(folder.name)
+            yield folder
+
+    monkeypatch.setattr(run_module, "free_names", slow)
     assert start(small_config(tmp_path, name="twin")).folder.name == "twin-2"
+    assert seen == ["twin", "twin-2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["twin", "twin-2"]
 
 
 def test_a_table_with_half_a_line_is_mended_by_going_on(tmp_path: Path) -> None:
@@ -122,7 +147,7 @@ def test_damaged_settings_are_refused(tmp_path: Path) -> None:
     run = start(small_config(tmp_path))
     path = run.folder / "config.json"
     path.write_text(path.read_text(encoding="utf-8")[:100], encoding="utf-8")
-    with pytest.raises(InputError, match=r"config\.json cannot be read by this version"):
+    with pytest.raises(InputError, match=r"config\.json is damaged or cannot be read"):
         open_run(run.folder)
 
 
@@ -137,7 +162,7 @@ def test_damaged_settings_are_refused(tmp_path: Path) -> None:
 def test_settings_that_are_no_settings_at_all_are_refused(content: bytes, tmp_path: Path) -> None:
     run = start(small_config(tmp_path))
     (run.folder / "config.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"config\.json cannot be read"):
+    with pytest.raises(InputError, match=r"config\.json (is damaged|must hold a dictionary)"):
         open_run(run.folder)
 
 
@@ -151,7 +176,7 @@ def resettled(out: Path, changes: dict[str, int]) -> Run:
 
 def test_an_unknown_setting_is_refused_by_name(tmp_path: Path) -> None:
     run = resettled(tmp_path, {"warp_speed": 9})
-    with pytest.raises(InputError, match=r"config\.json cannot be read by this version.*'warp_speed'"):
+    with pytest.raises(InputError, match=r"config\.json cannot be read by this version.*no setting warp_speed"):
         open_run(run.folder)
 
 
@@ -182,3 +207,10 @@ def test_training_gives_back_torchs_global_settings(tmp_path: Path) -> None:
         assert not torch.are_deterministic_algorithms_enabled()
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[31mred", ".hidden", 201 * "x"])
+def test_a_name_that_cannot_be_shown_or_stored_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name must"):
+        start(small_config(tmp_path, name=name))
+    assert not list(tmp_path.iterdir())

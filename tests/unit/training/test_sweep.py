@@ -13,9 +13,11 @@ from ahac.algos.config import FirstOrderConfig
 from ahac.core.errors import InputError
 from ahac.training import sweep as module
 from ahac.training import workers
-from ahac.training.config import RunConfig
+from ahac.training.checkpoint import Checkpoint
+from ahac.training.config import RunConfig, config_to_file
+from ahac.training.records import read_record
 from ahac.training.run import start
-from ahac.training.sweep import Outcome, standing, sweep
+from ahac.training.sweep import FolderError, Outcome, standing, sweep
 from small_runs import small_config
 
 PRETEND = """
@@ -28,8 +30,9 @@ if "bad" in folder.name:
 if "long" in folder.name:
     time.sleep(100)
 (folder / "cores").write_text(json.dumps(sorted(os.sched_getaffinity(0))))
-(folder / "metrics.csv").write_text("iteration,env_steps\\n12,100\\n")
-(folder / "evaluation.json").write_text(json.dumps({"iteration": 12, "iqm": 3.0, "interval": [2.0, 4.0]}))
+(folder / "metrics.csv").write_text("iteration,env_steps,seconds\\n12,100,1\\n")
+found = {"iteration": 12, "mean": 3.5, "iqm": 3.0, "interval": [2.0, 4.0]}
+(folder / "evaluation.json").write_text(json.dumps(found))
 """
 
 
@@ -163,15 +166,143 @@ def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: 
     with pytest.raises(InputError, match=told):
         sweep(configs(tmp_path, "a", "b"))
     assert not (tmp_path / "a").exists()
-    (tmp_path / "c").mkdir()
-    with pytest.raises(InputError, match="c is no run"):
-        standing(configs(tmp_path, "c")[0])
+
+
+@pytest.mark.parametrize("left", [[], ["manifest.json"], ["manifest.json", ".lock", ".config.77.tmp.json"]])
+def test_a_folder_that_a_killed_start_left_is_used(left: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for name in left:
+        (folder / name).write_text("{", encoding="utf-8")
+    (config,) = configs(tmp_path, "a")
+    assert standing(config) == "new"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(left), "looking changes nothing"
+    assert states(sweep([config])) == {"a": "finished"}
+    assert json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["seed"] == config.seed
+    assert not (tmp_path / "a-2").exists()
+    assert not list(folder.glob(".config.*"))
+
+
+def holding(folder: Path, name: str, content: str) -> None:
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text(content, encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "content", "told"), [
+    ("notes.txt", "mine", "bad is not a run: it has no config.json"),
+    ("metrics.csv", "iteration\n1\n", "bad is not a run: it has no config.json"),
+    ("checkpoints/last.safetensors", "x", "bad"),
+    ("manifest.json/x", "", "bad is not a run"),
+    ("config.json", "{", "config.json is damaged"),
+    ("config.json", '{"task": 5}', "config.json"),
+])  # fmt: skip
+def test_a_bad_folder_fails_alone_and_stays_as_it_is(name: str, content: str, told: str, tmp_path: Path) -> None:
+    holding(tmp_path / "bad", name, content)
+    heard: list[str] = []
+    bad, good = configs(tmp_path, "bad", "good")
+    outcomes = sweep([bad, good], tell=heard.append)
+    assert states(outcomes) == {"bad": "failed", "good": "finished"}
+    assert told in outcomes[0].detail
+    assert heard[0] == str(outcomes[0])
+    assert [
+        path.relative_to(tmp_path / "bad").as_posix() for path in (tmp_path / "bad").rglob("*") if path.is_file()
+    ] == [name]
+    assert (tmp_path / "bad" / name).read_text(encoding="utf-8") == content
+    with pytest.raises(FolderError, match=told):
+        standing(bad)
+
+
+def test_a_file_or_a_dangling_link_in_place_of_a_folder_fails_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    outcomes = sweep(configs(tmp_path, "file", "link", "good"))
+    assert states(outcomes) == {"file": "failed", "link": "failed", "good": "finished"}
+    assert "file is not a folder; move it away" in outcomes[0].detail
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("evaluation.json", "{}"), ("evaluation.json", '{"iteration": 12, "iqm": NaN}'), ("metrics.csv", "x\n1\n"),
+])  # fmt: skip
+def test_a_run_with_a_damaged_table_or_evaluation_is_gone_on_with(name: str, content: str, tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, "a")
+    sweep([config])
+    (tmp_path / "a" / name).write_text(content, encoding="utf-8")
+    assert standing(config) == "unfinished"
+    assert states(sweep([config])) == {"a": "finished"}
+
+
+def test_an_unreadable_folder_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    honest = module.is_leftover
+
+    def looked(folder: Path) -> bool:
+        if folder.name == "closed":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return honest(folder)
+
+    monkeypatch.setattr(module, "is_leftover", looked)
+    outcomes = sweep(configs(tmp_path, "closed", "good"))
+    assert states(outcomes) == {"closed": "failed", "good": "finished"}
+    assert "Permission denied" in outcomes[0].detail
+
+
+def test_a_removed_log_does_not_end_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removing = PRETEND.replace("sys.exit(", "pathlib.Path(f'{folder}.log').unlink(); sys.exit(")
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", removing))
+    outcomes = sweep(configs(tmp_path, "bad", "good"))
+    assert str(outcomes[0]) == "bad failed: exit status 1, no log"
+    assert outcomes[1].state == "finished"
+
+
+def test_a_run_that_has_lost_its_settings_is_finished(tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, "a")
+    run = start(config)
+    run.save("last", Checkpoint({}, {"iteration": 3, "env_steps": 30}, config_to_file(run.config)))
+    (run.folder / "config.json").unlink()
+    assert standing(config) == "unfinished"
+    assert states(sweep([config])) == {"a": "finished"}
+    assert standing(config) == "complete"
+
+
+def test_missing_settings_are_the_defaults(tmp_path: Path) -> None:
+    config = small_config(tmp_path, name="a", algo="ahac", iterations=500)
+    assert (config.seed, config.preset) == (0, "default")
+    path = start(config).folder / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("seed", "preset", "algo", "iterations"):
+        path.write_text(json.dumps({key: x for key, x in content.items() if key != name}), encoding="utf-8")
+        assert standing(config) == "unfinished"
+        assert read_record(path.parent).settings[name] == content[name]
+
+
+def test_a_process_that_leaves_damaged_files_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaging = PRETEND.replace('"iqm": 3.0', '"iqm": "x"')
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", damaging))
+    (outcome,) = sweep(configs(tmp_path, "a"))
+    assert outcome.state == "failed"
+    assert "evaluation.json is damaged: iqm must be a finite number, got 'x'" in outcome.detail
+
+
+def test_a_name_may_begin_with_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    echo = "import pathlib, sys; pathlib.Path('given').write_text(sys.argv[1])"
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", echo))
+    sweep(configs(Path(), "-x"))
+    assert (tmp_path / "given").read_text(encoding="utf-8") == str(tmp_path / "-x")
+
+
+def test_a_run_named_like_the_log_of_another_is_refused(tmp_path: Path) -> None:
+    for names in (["a", "a.log"], ["a.log", "a"]):
+        with pytest.raises(InputError, match=r"run 'a\.log' has the name of the log of run 'a'; rename one"):
+            sweep(configs(tmp_path, *names))
+    assert not list(tmp_path.iterdir())
 
 
 def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more than one has the name a"):
         sweep(configs(tmp_path, "a", "a"))
-    with pytest.raises(InputError, match="a run of a sweep needs a name, got none"):
+    with pytest.raises(InputError, match="every run in a sweep needs a name"):
         sweep(configs(tmp_path, ""))
 
 

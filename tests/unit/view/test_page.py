@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,18 @@ def test_a_page_is_small_and_asks_for_nothing(tmp_path: Path) -> None:
     assert "ball &amp; arm" in text
     assert not re.findall(r"https?://|src=|import\(|fetch\(", text)
     assert "default-src 'none'" in text
+
+
+@pytest.mark.parametrize(("name", "shown"), [
+    ("__DATA__", "__DATA__"), ("__TITLE__", "__TITLE__"), ("__TITLE____DATA__", "__TITLE____DATA__"),
+    (r"\g<0>\1", r"\g<0>\1"), ("</title><script>", "&lt;/title&gt;&lt;script&gt;"), ("a\x1bb\udcff", r"a\x1bb\udcff"),
+])  # fmt: skip
+def test_any_name_of_a_robot_is_the_title_and_nothing_else(name: str, shown: str, tmp_path: Path) -> None:
+    trajectory = falling_ball()
+    page(replace(trajectory, scene=replace(trajectory.scene, name=name)), tmp_path / "ball.html")
+    text = (tmp_path / "ball.html").read_text(encoding="utf-8")
+    assert re.findall("<title>(.*)</title>", text) == [f"ahac: {shown}".replace("<0>", "&lt;0&gt;")]
+    assert unpacked(tmp_path / "ball.html")[0]["frames"] > 1
 
 
 def test_a_number_that_is_none_leaves_no_page(tmp_path: Path) -> None:

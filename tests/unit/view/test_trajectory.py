@@ -118,7 +118,7 @@ def test_a_file_of_another_version_is_refused(
 def test_a_place_that_cannot_be_written_is_refused(roll: Trajectory, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         roll.save(tmp_path / "missing" / "a.npz")
-    with pytest.raises(InputError, match="a folder has this name"):
+    with pytest.raises(InputError, match="it is a folder"):
         roll.save(tmp_path)
 
 

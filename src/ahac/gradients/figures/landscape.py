@@ -9,7 +9,7 @@ import numpy as np
 
 from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, about, remark, title
 from ahac.gradients.study import Study
-from ahac.plots.theme import QUIET, drawing
+from ahac.plots.theme import QUIET, drawing, plain
 
 __all__ = ["draw"]
 
@@ -38,7 +38,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
             axes.plot(near, middle + slope * near, color=colour, linewidth=2.0, label=f"slope by {label}")
         axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
         axes.plot([0.0], [middle], "o", color=EXACT, markersize=5)
-        axes.set_xlabel(f"way along {ALONG.get(c['along'], Path(c['along']).name)} [‖θ‖]")
+        axes.set_xlabel(f"way along {ALONG.get(c['along']) or plain(Path(c['along']).name)} [‖θ‖]")
         axes.set_ylabel(f"{c['horizon']}-step return")
         axes.legend(loc="best", fontsize=9.0)
         title(axes, f"landscape of {c['task']}")

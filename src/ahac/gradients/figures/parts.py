@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ahac.plots.theme import COLOURS, QUIET
+from ahac.plots.theme import COLOURS, QUIET, plain
 
 if TYPE_CHECKING:
     from ahac.plots.theme import Axes, Figure
@@ -22,17 +22,17 @@ DARKEST = 0.35
 
 def title(axes: Axes, text: str) -> None:
     """What a panel shows."""
-    axes.set_title(text, loc="left", fontweight="bold")
+    axes.set_title(plain(text), loc="left", fontweight="bold")
 
 
 def note(axes: Axes, text: str) -> None:
     """A remark below a panel's title, at the right."""
-    axes.set_title(text, loc="right", fontsize=9.0, color=QUIET)
+    axes.set_title(plain(text), loc="right", fontsize=9.0, color=QUIET)
 
 
 def remark(figure: Figure, text: str) -> None:
     """What the whole picture is of, below it."""
-    figure.supxlabel(text, fontsize=9.0, color=QUIET)
+    figure.supxlabel(plain(text), fontsize=9.0, color=QUIET)
 
 
 def about(settings: Mapping[str, Any]) -> str:

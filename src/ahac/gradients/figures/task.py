@@ -11,7 +11,7 @@ import numpy as np
 from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, about, remark, shade, title
 from ahac.gradients.gait import phase_means
 from ahac.gradients.study import Study
-from ahac.plots.theme import COLOURS, drawing
+from ahac.plots.theme import COLOURS, drawing, plain
 
 if TYPE_CHECKING:
     from ahac.plots.theme import Axes
@@ -102,7 +102,7 @@ def _bars(axes: Axes, steps: np.ndarray, row: int) -> None:
 
 
 def _ticks(axes: Axes, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), names, fontsize=8.0)
+    axes.set_yticks(range(len(names)), [plain(name) for name in names], fontsize=8.0)
     axes.set_ylim(-0.6, max(len(names), 1) - 0.4)
     axes.grid(visible=False)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.drives import build_actuators
+from ahac.sim.model.files import check_assets, check_file, check_text
 from ahac.sim.model.looks import looks_of
 from ahac.sim.model.motors import Motor, drive
 from ahac.sim.model.records import WORLD, ContactMaterial, Fluid, JointLimit, Model, Plane, Touch
@@ -171,8 +172,13 @@ def _read(text: str, assets: Mapping[str, bytes] | None) -> mujoco.MjSpec:
     is_text = text.lstrip().startswith("<")
     if not is_text and not _is_file(text):
         raise ModelError(f"no file {text!r}; wanted the path of an MJCF or URDF file, or its XML text")
+    if is_text:
+        check_text(text, Path(), included)
+    else:
+        check_file(Path(text), included)
     read = mujoco.MjSpec.from_string if is_text else mujoco.MjSpec.from_file
     spec = read(text, include=included, assets=files)
+    check_assets(spec, files)
     if spec.modelname in ("", UNNAMED):
         spec.modelname = "model" if is_text else Path(text).stem
     return spec

@@ -1,0 +1,251 @@
+"""SHAC, AHAC, AHAC-1 and BPTT in plain torch, to read beside the paper.
+
+One file, `loss.backward()`, no kernels, no CUDA graphs, no processes, no checkpoints. Comments give the lines of the
+paper's Algorithm 1. `FirstOrder` computes the same faster; a test holds it to this file, for every horizon rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from ahac.algos.config import CriticConfig, FirstOrderConfig
+from ahac.core.env import Env, EnvSpec, Step
+from ahac.rl.gradient_horizon import EsnrHorizon
+from ahac.rl.horizon import Bounds, Signals
+
+__all__ = ["Reference"]
+
+Normalize = Callable[[Tensor], Tensor]
+
+BETAS = (0.7, 0.95)
+"""Of Adam."""
+FINAL_LEARNING_RATE = 1e-5
+"""At which all linear schedules end."""
+EPOCHS_BEFORE_PLATEAU = 6
+
+
+class Reference:
+    """A policy, a critic and a horizon, trained through a differentiable environment."""
+
+    def __init__(self, config: FirstOrderConfig, spec: EnvSpec, seed: int) -> None:
+        self.config, self.spec, horizon = config, spec, config.horizon
+        self.rng = torch.Generator(spec.device).manual_seed(seed)
+        self.actor = mlp([spec.obs_size, *config.actor.hidden, spec.action_size]).to(spec.device, spec.dtype)
+        self.log_std = nn.Parameter(torch.full((spec.action_size,), config.actor.log_std, dtype=spec.dtype))
+        self.actor_parameters = [*self.actor.parameters(), self.log_std]
+        self.actor_optimizer = torch.optim.Adam(self.actor_parameters, lr=config.actor.rate, betas=BETAS)
+        members = 0 if config.critic is None else config.critic.members
+        hidden = () if config.critic is None else config.critic.hidden
+        self.critics = [mlp([spec.obs_size, *hidden, 1]).to(spec.device, spec.dtype) for _ in range(members)]
+        self.targets = deepcopy(self.critics)
+        self.critic_optimizers = [torch.optim.Adam(critic.parameters(), betas=BETAS) for critic in self.critics]
+        self.mean = torch.zeros(spec.obs_size, dtype=spec.dtype)
+        self.variance, self.count = torch.ones(spec.obs_size, dtype=spec.dtype), 1e-4
+        self.bounds = Bounds(horizon.least, horizon.most)
+        self.horizon = horizon.first if horizon.rule == "fixed" else self.bounds.clip(horizon.first)
+        self.phi = torch.zeros(horizon.most, dtype=torch.float64)
+        self.esnr_rule = EsnrHorizon(self.bounds, horizon.first)
+        if horizon.rule == "esnr":
+            self.horizon = self.esnr_rule.horizon
+
+    def iterate(self, env: Env, progress: float) -> dict[str, float]:
+        """One pass through the loop of Algorithm 1; `progress` goes from 0 to 1 over the training."""
+        set_learning_rate([self.actor_optimizer], self.config.actor.rate, progress)
+        normalize = self.frozen_normalizer()
+
+        # Lines 4-6: roll out H steps of N worlds from where the last rollout ended.
+        observations, steps, stiffness, ends = self.roll_out(env, normalize, round(self.horizon))
+
+        # Line 7: ascend J(θ) with the gradient through the simulator.
+        next_values = torch.stack([self.next_value(step, normalize) for step in steps])
+        loss = self.actor_loss([step.reward for step in steps], next_values, ends)
+        (loss + self.constraint(stiffness)).backward()
+        nn.utils.clip_grad_norm_(self.actor_parameters, self.config.actor.max_norm)
+        self.actor_optimizer.step()
+        self.actor_optimizer.zero_grad()
+
+        # Lines 8-9: update the multipliers and the horizon.
+        self.update_horizon(stiffness.detach().mean(dim=1).double(), steps, progress)
+
+        # Lines 10-13: fit the critics to TD(λ) targets until their loss has settled.
+        targets = self.td_lambda([step.reward.detach() for step in steps], next_values.detach(), ends)
+        epochs = self.fit_critics(normalize(observations), targets.flatten(), progress)
+        self.update_normalizer(observations)
+        return {"actor_loss": float(loss.detach()), "critic_passes": float(epochs), "horizon": float(len(steps))}
+
+    def frozen_normalizer(self) -> Normalize:
+        """Normalize observations by the statistics as they are now."""
+        mean, std = self.mean.clone(), (self.variance + 1e-5).sqrt()
+        return lambda obs: (obs - mean) / std if self.config.actor.normalize else obs
+
+    def roll_out(self, env: Env, normalize: Normalize, length: int) -> tuple[Tensor, list[Step], Tensor, Tensor]:
+        """[T N, obs] observations, the steps, [T, N] stiffness, and [T, N] where a trajectory ends."""
+        s, noise = self.config.stiffness, [self.randn() for _ in range(length)]
+        observations, steps, stiffness, ends = [], [], [], []
+        age = torch.zeros(self.spec.num_envs)
+        env.detach()
+        for t in range(length):
+            observations.append(env.obs.detach())
+            action = torch.tanh(self.actor(normalize(env.obs)) + self.log_std.exp() * noise[t])
+            step = env.step(action)
+            for x in (step.action, step.start.q, step.start.v):
+                if x.requires_grad:
+                    x.retain_grad()
+            measured = env.stiffness(step, s.signal, s.probes if s.signal == "dynamics" else None)
+            age = age + 1.0
+            end = step.done
+            if s.truncate:  # AHAC-1: end a world's trajectory where contact is too stiff
+                cut = (measured.detach() > s.threshold) & (age >= s.least_steps) & ~step.done
+                env.detach(cut)
+                end = end | cut
+            age = torch.where(end, 0.0, age)
+            steps.append(step)
+            stiffness.append(measured)
+            ends.append(end)
+        ends[-1] = torch.ones_like(ends[-1])
+        return torch.cat(observations), steps, torch.stack(stiffness), torch.stack(ends)
+
+    def actor_loss(self, rewards: list[Tensor], next_values: Tensor, ends: Tensor) -> Tensor:
+        """−J(θ): the discounted rewards of each trajectory and the value at its end, averaged over T N steps."""
+        gamma, total = self.config.gamma, torch.zeros_like(rewards[0])
+        discount = torch.ones_like(total)
+        for reward, next_value, end in zip(rewards, next_values, ends, strict=True):
+            total = total + discount * (reward + torch.where(end, gamma * next_value, 0.0))
+            discount = torch.where(end, 1.0, gamma * discount)
+        return -total.sum() / ends.numel()
+
+    def constraint(self, stiffness: Tensor) -> Tensor | float:
+        """−φᵀ (C − ‖∇f‖) of the Lagrangian, where it is part of the objective."""
+        if not self.config.stiffness.lagrangian or not stiffness.requires_grad:
+            return 0.0
+        phi = self.phi[: len(stiffness), None].to(stiffness.dtype)
+        return (phi * (stiffness - self.config.stiffness.threshold)).mean()
+
+    def randn(self) -> Tensor:
+        """[N, actions] of action noise."""
+        shape = (self.spec.num_envs, self.spec.action_size)
+        return torch.randn(shape, generator=self.rng, device=self.spec.device, dtype=self.spec.dtype)
+
+    def next_value(self, step: Step, normalize: Normalize) -> Tensor:
+        """[N] V(s_{t+1}) by the lowest critic, zero where the task ended the episode."""
+        if self.config.critic is None:
+            return torch.zeros_like(step.reward)
+        critics = self.critics if self.config.critic.target_alpha is None else self.targets
+        obs = normalize(step.final_obs)
+        values = torch.stack([critic(obs).squeeze(-1) for critic in critics]).amin(dim=0)
+        return torch.where(step.terminated, 0.0, values)
+
+    def td_lambda(self, rewards: list[Tensor], next_values: Tensor, ends: Tensor) -> Tensor:
+        """[T, N] targets: G_t = r_t + γ ((1 − λ) V_{t+1} + λ G_{t+1}), and r_t + γ V_{t+1} where a trajectory ends."""
+        gamma, lam, targets = self.config.gamma, self.config.lam, []
+        following = next_values[-1]
+        for t in reversed(range(len(rewards))):
+            bootstrap = torch.where(ends[t], next_values[t], (1.0 - lam) * next_values[t] + lam * following)
+            following = rewards[t] + gamma * bootstrap
+            targets.append(following)
+        return torch.stack(targets[::-1])
+
+    def fit_critics(self, obs: Tensor, targets: Tensor, progress: float) -> int:
+        """Regress every critic on the targets; the number of epochs."""
+        c = self.config.critic
+        if c is None:
+            return 0
+        set_learning_rate(self.critic_optimizers, c.rate, progress)
+        losses: list[float] = []
+        while len(losses) < c.passes and not plateaued(losses, c):
+            order = torch.randperm(len(obs), generator=self.rng) if c.shuffle else torch.arange(len(obs))
+            batches = order.tensor_split(min(c.minibatches, len(obs)))
+            losses.append(sum(self.fit_batch(obs[rows], targets[rows]) for rows in batches) / len(batches))
+        if c.target_alpha is not None:
+            for critic, target in zip(self.critics, self.targets, strict=True):
+                for new, old in zip(critic.parameters(), target.parameters(), strict=True):
+                    old.data.mul_(c.target_alpha).add_((1.0 - c.target_alpha) * new.data)
+        return len(losses)
+
+    def fit_batch(self, obs: Tensor, targets: Tensor) -> float:
+        """One optimizer step of each critic; the mean of their losses."""
+        losses = []
+        for critic, optimizer in zip(self.critics, self.critic_optimizers, strict=True):
+            loss = (critic(obs).squeeze(-1) - targets).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            assert self.config.critic is not None
+            if self.config.critic.max_norm is not None:
+                nn.utils.clip_grad_norm_(critic.parameters(), self.config.critic.max_norm)
+            optimizer.step()
+            losses.append(float(loss.detach()))
+        return sum(losses) / len(losses)
+
+    def update_horizon(self, stiffness: Tensor, steps: list[Step], progress: float) -> None:
+        """The rule's update, from the stiffness [T] or from the gradients of the backward pass."""
+        h, limit = self.config.horizon, self.config.stiffness.threshold
+        if h.rule in ("paper", "released"):
+            # φ <- φ − α (C − ‖∇f‖), kept above zero in the paper;  H <- H + α Σ φ
+            alpha, used = h.rate + (FINAL_LEARNING_RATE - h.rate) * progress, len(stiffness)
+            phi = self.phi[:used] - alpha * (limit - stiffness)
+            self.phi[:used] = phi if h.rule == "released" else phi.clamp(min=0.0)
+            self.horizon = self.bounds.clip(self.horizon + alpha * float(self.phi[:used].sum()))
+            if h.rule == "released":
+                self.phi[:] = self.phi[0].item()
+        elif h.rule == "shrink":
+            self.scale_horizon((limit - float(stiffness.mean())) / limit)
+        elif h.rule == "growth":
+            norms = torch.stack([state_gradient(step).square().sum(dim=-1).mean().sqrt() for step in steps[1:]])
+            quarter = max(len(norms) // 4, 1)
+            growth = float(norms[:quarter].mean() / norms[-quarter:].mean())
+            self.scale_horizon((math.log(h.growth) - math.log(growth)) / math.log(h.growth))
+        elif h.rule == "esnr":
+            gradients = torch.stack([grad_of(step.action) for step in steps])
+            signal, noise = gradients.mean(dim=1).square().sum(), gradients.var(dim=1, correction=0).sum()
+            self.esnr_rule.update(Signals(esnr=float(signal / noise)), 1.0)
+            self.horizon = self.esnr_rule.horizon
+
+    def scale_horizon(self, ratio: float) -> None:
+        """H <- H exp(speed · ratio), with the ratio between -1 and 1."""
+        self.horizon = self.bounds.clip(self.horizon * math.exp(self.config.horizon.speed * min(max(ratio, -1.0), 1.0)))
+
+    def update_normalizer(self, batch: Tensor) -> None:
+        """Merge mean and variance of [B, obs] observations into the running ones."""
+        if not self.config.actor.normalize:
+            return
+        mean, variance, total = batch.mean(dim=0), batch.var(dim=0, correction=0), self.count + len(batch)
+        delta, share = mean - self.mean, len(batch) / total
+        self.variance = self.variance * (1 - share) + variance * share + delta.square() * share * (1 - share)
+        self.mean, self.count = self.mean + delta * share, total
+
+
+def mlp(widths: list[int]) -> nn.Sequential:
+    """Linear, ELU and layer norm for every hidden layer, then linear."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths[:-1]):
+        layers += [nn.Linear(inputs, outputs), nn.ELU(), nn.LayerNorm(outputs)]
+    return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
+
+
+def set_learning_rate(optimizers: list[torch.optim.Adam], initial: float, progress: float) -> None:
+    """Decay linearly over the training."""
+    for optimizer in optimizers:
+        optimizer.param_groups[0]["lr"] = initial + (FINAL_LEARNING_RATE - initial) * progress
+
+
+def plateaued(losses: list[float], config: CriticConfig) -> bool:
+    """Whether the mean change of the loss over five epochs is below the tolerance."""
+    if config.plateau is None or len(losses) < EPOCHS_BEFORE_PLATEAU:
+        return False
+    return abs(losses[-2] - losses[-6]) / 4.0 < config.plateau
+
+
+def grad_of(x: Tensor) -> Tensor:
+    """Its gradient, or zero if nothing depends on it."""
+    return torch.zeros_like(x) if x.grad is None else x.grad
+
+
+def state_gradient(step: Step) -> Tensor:
+    """[N, nq + nv] of the loss by the state a step starts from."""
+    return torch.cat([grad_of(step.start.q), grad_of(step.start.v)], dim=-1)

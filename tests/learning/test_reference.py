@@ -1,0 +1,97 @@
+"""The fast implementation of the first-order algorithms computes what the plain reference does, number by number."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ahac.algos.config import FirstOrderConfig, StiffnessConfig
+from ahac.algos.first_order import FirstOrder
+from ahac.algos.reference import Reference
+from learning.double_integrator import DoubleIntegrator
+from learning.traces import CASES, settings
+
+ITERATIONS = 6
+ROUNDING = 1e-9
+"""Relative, in float64: sums are taken in another order."""
+
+RULES = ("fixed", "paper", "released", "shrink", "growth", "esnr")
+
+
+def world(seed: int) -> DoubleIntegrator:
+    """Episodes end by time and by a bound in the middle of rollouts."""
+    return DoubleIntegrator(8, seed=seed, episode_steps=11, bound=1.2, dtype=torch.float64)
+
+
+@torch.no_grad()
+def copy_weights(fast: FirstOrder, plain: Reference) -> None:
+    """Start from the same networks."""
+    plain.actor.load_state_dict({k.removeprefix("net."): x for k, x in fast.actor.state_dict().items() if "net." in k})
+    plain.log_std.copy_(fast.actor.log_std)
+    for member, critic in enumerate(plain.critics):
+        unpack(critic, fast.critic.theta[member])  # pyright: ignore[reportOptionalMemberAccess]
+        plain.targets[member].load_state_dict(critic.state_dict())
+
+
+def unpack(critic: nn.Sequential, theta: Tensor) -> None:
+    """Fill a network from the flat weights of a critic."""
+    widths = [m.in_features for m in critic if isinstance(m, nn.Linear)] + [1]
+    start, layers = 0, list(critic)
+    for k, (inputs, outputs) in enumerate(pairwise(widths)):
+        linear = layers[3 * k]
+        assert isinstance(linear, nn.Linear)
+        sizes = [inputs * outputs, outputs]
+        weight, bias = theta[start : start + sum(sizes)].split(sizes)
+        linear.weight.copy_(weight.view(inputs, outputs).T)
+        linear.bias.copy_(bias)
+        start += sum(sizes)
+        if k < len(widths) - 2:
+            norm = layers[3 * k + 2]
+            assert isinstance(norm, nn.LayerNorm)
+            norm.weight.copy_(theta[start : start + outputs])
+            norm.bias.copy_(theta[start + outputs : start + 2 * outputs])
+            start += 2 * outputs
+
+
+def flat(plain: Reference) -> Tensor:
+    """All weights of the policy."""
+    return torch.cat([x.detach().flatten() for x in plain.actor_parameters])
+
+
+def flat_fast(fast: FirstOrder) -> Tensor:
+    net = [x.detach().flatten() for x in fast.actor.net.parameters()]
+    return torch.cat([*net, fast.actor.log_std.detach()])
+
+
+def compare(config: FirstOrderConfig) -> list[float]:
+    """Train both, and see that they stay together; the horizons on the way."""
+    fast_env, plain_env = world(3), world(3)
+    fast, plain = FirstOrder(config, fast_env.spec, seed=4), Reference(config, plain_env.spec, seed=4)
+    copy_weights(fast, plain)
+    start, horizons = flat(plain), []
+    for i in range(ITERATIONS):
+        report, metrics = fast.iterate(fast_env, i / ITERATIONS), plain.iterate(plain_env, i / ITERATIONS)
+        for name, value in metrics.items():
+            if name in report.values:
+                assert report.values[name] == pytest.approx(value, rel=ROUNDING, abs=1e-12), f"{name} of {i}"
+        scale = float((flat(plain) - start).norm())
+        assert float((flat_fast(fast) - flat(plain)).norm()) < ROUNDING * scale
+        assert torch.allclose(fast.normalizer.variance, plain.variance, rtol=ROUNDING)
+        horizons.append(plain.horizon)
+    return horizons
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_algorithm_is_its_reference(case: str) -> None:
+    compare(settings(case))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_horizon_rule_is_its_reference(rule: str) -> None:
+    made = settings("ahac")
+    stiffness = StiffnessConfig(signal="contact", limit=300.0, lagrangian=rule in ("paper", "released"))
+    config = replace(made, horizon=replace(made.horizon, rule=rule, speed=0.2), stiffness=stiffness)
+    horizons = compare(config)
+    assert (len(set(horizons)) > 1) == (rule != "fixed"), "the horizon moved"

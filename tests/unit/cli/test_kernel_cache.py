@@ -1,0 +1,78 @@
+"""The command line on a kernel cache that is in order, damaged, or cannot be used."""
+
+from pathlib import Path
+
+import pytest
+import warp as wp
+
+from ahac.cli.doctor import findings
+from ahac.cli.main import main
+from ahac.native.cache import record
+
+
+def kernel(cache: Path, name: str) -> Path:
+    folder = cache / f"wp__cpu_kernel__locals__kernel_{name}"
+    folder.mkdir()
+    (folder / f"{folder.name}.o").write_bytes(b"x" * 10**6)
+    return folder
+
+
+def report() -> list[str]:
+    return [line for line in findings() if line.startswith("kernel cache:")]
+
+
+def test_a_cache_in_order_is_one_line(cold_cache: Path) -> None:
+    record(kernel(cold_cache, "one"))
+    record(kernel(cold_cache, "two"))
+    assert report() == [f"kernel cache: 2 kernels, 2 MB in {cold_cache} (can be written)"]
+
+
+def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) -> None:
+    record(kernel(cold_cache, "good"))
+    damaged = kernel(cold_cache, "damaged")
+    record(damaged)
+    (damaged / f"{damaged.name}.o").write_bytes(b"")
+    kernel(cold_cache, "old")
+    assert report() == [
+        f"kernel cache: 3 kernels, 2 MB in {cold_cache} (can be written)",
+        f"kernel cache: 1 DAMAGED, compiled again when they are next used: {damaged.name}",
+        "kernel cache: 1 without checksums, compiled again when they are next used",
+    ]
+
+
+def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(
+    cold_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ahac.native.cache.unwritable", lambda root, room: "Read-only file system")
+    assert report() == [
+        f"kernel cache: 0 kernels, 0 MB in {cold_cache} (CANNOT be written: Read-only file system; free some space, or "
+        "set WARP_CACHE_PATH to a writable folder)"
+    ]
+
+
+def test_a_cache_that_cannot_be_opened_is_reported(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cold_cache.rmdir()
+    cold_cache.write_bytes(b"a file")
+
+    def fail() -> None:
+        raise NotADirectoryError(20, "Not a directory", str(cold_cache))
+
+    monkeypatch.setattr(wp, "init", fail)
+    (line,) = report()
+    assert line.startswith(f"kernel cache: cannot write to the kernel cache {cold_cache}: Not a directory; ")
+
+
+def test_a_command_ends_with_a_line_when_kernels_cannot_be_kept(
+    cold_cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cold_cache.rmdir()
+    cold_cache.write_bytes(b"a file")
+    robot = tmp_path / "robot.xml"
+    robot.write_text('<mujoco><worldbody><body><joint/><geom size=".123"/></body></worldbody></mujoco>')
+    assert main(["grad", "check", str(robot), "--states", "1", "--steps", "1"]) == 2
+    said = capfd.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("ahac:")] == [
+        f"ahac: cannot write to the kernel cache {cold_cache}: File exists; free some space, or set the environment "
+        "variable WARP_CACHE_PATH to a writable folder"
+    ]
+    assert not any("Traceback" in line for line in said)
