@@ -10,6 +10,7 @@ from ahac.algos.config import FirstOrderConfig
 from ahac.algos.first_order import FirstOrder
 from ahac.algos.ppo import PPO
 from ahac.algos.recipes import PRESETS, recipe
+from ahac.algos.registry import make_algorithm
 from ahac.envs import VecEnv, make
 from ahac.rl.recordings import Studio
 
@@ -123,6 +124,38 @@ def test_ppo_goes_on_after_worlds_were_lost(made: dict[str, VecEnv]) -> None:
     assert_same(one.state_dict(), before)
     for _ in range(3):
         assert one.iterate(env, 0.0).trouble is None
+
+
+@pytest.mark.parametrize("value", [torch.nan, 1e30])
+@pytest.mark.parametrize("algo", ["ahac", "ppo", "sac", "svg"])
+def test_after_a_skipped_iteration_replayed_work_goes_on_as_step_by_step(
+    made: dict[str, VecEnv], algo: str, value: float
+) -> None:
+    """What was learned is taken back in place, so that recordings made before are still good."""
+    env, results = made["hopper"], []
+    settings = recipe("hopper", algo, "default").learner
+    settings = small(settings) if algo == "ahac" else replace(settings, steps=8)
+    if algo in ("sac", "svg"):
+        settings = replace(settings, seed_steps=WORLDS * 8, batch=64, capacity=4096)
+    for graphs in (False, True):
+        env.reset(seed=3)
+        one = make_algorithm(settings, env.spec, 1, graphs)
+        values = [dict(one.iterate(env, 0.0).values) for _ in range(4)]
+        before, spoilt = one.state_dict(), env.state_dict()
+        spoilt["obs"][5] = value
+        env.load_state_dict(spoilt)
+        report = one.iterate(env, 0.0)
+        assert report.trouble is not None
+        assert "observation of step 0 in world 5" in report.trouble.what
+        assert report.trouble.worlds.nonzero().flatten().tolist() == [5]
+        assert_same(one.state_dict(), {name: x for name, x in before.items() if name != "generator"})
+        later = [one.iterate(env, 0.0) for _ in range(4)]
+        assert all(report.trouble is None for report in later)
+        results.append((values + [dict(report.values) for report in later], one.state_dict(), env.state_dict()))
+    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
+    assert_same(worlds_again, worlds)
 
 
 def test_the_parts_of_an_iteration_are_the_same_as_without(made: dict[str, VecEnv]) -> None:

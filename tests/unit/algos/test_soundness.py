@@ -17,11 +17,12 @@ from ahac.nets.normalizer import Normalizer
 from ahac.nets.states import first_non_finite
 from learning.double_integrator import DoubleIntegrator
 from small_learners import SETTINGS, WORLDS, learner
+from suite import extended
 
 WORLD, STEP = 2, 3
 """Where something is odd: a step of the iteration that is looked at."""
 NAN, INF = float("nan"), float("inf")
-VALUES = [NAN, 1e30, *(pytest.param(value, marks=pytest.mark.extended) for value in (-INF, 1e13, -1e20, 3e38))]
+VALUES = [NAN, 1e30, *extended(-INF, 1e13, -1e20, 3e38)]
 
 
 class Odd(DoubleIntegrator):
