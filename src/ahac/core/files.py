@@ -18,8 +18,8 @@ from typing import Any
 from ahac.core.errors import AhacError, InputError
 
 __all__ = [
-    "HOST", "OLD_TEMPORARY", "TEMPORARY", "WriteError", "explained", "is_abandoned", "make_folder", "process_alive", "read_json",
-    "remove_leftovers", "replacing", "set_aside", "sync_folder", "temporary_name", "write_json",
+    "HOST", "OLD_TEMPORARY", "TEMPORARY", "WriteError", "explained", "is_abandoned", "make_folder", "process_alive",
+    "read_json", "remove_leftovers", "replacing", "set_aside", "sync_folder", "temporary_name", "write_json",
 ]  # fmt: skip
 
 logger = logging.getLogger("ahac")
