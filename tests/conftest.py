@@ -1,6 +1,8 @@
 # pyright: reportAttributeAccessIssue=false
 """What all tests share: the device they run on, and how other libraries behave meanwhile."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import mujoco
@@ -47,3 +49,11 @@ def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr(warp.config, "kernel_cache_dir", str(folder))
     return folder
+
+
+@pytest.fixture
+def hangup_is_heard() -> Iterator[None]:
+    """SIGHUP as usual, although these tests may run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -34,7 +34,8 @@ SEES_ITS_ACTION = ("ant", "anymal", "humanoid")
 
 TASKS = tuple(tasks())
 """As they are before any test registers more."""
-LARGE = ("humanoid", "snu_humanoid")
+REPEATED = ("humanoid", "snu_humanoid", "anymal", "half_cheetah", "double_pendulum")
+"""Left to `make test-all`: the others show the same."""
 """Their kernels take a quarter of a minute and a whole one to compile."""
 WORLDS = 64
 """Several blocks of lanes."""
@@ -64,7 +65,8 @@ GRADIENT_TOLERANCE = 1e-7
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.extended) if name in LARGE else name for name in TASKS]
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.extended) if name in REPEATED else name for name in TASKS],
 )
 def env(request: pytest.FixtureRequest, device: torch.device) -> VecEnv:
     return make(request.param, num_envs=WORLDS, dtype=torch.float64, device=device)

@@ -138,6 +138,7 @@ def test_thumbs_are_the_inner_toes(robot: Model) -> None:
     assert at["thumb_l"] < at["pinky_l"]
 
 
+@pytest.mark.extended
 def test_every_muscle_pulls_along_mujocos_moment_arms(pulls: Pulls) -> None:
     largest = np.abs(pulls.mujocos).max(axis=(0, 2))
     assert largest.min() > 0.005, "a muscle moves nothing"
@@ -146,6 +147,7 @@ def test_every_muscle_pulls_along_mujocos_moment_arms(pulls: Pulls) -> None:
     assert error.max() < EXACT, f"{pulls.names[worst[1]]} in pose {worst[0]}: {error.max():.1e}"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("side", ["_r", "_l"])
 @pytest.mark.parametrize(("muscle", "turns"), SINGLE_MUSCLES.items(), ids=SINGLE_MUSCLES)
 def test_muscle_turns_its_joint_the_right_way(pulls: Pulls, muscle: str, turns: tuple[str, int], side: str) -> None:
@@ -154,6 +156,7 @@ def test_muscle_turns_its_joint_the_right_way(pulls: Pulls, muscle: str, turns: 
     assert way * moments[len(moments) // 2] > 0.1
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("side", ["_r", "_l"])
 @pytest.mark.parametrize(("muscle", "joints"), CROSSED.items(), ids=CROSSED)
 def test_muscle_moves_only_the_joints_it_crosses(pulls: Pulls, muscle: str, joints: set[str], side: str) -> None:
@@ -162,6 +165,7 @@ def test_muscle_moves_only_the_joints_it_crosses(pulls: Pulls, muscle: str, join
     assert moved == {joint + side for joint in joints}
 
 
+@pytest.mark.extended
 def test_left_mirrors_right_down_to_the_ankle(pulls: Pulls) -> None:
     """The source's toes do not mirror each other. Moments are mirrored as (−x, y, −z)."""
     right, left = pulls.ours[0, 1::2], pulls.ours[0, ::2]

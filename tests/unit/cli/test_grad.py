@@ -53,6 +53,7 @@ def pictures(out: str) -> list[Path]:
     return found
 
 
+@pytest.mark.extended
 def test_heaviside_is_drawn_and_drawn_again_without_computing(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     status, out = grad("study", "heaviside", "--samples", "50", "--points", "40")
     assert status == 0

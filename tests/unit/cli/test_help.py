@@ -84,4 +84,4 @@ def test_help_of_resuming_tells_what_happens_to_learning_rates(
 ) -> None:
     text = help_of(capsys, monkeypatch, "resume")
     assert "--iterations N" in text
-    assert "Learning rates then fall over N: they jump" in text
+    assert "Learning rates then decay over N: they jump" in text

@@ -68,6 +68,7 @@ def test_kernels_compile_for_gpus_that_are_not_here(hidden: tuple[int, ...], tmp
         assert list((tmp_path / kernel.source.name).iterdir())
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("hidden", "count", "parts", "max_norm"), keep(1, [((20, 33), 67, 1, 0.5), ((9,), 290, 2, None)])
 )

@@ -21,6 +21,8 @@ from ahac.training.run import open_run, start
 from ahac.training.trainer import train
 from small_runs import small_config, state, table
 
+HEARD = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+"""Undoes what nohup or a scheduler may have set for this process and its children."""
 MAIN = "import sys; from ahac.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -38,6 +40,7 @@ def signal_in(iteration: int, number: signal.Signals, patch: pytest.MonkeyPatch,
     patch.setattr(FirstOrder, "iterate", iterate)
 
 
+@pytest.mark.usefixtures("hangup_is_heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_training_after_its_iteration(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -97,7 +100,7 @@ def test_a_closed_terminal_ends_training_with_a_checkpoint(tmp_path: Path) -> No
     folder = start(config).folder
     terminal, shown = pty.openpty()
     process = subprocess.Popen(
-        ["setsid", "--ctty", "--wait", sys.executable, "-c", MAIN, "resume", str(folder)],
+        ["setsid", "--ctty", "--wait", sys.executable, "-c", HEARD + MAIN, "resume", str(folder)],
         stdin=shown, stdout=shown, stderr=shown,
     )  # fmt: skip
     os.close(shown)

@@ -237,6 +237,7 @@ def interrupt_writing(name: str, patch: pytest.MonkeyPatch, number: signal.Signa
     patch.setattr(run_module, "save_checkpoint", save)
 
 
+@pytest.mark.usefixtures("hangup_is_heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("name", ["iteration-000004", "last"])
 def test_signals_wait_until_checkpoints_are_written(

@@ -36,12 +36,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return attacked(tmp_path_factory.mktemp("ranks"), 2, "shac")
 
 
+@pytest.mark.extended
 def test_the_second_rank_is_killed_in_training(outcomes: list[dict[str, Any]]) -> None:
     assert "the second rank is killed" in outcomes[0]["what"]
     assert outcomes[0]["problems"] == []
     assert outcomes[0]["result"] == "resumed by 2, identical"
 
 
+@pytest.mark.extended
 def test_the_first_rank_is_killed_while_it_writes_a_checkpoint(outcomes: list[dict[str, Any]]) -> None:
     assert "the first rank is killed half rename of last.safetensors" in outcomes[1]["what"]
     assert outcomes[1]["problems"] == []
