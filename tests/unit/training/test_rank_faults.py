@@ -60,6 +60,6 @@ def test_another_number_of_ranks_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.extended
 def test_more_attacks_on_ranks(tmp_path: Path) -> None:
-    found = attacked(tmp_path, 16, "shac", "ahac")
-    assert len(found) == 16
+    found = attacked(tmp_path, 8, "shac", "ahac")
+    assert len(found) == 8
     assert [each for each in found if each["problems"]] == []
