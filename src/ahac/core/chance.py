@@ -14,7 +14,7 @@ SIZES = (len(torch.Generator().get_state()), 16)
 
 
 def is_chance(state: object) -> bool:
-    """Whether it is a generator's state, of any device; a damaged one of the CPU's is none."""
+    """Whether it is the state of a generator, of any device; a damaged state of a CPU generator is not."""
     if not isinstance(state, Tensor) or state.dtype != torch.uint8 or state.shape not in {(size,) for size in SIZES}:
         return False
     try:

@@ -20,7 +20,7 @@ class CompileError(AhacError, RuntimeError):
 
 
 class NonFiniteError(AhacError, ArithmeticError):
-    """A policy, or what it sees, that is not finite: nothing can be done with it any more."""
+    """A policy or an observation that is not finite, so that there is no action to take."""
 
 
 class TraceError(AhacError, TypeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,12 @@ from torch import Tensor
 from ahac.core.files import make_folder
 from ahac.training.tensor_files import CheckpointError, read_tensors, write_tensors
 
-__all__ = ["Checkpoint", "CheckpointError", "checkpoint_names", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "LAST", "Checkpoint", "CheckpointError", "checkpoint_names", "load_checkpoint", "newest_first", "save_checkpoint",
+]  # fmt: skip
 
+LAST = "last"
+"""Name of the checkpoint that a run is resumed from."""
 LARGEST_COUNT = 2**53
 """Up to which a float holds every whole number."""
 
@@ -80,6 +84,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def checkpoint_names(folder: Path) -> list[str]:
     """Names of the checkpoints in a folder; temporary files do not count."""
     return sorted(path.stem for path in folder.glob("[!.]*.safetensors") if path.is_file())
+
+
+def newest_first(names: Iterable[str]) -> list[str]:
+    """Names of checkpoints, as far as they tell: the last one, then iterations from the latest on, then others."""
+    return sorted(names, key=lambda name: (name == LAST, name.startswith("iteration-"), name), reverse=True)
 
 
 def _numbers(path: Path, header: Mapping[str, str]) -> dict[str, float]:

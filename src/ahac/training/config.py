@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tyro.conf import Fixed
@@ -14,6 +13,7 @@ from ahac.algos.registry import Learner
 from ahac.core.checks import whole_number
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
+from ahac.training.names import check_folder_name
 
 __all__ = ["OWN", "SCHEMA", "RunConfig", "config_from_file", "config_to_file"]
 
@@ -69,8 +69,8 @@ class RunConfig:
         whole_number("seed", self.seed, 0)
         if self.env_steps is not None:
             whole_number("env_steps", self.env_steps, 1)
-        if self.name and (self.name == ".." or Path(self.name).name != self.name):
-            raise InputError(f"name must be that of a folder, without a path, got {self.name!r}; `out` is where it is")
+        if self.name:
+            check_folder_name(self.name)
 
     @property
     def length(self) -> tuple[str, int]:

@@ -67,7 +67,7 @@ class Stopwatch:
     """Seconds of training over interruptions, apart from those spent waiting for kernels to be compiled."""
 
     def __init__(self, seconds: float = 0.0, compile_seconds: float = 0.0) -> None:
-        """Go on from these."""
+        """Continue from these."""
         self._seconds, self._compile_seconds = seconds, compile_seconds
         self._start, self._compile_start = time.perf_counter(), compiled()
 

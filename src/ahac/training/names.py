@@ -6,18 +6,23 @@ from pathlib import Path
 
 from ahac.core.errors import InputError
 
-__all__ = ["check_name"]
+__all__ = ["check_folder_name", "check_name"]
 
 LONGEST = 200
 """Bytes of a name. File systems take 255, and numbers and endings are added to it."""
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that cannot be that of a run's folder."""
-    if "\\" in name or name in (".", "..") or Path(name).name != name:
+def check_folder_name(name: str, separators: str = "/") -> None:
+    """Refuse a name that is a path."""
+    if name in (".", "..") or Path(name).name != name or any(mark in name for mark in separators):
         raise InputError(
             f"name must be a folder name without a path, got {name!r}; choose the parent folder with `out`"
         )
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that a new run cannot have."""
+    check_folder_name(name, "/\\")
     if not name.isprintable():
         raise InputError(f"name must have printable characters only, got {name!r}; rename the run")
     if name.startswith("."):

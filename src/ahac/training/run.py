@@ -30,7 +30,15 @@ from ahac.core.errors import InputError
 from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
 from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import VecEnv, make
-from ahac.training.checkpoint import Checkpoint, CheckpointError, checkpoint_names, load_checkpoint, save_checkpoint
+from ahac.training.checkpoint import (
+    LAST,
+    Checkpoint,
+    CheckpointError,
+    checkpoint_names,
+    load_checkpoint,
+    newest_first,
+    save_checkpoint,
+)
 from ahac.training.config import OWN, RunConfig, config_from_file, config_to_file
 from ahac.training.evaluate import Evaluation, evaluate
 from ahac.training.folders import check, chosen_device, claim, free_names, new_folder, what_is_wrong
@@ -38,14 +46,12 @@ from ahac.training.manifest import manifest
 from ahac.training.process import alone, torch_settings
 from ahac.training.replay_files import ReplayFiles
 
-__all__ = ["LAST", "Run", "open_run", "prepare", "saved_settings", "start"]
+__all__ = ["Run", "open_run", "prepare", "saved_settings", "start"]
 
 logger = logging.getLogger("ahac")
 
 EVAL_SEED = 1_000_003
 """Added to a run's seed: evaluations begin elsewhere than training did."""
-LAST = "last"
-"""Name of the checkpoint that a run goes on from."""
 
 
 class Run:
@@ -63,6 +69,11 @@ class Run:
     def device(self) -> torch.device:
         """Where it runs."""
         return torch.device(chosen_device(self.config.device, self.ranks))
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Its settings, as config.json and every checkpoint hold them."""
+        return config_to_file(self.config)
 
     @cached_property
     def env(self) -> VecEnv:
@@ -91,7 +102,7 @@ class Run:
         """Where it stands, as a copy."""
         owners = {"algo": self.algo.state_dict(), "env": self.env.state_dict(), "trainer": extra}
         tensors = {f"{owner}/{key}": value for owner, state in owners.items() for key, value in state.items()}
-        return Checkpoint(tensors, numbers, config_to_file(self.config))
+        return Checkpoint(tensors, numbers, self.settings)
 
     def checkpoint_names(self) -> list[str]:
         """Of the checkpoints in its folder."""
@@ -106,7 +117,7 @@ class Run:
         for folder in (self.folder, self.checkpoints, self.folder / "replay", self.folder / "failures"):
             remove_leftovers(folder)
         if not (self.folder / "config.json").exists():
-            write_json(self.folder / "config.json", config_to_file(self.config), checksum=True)
+            write_json(self.folder / "config.json", self.settings, checksum=True)
 
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint under that name."""
@@ -126,7 +137,7 @@ class Run:
         """Go back to a checkpoint, by name."""
         path = self.path_of(name)
         saved = self.ranks.ask(lambda: self._read(path))
-        if odd := _differences(saved.settings, config_to_file(self.config)):
+        if odd := _differences(saved.settings, self.settings):
             logger.warning("%s was written with other settings than %s: %s", path, self.folder / "config.json", odd)
         try:
             saved.check()
@@ -149,13 +160,12 @@ class Run:
 
     def go_back(self, name: str) -> None:
         """Make a checkpoint the last one, from which training resumes; what it replaces is kept under other names."""
-        self.restore(name)  # what cannot be resumed from changes nothing
-        self.ranks.ask(lambda: self._go_back(name))
+        chosen = self.restore(name)  # what cannot be resumed from changes nothing
+        if name != LAST:
+            self.ranks.ask(lambda: self._replace_last(chosen))
 
-    def _go_back(self, name: str) -> None:
-        if name == LAST:
-            return
-        chosen, last = self._read(self.path_of(name)), self.path_of(LAST)
+    def _replace_last(self, chosen: Checkpoint) -> None:
+        last = self.path_of(LAST)
         replaced = (self.folder / "metrics.csv", self.folder / "evaluation.json", last)
         with alone(self.folder):
             for path in (path for path in replaced if os.path.lexists(path)):
@@ -255,8 +265,7 @@ def _differences(saved: Mapping[str, object], current: Mapping[str, object]) -> 
 
 def saved_settings(checkpoints: Path) -> tuple[Path, dict[str, Any]] | None:
     """Settings in the newest checkpoint of a folder that has them, and its path."""
-    names = sorted(checkpoint_names(checkpoints), key=lambda name: (name == LAST, name.startswith("iteration-"), name))
-    for name in reversed(names):
+    for name in newest_first(checkpoint_names(checkpoints)):
         path = checkpoints / f"{name}.safetensors"
         try:
             settings = load_checkpoint(path).settings

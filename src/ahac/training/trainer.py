@@ -18,11 +18,18 @@ import torch
 from ahac.algos.algorithm import Report
 from ahac.core.errors import AhacError, InputError
 from ahac.rl.trouble import Trouble
-from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from ahac.training.checkpoint import (
+    LAST,
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+    newest_first,
+    save_checkpoint,
+)
 from ahac.training.evaluate import Evaluation
 from ahac.training.metrics import Episodes, Stopwatch
 from ahac.training.process import Stop, alone, cores_of, interruptible, torch_settings
-from ahac.training.run import LAST, Run
+from ahac.training.run import Run
 from ahac.training.sinks import Display, Sink, TensorBoardSink
 from ahac.training.table import CsvSink, read_csv
 
@@ -260,9 +267,8 @@ def _refuse_to_start_over(run: Run) -> None:
     if not names and not rows:
         return
     there = ", ".join(names) or "no other checkpoint"
-    newest = max(names, key=lambda name: (name.startswith("iteration-"), name), default="")
     remedy = (
-        f"resume from one of them with `ahac resume {run.folder} --checkpoint {newest}`"
+        f"resume from one of them with `ahac resume {run.folder} --checkpoint {newest_first(names)[0]}`"
         if names
         else f"remove {table} to start from the beginning"
     )
