@@ -10,7 +10,7 @@ import pytest
 import torch
 import warp
 
-import rounding
+from support import rounding
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

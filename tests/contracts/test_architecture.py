@@ -98,7 +98,7 @@ def test_paths_named_in_the_architecture_page_exist() -> None:
     ("markdown", "expected"),
     [
         ("see `src/ahac/__init__.py` and `docs/`", ["docs/", "src/ahac/__init__.py"]),
-        ("`bridge.py::Step` and `sim/bridge.py:12`", ["bridge.py", "sim/bridge.py"]),
+        ("`autograd.py::Step` and `sim/autograd.py:12`", ["autograd.py", "sim/autograd.py"]),
         ("`tests/contracts` without a suffix", ["tests/contracts"]),
         ("`docs/decisions/*.md`", ["docs/decisions/*.md"]),
         ("speeds in `m/s`, `1/60`, `/dev/null`, `State(q, v)`, `robot.xml`, `ahac.sim`, `q`", []),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ahac.envs import registry
-from suite import extended
+from support.marks import extended
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

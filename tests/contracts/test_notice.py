@@ -53,7 +53,8 @@ def reached() -> dict[str, str | None]:
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
         requirement, parent = waiting.pop(0)
-        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        name = canonicalize_name(requirement.name)
+        extras = frozenset(requirement.extras)
         by.setdefault(name, parent)
         installed = found(name)
         if (name, extras) in seen or installed is None:

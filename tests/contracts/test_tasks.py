@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
-from ahac.envs import NoisyStart, VecEnv, make, tasks
+from ahac.envs import NoisyReset, VecEnv, make, tasks
 from ahac.sim import Joint, JointKind
-from episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
-from numeric import Numeric
+from support.episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
+from support.numeric_physics import Numeric
 
 SIZES = {
     "hopper": (11, 3, 16, 1000),
@@ -90,13 +90,13 @@ def test_sizes_are_the_declared_ones(env: VecEnv, device: torch.device) -> None:
     assert (spec.obs_size, spec.action_size, env.sim.substeps, spec.episode_steps) == SIZES[spec.name]
     assert (spec.dt, spec.num_envs, spec.dtype, spec.device.type) == (1 / 60, WORLDS, torch.float64, device.type)
     step = env.step(random_actions(env, 1, seed=1)[0])
-    wide = {"obs": spec.obs_size, "final_obs": spec.obs_size, "terms": len(env.task.reward)}
+    wide = {"obs": spec.obs_size, "final_obs": spec.obs_size, "reward_terms": len(env.task.reward)}
     for name in OUTCOMES:
         value = getattr(step, name)
         assert value.shape == ((WORLDS, wide[name]) if name in wide else (WORLDS,)), name
-        assert value.dtype == (torch.bool if name in ("terminated", "truncated", "lost") else spec.dtype), name
+        assert value.dtype == (torch.bool if name in ("terminated", "truncated", "diverged") else spec.dtype), name
     assert env.reset().shape == env.obs.shape == (WORLDS, spec.obs_size)
-    assert sum(env.layout.values()) == spec.obs_size
+    assert sum(env.obs_layout.values()) == spec.obs_size
 
 
 def test_random_actions_lead_to_finite_numbers(env: VecEnv) -> None:
@@ -104,7 +104,7 @@ def test_random_actions_lead_to_finite_numbers(env: VecEnv) -> None:
     found = outcomes(env, random_actions(env, 200, seed=3))
     for name, values in found.items():
         assert torch.isfinite(values).all(), name
-    assert not found["lost"].any()
+    assert not found["diverged"].any()
 
 
 def test_same_seed_gives_the_same_bits_and_another_seed_other_ones(env: VecEnv) -> None:
@@ -115,7 +115,9 @@ def test_same_seed_gives_the_same_bits_and_another_seed_other_ones(env: VecEnv) 
         set_time_left(env, slice(0, None, 3), 20)
         return {"first": first, **outcomes(env, actions)}
 
-    found, again, other = run(5), run(5), run(6)
+    found = run(5)
+    again = run(5)
+    other = run(6)
     assert_same(again, found)
     assert found["truncated"].any(), "no episode ended: resets inside of steps were not compared"
     for name in ("first", "obs", "reward", "q", "v"):
@@ -141,16 +143,18 @@ def turn(rest: Tensor, q: Tensor) -> Tensor:
     return torch.cat([(q @ rest)[:, None], rest[0] * q[:, 1:] - q[:, :1] * rest[1:] - side], dim=-1)
 
 
-def noise_of_joint(start: NoisyStart, joint: Joint, rest: Tensor, q: Tensor) -> tuple[Tensor, float]:
+def noise_of_joint(start: NoisyReset, joint: Joint, rest: Tensor, q: Tensor) -> tuple[Tensor, float]:
     """[samples, k] by how much a joint starts off its pose, and the largest amount that is documented."""
     if joint.kind is not JointKind.BALL:
-        return (q - rest)[:, joint.q, None], start.place if joint.kind is JointKind.SLIDE else start.joints
+        return (q - rest)[
+            :, joint.q, None
+        ], start.root_position if joint.kind is JointKind.SLIDE else start.joint_position
     rest, q = (x[..., joint.q : joint.q + 4] for x in (rest, q))
     assert (q.norm(dim=-1) - 1.0).abs().max() < ROUNDING
     turned = turn(rest, q)
     if joint.q == FREE_ROOT:
-        return 2.0 * torch.atan2(turned[:, 1:].norm(dim=-1), turned[:, 0])[:, None], start.turn
-    return turned[:, 1:] / turned[:, :1], start.joints
+        return 2.0 * torch.atan2(turned[:, 1:].norm(dim=-1), turned[:, 0])[:, None], start.root_rotation
+    return turned[:, 1:] / turned[:, :1], start.joint_position
 
 
 def sampled(env: VecEnv, starts: Callable[[VecEnv], Iterator[None]]) -> tuple[Tensor, Tensor]:
@@ -172,8 +176,8 @@ def assert_independent(columns: Tensor) -> None:
 @pytest.mark.parametrize("starts", [starts_of_resets, starts_inside_of_steps])
 def test_episodes_begin_within_the_documented_noise(env: VecEnv, starts: Callable[[VecEnv], Iterator[None]]) -> None:
     q, v = sampled(env, starts)
-    start = env.task.start
-    assert isinstance(start, NoisyStart)
+    start = env.task.reset
+    assert isinstance(start, NoisyReset)
     assert start.keyframe is not None
     rest_q, rest_v = (torch.tensor(row, dtype=q.dtype) for row in env.task.model.keyframes[start.keyframe])
     noise = [noise_of_joint(start, joint, rest_q, q) for joint in env.task.model.joints]
@@ -225,7 +229,7 @@ def test_permuted_worlds_give_permuted_outcomes(busy: VecEnv) -> None:
 
 def test_reward_is_the_sum_of_its_terms(busy: VecEnv) -> None:
     found = outcomes(busy, random_actions(busy, 8, seed=16))
-    terms = found["terms"]
+    terms = found["reward_terms"]
     assert terms.shape[-1] == len(busy.task.reward)
     assert (terms.abs().amax(dim=(0, 1)) > 0.0).all()
     assert ((terms.sum(dim=-1) - found["reward"]).abs() < ROUNDING * terms.abs().sum(dim=-1)).all()
@@ -242,11 +246,11 @@ def test_obs_is_final_obs_unless_the_episode_ended(busy: VecEnv) -> None:
 @pytest.mark.parametrize("recorded", [False, True], ids=["without gradient", "with gradient"])
 def test_the_last_action_seen_is_the_clipped_one_taken(busy: VecEnv, recorded: bool) -> None:
     if busy.spec.name not in SEES_ITS_ACTION:
-        assert LAST_ACTION not in busy.layout
+        assert LAST_ACTION not in busy.obs_layout
         return
-    first = sum(list(busy.layout.values())[: list(busy.layout).index(LAST_ACTION)])
-    part = slice(first, first + busy.layout[LAST_ACTION])
-    assert busy.layout[LAST_ACTION] == busy.spec.action_size
+    first = sum(list(busy.obs_layout.values())[: list(busy.obs_layout).index(LAST_ACTION)])
+    part = slice(first, first + busy.obs_layout[LAST_ACTION])
+    assert busy.obs_layout[LAST_ACTION] == busy.spec.action_size
     for action in random_actions(busy, 4, seed=18, bound=1.5):
         step = busy.step(action.requires_grad_(recorded))
         assert step.obs.requires_grad is recorded
@@ -268,7 +272,8 @@ def test_gradients_match_central_differences(env: VecEnv) -> None:
     env.reset(seed=21)
     outcomes(env, random_actions(env, STEPS_BEFORE, seed=22))
     assert env.spec.name in WITHOUT_GROUND or touching(env) > TOUCHING
-    saved, actions = env.state_dict(), random_actions(env, HORIZON, seed=23, bound=0.9)
+    saved = env.state_dict()
+    actions = random_actions(env, HORIZON, seed=23, bound=0.9)
     generator = torch.Generator().manual_seed(24)
     weights = torch.randn(env.spec.obs_size, generator=generator, dtype=torch.float64).to(env.spec.device)
 
@@ -296,11 +301,11 @@ def test_a_step_shows_where_it_started_and_ended(busy: VecEnv) -> None:
     before = busy.state
     action = random_actions(busy, 1, seed=25)[0]
     step = busy.step(action)
-    assert torch.equal(step.start.q, before.q)
-    assert torch.equal(step.start.v, before.v)
+    assert torch.equal(step.state.q, before.q)
+    assert torch.equal(step.state.v, before.v)
     assert torch.equal(step.action, action)
     for name in ("q", "v"):
-        same = (getattr(busy.state, name) == getattr(step.end, name)).all(dim=-1)
+        same = (getattr(busy.state, name) == getattr(step.next_state, name)).all(dim=-1)
         assert torch.equal(same, ~step.done), name
 
 

@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
         raise SystemExit(f"faults: {out} is not empty; choose another folder with --out")
-    attacks, began, outcomes = _Attacks(options, out), time.monotonic(), list[Outcome]()
+    attacks = _Attacks(options, out)
+    began = time.monotonic()
+    outcomes = list[Outcome]()
     for name in ATTACKS if options.only is None else options.only:
         trials = [trial for trial in ATTACKS[name](attacks) if not options.trial or trial.name in options.trial]
         for outcome in run_trials(trials, out, options.jobs):
@@ -50,7 +52,8 @@ class _Attacks:
     """Makes the trials of each attack; what several need is made once, when it is first asked for."""
 
     def __init__(self, options: argparse.Namespace, out: Path) -> None:
-        self.options, self.folder = options, out / "references"
+        self.options = options
+        self.folder = out / "references"
         self.fork = (options.start or ("fork" if options.device == "cpu" else "process")) == "fork"
         self.jobs = 1 if self.fork else options.jobs
 
@@ -66,7 +69,7 @@ class _Attacks:
         if not self.fork:
             return
         from ahac.cli.main import main as command_line
-        from ahac.native.build import settle
+        from ahac.native.build import wait_for_pending_builds
         from ahac.training import trainer  # noqa: F401 - with all that it imports
 
         if self.options.device == "cuda":
@@ -79,7 +82,7 @@ class _Attacks:
                 status = command_line(words)
             if status != 0:
                 raise SystemExit(f"faults: a run that nothing happened to ended with {status}: {said.getvalue()}")
-        settle()
+        wait_for_pending_builds()
 
     def kills(self) -> list[Trial]:
         """Runs that are killed."""

@@ -139,9 +139,12 @@ def spawned(words: Sequence[str], logs: Path, environment: Mapping[str, str] | N
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
     with logs.open("wb") as out, logs.with_suffix(".err").open("wb") as err:
         system = subprocess.Popen(
-            [sys.executable, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            [sys.executable, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
             env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
-        )  # fmt: skip
+        )
     shown = [word for word in words if not word.startswith(("-", "{")) and word not in ("ahac", "faults.child")]
     return Child(tuple(shown), system.pid, logs, system)
 

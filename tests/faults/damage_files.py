@@ -64,7 +64,8 @@ def _noise(content: bytearray, rng: Random) -> str:
 
 def flip(first: int, last: int) -> Callable[[bytearray, Random], str]:
     def act(content: bytearray, rng: Random) -> str:
-        place, bit = rng.randrange(first, min(last, len(content))), rng.randrange(8)
+        place = rng.randrange(first, min(last, len(content)))
+        bit = rng.randrange(8)
         content[place] ^= 1 << bit
         return f"bit {bit} of byte {place} flipped"
 

@@ -105,7 +105,9 @@ def _rows_swapped(rows: list[list[str]], rng: Random) -> str:
 def _cell(*values: str) -> Callable[[list[list[str]], Random], str]:
     def act(rows: list[list[str]], rng: Random) -> str:
         column = rng.choice(("iteration", "env_steps", "seconds", "episode_return"))
-        row, place, value = rng.randrange(1, len(rows)), rows[0].index(column), rng.choice(values)
+        row = rng.randrange(1, len(rows))
+        place = rows[0].index(column)
+        value = rng.choice(values)
         rows[row][place] = value
         return f"{column} of row {row} is {value!r}"
 

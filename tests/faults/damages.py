@@ -64,16 +64,19 @@ def damage_trials(
         what = f"{case.kind} of {case.reference.algo}: {case.way}"
         trials.append(
             Trial(
-                f"damage-{k:04d}", f"damage: {case.kind}", what,
+                f"damage-{k:04d}",
+                f"damage: {case.kind}",
+                what,
                 lambda place, case=case: _damaged(case, normal[case.reference.algo], place, fork),
             )
-        )  # fmt: skip
+        )
     return trials
 
 
 def _cases(references: Mapping[str, Reference], seed: int) -> Iterator[Case]:
     """Endlessly; the order differs from round to round."""
-    rng, each = random.Random(f"{seed} damage"), [(kind, way) for kind, ways in WAYS.items() for way in ways]
+    rng = random.Random(f"{seed} damage")
+    each = [(kind, way) for kind, ways in WAYS.items() for way in ways]
     while True:
         rng.shuffle(each)
         for kind, way in each:
@@ -89,9 +92,10 @@ def _normal(reference: Reference, starter: Starter, folder: Path) -> Normal:
     runs = _laid_out(reference, folder)
     names = sorted(path.stem for path in (reference.begun / "checkpoints").glob("*.safetensors"))
     return Normal(
-        starter.run("list", "runs", "--out", runs), starter.run("compare", runs),
+        starter.run("list", "runs", "--out", runs),
+        starter.run("compare", runs),
         {name: starter.run("eval", runs / RUN, "--checkpoint", name) for name in names},
-    )  # fmt: skip
+    )
 
 
 def _laid_out(reference: Reference, folder: Path) -> Path:
@@ -130,7 +134,9 @@ class Judge:
     """Collects what is wrong with how commands dealt with a damaged file."""
 
     def __init__(self, case: Case, file: Path, form: Form) -> None:
-        self.case, self.file, self.form = case, file, form
+        self.case = case
+        self.file = file
+        self.form = form
         self.problems: list[str] = []
         self.reported = self.accepted = False
 

@@ -106,7 +106,9 @@ def _plan(references: Mapping[str, Reference], kind: str, k: int, turn: int, rng
 def _killed(plan: Plan, folder: Path) -> Verdict:
     starter, out = Starter(folder / "logs", plan.fork), folder / "runs"
     begin = training(plan.reference.algo, out, "run", plan.reference.device)
-    run, problems, kills = out / "run", list[str](), 0
+    run = out / "run"
+    problems = list[str]()
+    kills = 0
     for kill in plan.kills:
         command = ["resume", str(run)] if (run / "config.json").is_file() else begin
         ended, hit = _end(starter, command, kill, out)

@@ -112,7 +112,8 @@ def install(hook: Hook) -> None:
 
 class _Watch:
     def __init__(self, hook: Hook) -> None:
-        self.hook, self.folder = hook, os.path.abspath(hook.folder)
+        self.hook = hook
+        self.folder = os.path.abspath(hook.folder)
         self.counts: Counter[tuple[str, str]] = Counter()
         self.next_kills = self.busy = False
         self.record = None if hook.record is None else os.open(hook.record, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

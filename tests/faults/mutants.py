@@ -30,18 +30,22 @@ def robot_trials(count: int, seed: int) -> list[Trial]:
         content, said = mutated(texts[name], rng)
         trials.append(
             Trial(
-                f"robot-{k:04d}", "robots: mutated, loaded", f"{name}: {said}",
+                f"robot-{k:04d}",
+                "robots: mutated, loaded",
+                f"{name}: {said}",
                 lambda folder, content=content: _loaded(content, folder),
             )
-        )  # fmt: skip
+        )
     for k in range(-(-count // STEPPED_SHARE)):
         name = SIMPLE[k % len(SIMPLE)]
         trials.append(
             Trial(
-                f"robot-step-{k:04d}", "robots: mutated, compiled and stepped", name,
+                f"robot-step-{k:04d}",
+                "robots: mutated, compiled and stepped",
+                name,
                 lambda folder, k=k, text=texts[name]: _stepped(text, random.Random(f"{seed} step {k}"), folder),
             )
-        )  # fmt: skip
+        )
     return trials
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import ahac
-from robots import SMALL_ROBOTS
+from support.robots import SMALL_ROBOTS
 
 __all__ = ["mutated", "robots"]
 
@@ -80,7 +80,8 @@ def _many(tree: Element, rng: Random) -> str:
 
 def _retagged(tree: Element, rng: Random) -> str:
     element, other = _any(tree, rng), _any(tree, rng)
-    before, element.tag = element.tag, rng.choice((other.tag, "thing", element.tag + "s"))
+    before = element.tag
+    element.tag = rng.choice((other.tag, "thing", element.tag + "s"))
     return f"<{before}> is <{element.tag}>"
 
 
@@ -172,21 +173,30 @@ def _encoded(content: bytes, rng: Random) -> tuple[bytes, str]:
 
 
 def _declared(content: bytes, rng: Random) -> tuple[bytes, str]:
-    line = rng.choice((
-        b'<?xml version="1.0" encoding="latin-1"?>', b'<?xml version="9.9" encoding="klingon"?>',
-        b'<!DOCTYPE mujoco [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>', b"<!-- ", b"]]>", b"\xff\xfe",
-        b"<?php ?>", b"<mujoco/>",
-    ))  # fmt: skip
+    line = rng.choice(
+        (
+            b'<?xml version="1.0" encoding="latin-1"?>',
+            b'<?xml version="9.9" encoding="klingon"?>',
+            b'<!DOCTYPE mujoco [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>',
+            b"<!-- ",
+            b"]]>",
+            b"\xff\xfe",
+            b"<?php ?>",
+            b"<mujoco/>",
+        )
+    )
     return line + content, f"{line!r} in front"
 
 
 def _spoilt(content: bytes, rng: Random) -> tuple[bytes, str]:
-    place, what = rng.randrange(len(content)), rng.choice((b"\0", b"<", b"&", b'"', b"\xc3\x28", b">" * 3, b"\x1b[2J"))
+    place = rng.randrange(len(content))
+    what = rng.choice((b"\0", b"<", b"&", b'"', b"\xc3\x28", b">" * 3, b"\x1b[2J"))
     return content[:place] + what + content[place:], f"{what!r} at byte {place}"
 
 
 def _nested(content: bytes, rng: Random) -> tuple[bytes, str]:
-    depth, place = rng.choice(DEEP), rng.choice([k + 1 for k, byte in enumerate(content) if byte == ord(">")])
+    depth = rng.choice(DEEP)
+    place = rng.choice([k + 1 for k, byte in enumerate(content) if byte == ord(">")])
     return content[:place] + b"<body>" * depth + b"</body>" * depth + content[place:], f"{depth} nested <body>"
 
 

@@ -14,7 +14,7 @@ from faults.kills import listed, refused
 from faults.moments import SIBLINGS, Hook, Moment, read_record
 from faults.runs import ITERATIONS, damaged_files, differences, names, numbers_of, training
 from faults.trials import Trial, Verdict
-from small_runs import table
+from support.small_runs import table
 
 __all__ = ["RANKED", "RankReference", "make_rank_references", "rank_trials"]
 
@@ -56,7 +56,8 @@ def make_rank_references(algos: Iterable[str], folder: Path, fork: bool) -> list
     """One per algorithm of these that several ranks can train."""
     found = []
     for algo in [algo for algo in RANKED if algo in set(algos)]:
-        record, starter = folder / f"{algo}-ranks.operations", Starter(folder / "logs" / f"{algo}-ranks", fork)
+        record = folder / f"{algo}-ranks.operations"
+        starter = Starter(folder / "logs" / f"{algo}-ranks", fork)
         out, since = folder / "ranks", time.monotonic()
         hook = Hook(str(out), record=str(record))
         ended = _together(starter, training(algo, out, algo), SIZE, hook)
@@ -78,10 +79,12 @@ def rank_trials(references: Sequence[RankReference], count: int, seed: int, fork
         attack = "ranks: both of two killed" if "both" in plan.what else "ranks: one of two killed"
         trials.append(
             Trial(
-                f"ranks-{k:04d}", attack, what,
+                f"ranks-{k:04d}",
+                attack,
+                what,
                 lambda folder, plan=plan, reference=reference: _attacked(plan, reference, folder, fork),
             )
-        )  # fmt: skip
+        )
     return trials
 
 
@@ -222,7 +225,8 @@ def _unlike(run: Path, whole: Path, before: list[dict[str, str]]) -> list[str]:
     """
     problems = [f"lost: {name}" for name in sorted(names(whole) - names(run))]
     problems += [f"temporary file left: {name}" for name in sorted(names(run)) if ".tmp" in name]
-    rows, done = table(run), int(numbers_of(run / "checkpoints" / "last.safetensors")["iteration"])
+    rows = table(run)
+    done = int(numbers_of(run / "checkpoints" / "last.safetensors")["iteration"])
     if done != ITERATIONS or [float(row["iteration"]) for row in rows] != [k + 1.0 for k in range(ITERATIONS)]:
         return [*problems, f"different: {done} iterations, {len(rows)} rows, wanted {ITERATIONS}"]
     if not _filled(rows[: len(before)]) == _filled(before) == _filled(table(whole)[: len(before)]):

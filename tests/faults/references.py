@@ -56,7 +56,8 @@ def for_each(algos: Iterable[str], make: Callable[[str], Made], jobs: int) -> di
 
 def _made(algo: str, folder: Path, device: str, fork: bool) -> Reference:
     sys.stderr.write(f"reference runs of {algo}\n")
-    starter, record = Starter(folder / "logs" / algo, fork), folder / f"{algo}.operations"
+    starter = Starter(folder / "logs" / algo, fork)
+    record = folder / f"{algo}.operations"
     whole = folder / "whole" / algo
     hook = Hook(str(whole.parent), record=str(record))
     done = _well(starter.start(training(algo, whole.parent, algo, device), hook).wait())

@@ -9,7 +9,10 @@ __all__ = ["LOADED", "REFUSED", "load", "step"]
 
 LOADED, REFUSED = 0, 3
 """Exit statuses."""
-STEPS, WORLDS, DT, SUBSTEPS = 100, 2, 0.01, 4
+STEPS = 100
+WORLDS = 2
+DT = 0.01
+SUBSTEPS = 4
 
 
 def load(path: Path) -> int:
@@ -41,7 +44,7 @@ def step(path: Path) -> int:
     for _ in range(STEPS):
         control = 2.0 * torch.rand(WORLDS, sim.model.nu, generator=chance) - 1.0
         state = sim.step(state, control)
-    finite = bool(sim.finite(state).all())
+    finite = bool(sim.is_finite(state).all())
     sys.stdout.write(f"stepped, {'finite' if finite else 'not finite'}\n")
     return LOADED
 

@@ -10,27 +10,28 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from small_runs import bits, table, timed
+from support.small_runs import bits, table, timed
 
 __all__ = ["ALGOS", "ITERATIONS", "damaged_files", "differences", "names", "numbers_of", "training"]
 
 ALGOS = ("ahac", "ahac1", "shac", "bptt", "ppo", "sac", "svg")
-TASK, WORLDS, ITERATIONS, EVERY = "hopper", 6, 12, 3
+TASK = "hopper"
+WORLDS = 6
+ITERATIONS = 12
+EVERY = 3
 ROWS = 40
 """Of the replay buffer, one per step of all worlds; it is full halfway through the run."""
 
-HORIZON = "--learner.horizon.first 16 --learner.horizon.least 8 --learner.horizon.most 24"
-FIRST_ORDER = f"--learner.actor.hidden 8 --learner.critic.hidden 8 --learner.critic.passes 3 {HORIZON}"
+HORIZON = "--algorithm.horizon.initial 16 --algorithm.horizon.min 8 --algorithm.horizon.max 24"
+FIRST_ORDER = f"--algorithm.actor.hidden 8 --algorithm.critic.hidden 8 --algorithm.critic.epochs 3 {HORIZON}"
 OFF_POLICY = (
-    "--learner.hidden 8 --learner.critic-hidden 8 --learner.steps 8 --learner.batch 16 --learner.seed-steps 90 "
-    f"--learner.capacity {ROWS * WORLDS}"
+    "--algorithm.hidden 8 --algorithm.critic-hidden 8 --algorithm.steps-per-env 8 --algorithm.batch-size 16 --algorithm.learning-starts 90 "
+    f"--algorithm.buffer-size {ROWS * WORLDS}"
 )
-MODEL = (
-    "--learner.model-hidden 8 --learner.latent 4 --learner.sequences 8 --learner.updates 1 --learner.model-updates 1"
-)
+MODEL = "--algorithm.model-hidden 8 --algorithm.latent 4 --algorithm.sequences 8 --algorithm.updates 1 --algorithm.model-updates 1"
 LEARNERS = {
-    "bptt": f"--learner.actor.hidden 8 {HORIZON}",
-    "ppo": "--learner.hidden 8 --learner.critic-hidden 8 --learner.steps 16 --learner.passes 2",
+    "bptt": f"--algorithm.actor.hidden 8 {HORIZON}",
+    "ppo": "--algorithm.hidden 8 --algorithm.critic-hidden 8 --algorithm.steps-per-env 16 --algorithm.epochs 2",
     "sac": OFF_POLICY,
     "svg": f"{OFF_POLICY} {MODEL}",
 }
@@ -41,9 +42,16 @@ KEPT_ASIDE = "metrics.damaged-"
 def training(algo: str, out: Path, name: str, device: str = "cpu", seed: int = 0) -> list[str]:
     """The command line of a small run."""
     settings = {
-        "algo": algo, "num-envs": WORLDS, "iterations": ITERATIONS, "checkpoint-every": EVERY, "eval-episodes": 6,
-        "device": device, "seed": seed, "out": out, "name": name,
-    }  # fmt: skip
+        "algo": algo,
+        "num-envs": WORLDS,
+        "iterations": ITERATIONS,
+        "checkpoint-every": EVERY,
+        "eval-episodes": 6,
+        "device": device,
+        "seed": seed,
+        "out": out,
+        "name": name,
+    }
     flags = [word for key, value in settings.items() for word in (f"--{key}", str(value))]
     exact = ["--deterministic"] if device != "cpu" else []
     return ["train", TASK, *flags, *exact, *LEARNERS.get(algo, FIRST_ORDER).split()]

@@ -14,7 +14,7 @@ from faults.moments import Hook, Moment
 from faults.references import STOPPED, Reference
 from faults.runs import damaged_files, differences, numbers_of, training
 from faults.trials import Trial, Verdict
-from small_runs import table
+from support.small_runs import table
 
 __all__ = ["signal_trials"]
 
@@ -47,12 +47,14 @@ def signal_trials(references: Mapping[str, Reference], count: int, seed: int, fo
 
 def _signaled(reference: Reference, moment: Moment, folder: Path, fork: bool) -> Verdict:
     starter, out = Starter(folder / "logs", fork), folder / "runs"
-    command, run = training(reference.algo, out, "run", reference.device), out / "run"
+    command = training(reference.algo, out, "run", reference.device)
+    run = out / "run"
     ended = starter.start(command, Hook(str(out), moment)).wait()
     problems = ended.faults() if ended.status in (0, STOPPED) else [*ended.faults(), *refused(ended)]
     problems += damaged_files(run) + listed(starter, out, run)
     if not problems:
-        done, rows = int(numbers_of(run / "checkpoints" / "last.safetensors")["iteration"]), _rows(run)
+        done = int(numbers_of(run / "checkpoints" / "last.safetensors")["iteration"])
+        rows = _rows(run)
         problems += [] if done == rows else [f"lost: the last checkpoint has {done} iterations, the table {rows}"]
     if not problems:
         final = starter.run("resume", run)

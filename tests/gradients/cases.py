@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ahac.sim import Effort, JointLimit, Model, Real, Vec3, World, load_model, norm, tanh
-from ahac.sim.physics.substep import Laws
+from ahac.sim import AppliedForce, JointLimit, Model, Real, Vec3, World, load_model, norm, tanh
+from ahac.sim.physics.substep import ForceLaws
 from gradients import models
 from gradients.chains import Chain, Groups
 
@@ -37,7 +37,7 @@ class Case:
     feature: str = ""
     """Part of the file that makes the difference."""
     holds: Condition | None = None
-    laws: Laws = field(default_factory=Laws)
+    laws: ForceLaws = field(default_factory=ForceLaws)
     place: Callable[[Model, Groups], None] | None = None
     """Moves a random state into the situation."""
 
@@ -73,12 +73,16 @@ def observe(world: World) -> list[Real]:
     return [*moved, *world.velocity(last), *spin, norm(moved) + effort]
 
 
-def pull(world: World) -> Iterable[Effort]:
+def pull(world: World) -> Iterable[AppliedForce]:
     """A force law of a user's own: a spring to a place, a brake, and a torque."""
     reach = world.position("link") - Vec3(0.2, 0.1, 0.4)
-    yield world.push("link", -20.0 * reach - 0.5 * world.velocity("link"), torque=world.angular_velocity("link") * -0.1)
-    yield world.push("link", Vec3(1.0, world.control[0], 0.0), at=world.position("tip"))
-    yield world.drive("hinge", -3.0 * tanh(world.joint_position("hinge")) - 0.2 * world.joint_velocity("hinge"))
+    yield world.apply_force(
+        "link", -20.0 * reach - 0.5 * world.velocity("link"), torque=world.angular_velocity("link") * -0.1
+    )
+    yield world.apply_force("link", Vec3(1.0, world.control[0], 0.0), at=world.position("tip"))
+    yield world.apply_joint_force(
+        "hinge", -3.0 * tanh(world.joint_position("hinge")) - 0.2 * world.joint_velocity("hinge")
+    )
 
 
 PULLED = models.robot(
@@ -136,5 +140,5 @@ JOINTS = [
     Case("muscles", models.MUSCLES, feature='force="20"'),
     Case("muscles on a bounded joint", models.BOUNDED_MUSCLES, feature=models.BOUND),
     Case("fluid", models.FLUID, feature='density="900" viscosity="0.6"'),
-    Case("force law", PULLED, laws=Laws(extra=(pull,))),
+    Case("force law", PULLED, laws=ForceLaws(extra=(pull,))),
 ]

@@ -15,7 +15,7 @@ from ahac.sim import Model
 from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program, adjoint, evaluate
-from ahac.sim.physics.substep import Laws
+from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs, Readout
 
 Groups = dict[str, np.ndarray]
@@ -42,9 +42,13 @@ class Run:
 class Chain:
     """Any number of substeps, then readouts: what a call of `Simulator.step` does."""
 
-    def __init__(self, model: Model, laws: Laws | None = None, readouts: Mapping[str, Readout] | None = None) -> None:
-        parts = Programs(model, laws or Laws(), dict(readouts or {})).step()
-        self.enter, self.substep, self.readout = parts.enter, parts.substep, parts.readout
+    def __init__(
+        self, model: Model, laws: ForceLaws | None = None, readouts: Mapping[str, Readout] | None = None
+    ) -> None:
+        parts = Programs(model, laws or ForceLaws(), dict(readouts or {})).step()
+        self.enter = parts.normalize_state
+        self.substep = parts.substep
+        self.readout = parts.readout
         self.substep_back = adjoint(self.substep, INPUTS)
 
     def start(self, x: Groups, h: float) -> Groups:
@@ -68,11 +72,18 @@ class Chain:
     def pull(self, x: Groups, run: Run, bars: Groups) -> Groups:
         """From the adjoints of q, v, read_0 at the end of a run from `x` to those of q, v, u, f at its start."""
         bar = evaluate(self._read_back, {**between(run.states[0], run.end), "read_0_bar": bars["read_0"]})
-        q_bar, v_bar, u_bar = bars["q"] + bar["q_bar"], bars["v"] + bar["v_bar"], bar["u_bar"]
-        q0_bar, v0_bar, f_bar = bar["q0_bar"], bar["v0_bar"], np.zeros(1)
+        q_bar = bars["q"] + bar["q_bar"]
+        v_bar = bars["v"] + bar["v_bar"]
+        u_bar = bar["u_bar"]
+        q0_bar = bar["q0_bar"]
+        v0_bar = bar["v0_bar"]
+        f_bar = np.zeros(1)
         for state in reversed(run.states):
             bar = self._back({**state, "q_bar": q_bar, "v_bar": v_bar})
-            q_bar, v_bar, u_bar, f_bar = bar["q_bar"], bar["v_bar"], u_bar + bar["u_bar"], f_bar + bar["f_bar"]
+            q_bar = bar["q_bar"]
+            v_bar = bar["v_bar"]
+            u_bar = u_bar + bar["u_bar"]
+            f_bar = f_bar + bar["f_bar"]
         raw = evaluate(self._enter_back, {"q": x["q"], "q_bar": q_bar + q0_bar})["q_bar"]
         return {"q": raw, "v": v_bar + v0_bar, "u": u_bar, "f": f_bar}
 

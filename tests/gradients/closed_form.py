@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ahac.sim import Model
-from ahac.sim.model.records import JointKind
+from ahac.sim.model.types import JointKind
 from gradients.textbook import Array, Pass, at, crf, crm, forward, law, skew, touch_down, turned
 
 
@@ -33,7 +33,9 @@ def joint_forces(model: Model, q: Array, v: Array, u: Array, f: Array) -> tuple[
     for n, actuator in enumerate(model.actuators):
         for k, gear in actuator.dofs:
             by_u[k, n] = gear * actuator.gain
-    by_q, by_v, push = np.zeros(model.nv), -np.array(model.damping), np.zeros(model.nv)
+    by_q = np.zeros(model.nv)
+    by_v = -np.array(model.damping)
+    push = np.zeros(model.nv)
     for joint in model.joints:
         if joint.range is not None:
             bound = float(np.clip(q[joint.q], *joint.range))
@@ -47,12 +49,13 @@ def joint_forces(model: Model, q: Array, v: Array, u: Array, f: Array) -> tuple[
 def solve(model: Model, q: Array, v: Array, u: Array, f: Array) -> tuple[Array, Array]:
     """a and M, by summing over links instead of along the tree."""
     still = np.zeros(model.nv)
-    state, tau = forward(model, q, v, still, still), joint_forces(model, q, v, u, f)[0]
+    state = forward(model, q, v, still, still)
+    tau = joint_forces(model, q, v, u, f)[0]
     M = np.diag(model.armature).astype(float)
     for V, A, J, inertia in zip(state.V, state.A, state.chain, state.inertia, strict=True):
         M += J.T @ inertia @ J
         tau = tau - J.T @ (inertia @ A + crf(V) @ inertia @ V)
-    for touch in model.touches:
+    for touch in model.contact_candidates:
         _, x, depth, speed = touch_down(touch, state)
         tau = tau + state.chain[touch.link].T @ at(x, law(touch, depth, speed)[0])
     return np.linalg.solve(M, tau), M
@@ -62,7 +65,9 @@ def adjoint(model: Model, x: dict[str, Array], h: float, q_bar: Array, v_bar: Ar
     """From the tangent-space adjoints q̄', v̄' [nv] of a substep's outcome to those of q, v, u, f."""
     q, v, u, f = (x[name] for name in ("q", "v", "u", "f"))
     a, M = solve(model, q, v, u, f)
-    q_bar, v_bar, w = q_bar.copy(), v_bar.copy(), h * (v + h * a)
+    q_bar = q_bar.copy()
+    v_bar = v_bar.copy()
+    w = h * (v + h * a)
     for joint in model.joints:
         k = list(joint.dofs)
         if joint.kind is JointKind.BALL:
@@ -81,12 +86,14 @@ def virtual_power_gradient(model: Model, state: Pass, v: Array, a: Array, lam: A
     """∂/∂(q, v) of Σ W_i · f_i: reverse pass over links and contacts, then leaf to root."""
     V_bar, A_bar, W_bar, g = ([np.zeros(6) for _ in model.links] for _ in range(4))
     for i, (V, A, W, inertia) in enumerate(zip(state.V, state.A, state.W, state.inertia, strict=True)):
-        U, momentum, virtual = crm(V) @ W, inertia @ V, inertia @ W
+        U = crm(V) @ W
+        momentum = inertia @ V
+        virtual = inertia @ W
         W_bar[i] += inertia @ A + crf(V) @ momentum
         A_bar[i] += virtual
         V_bar[i] += -crf(W) @ momentum - inertia @ U
         g[i] += -crf(W) @ inertia @ A - crf(A) @ virtual + crf(U) @ momentum + crf(V) @ inertia @ U
-    for touch in model.touches:
+    for touch in model.contact_candidates:
         i, n = touch.link, np.array(touch.plane.normal)
         centre, x, depth, speed = touch_down(touch, state)
         force, by_depth, by_speed = law(touch, depth, speed)
@@ -99,7 +106,9 @@ def virtual_power_gradient(model: Model, state: Pass, v: Array, a: Array, lam: A
     L_q, L_v = np.zeros(model.nv), np.zeros(model.nv)
     for i in reversed(range(len(model.links))):
         for joint in reversed(model.links[i].joints):
-            k, S, V = list(joint.dofs), state.columns[joint.v], state.before[joint.v]
+            k = list(joint.dofs)
+            S = state.columns[joint.v]
+            V = state.before[joint.v]
             S_bar = np.outer(V_bar[i] - crf(V) @ A_bar[i], v[k]) + np.outer(A_bar[i], a[k]) + np.outer(W_bar[i], lam[k])
             carried = np.sum([crf(column) @ bar for column, bar in zip(S.T, S_bar.T, strict=True)], axis=0)
             # A ball's own turning moves its axes, which are the body's; a hinge's or slide's does not.

@@ -8,12 +8,12 @@ import numpy as np
 
 from ahac.sim import ContactMaterial, Model, Real, Vec3, exp, load_model, log, norm, tanh
 from ahac.sim.compiler.program import evaluate
-from ahac.sim.physics.substep import Laws
+from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs
 from gradients import models
 from gradients.cases import Case
 from gradients.chains import Groups
-from robots import gymnasium_file
+from support.robots import gymnasium_file
 
 ROUGH, SLIPPERY = 0.75, 0.1
 """Friction with which points stick at 0.05 m/s, and slide on at 1.5 m/s."""
@@ -27,14 +27,14 @@ UPWARD = {"ant": 2, "humanoid": 2, "hopper": 1}
 
 def contacts(model: Model, states: Groups) -> Groups:
     """Depth and velocity of the deepest point, and what decides between sticking and sliding."""
-    found = evaluate(Programs(model, Laws(), {}).contacts(), {"q": states["q"], "v": states["v"]})
+    found = evaluate(Programs(model, ForceLaws(), {}).contacts(), {"q": states["q"], "v": states["v"]})
     depth = found["depth"]
     deepest = np.argmax(depth, axis=-1)
-    normal = np.array([touch.plane.normal for touch in model.touches])[deepest]
+    normal = np.array([touch.plane.normal for touch in model.contact_candidates])[deepest]
     velocity = found["velocity"].reshape(*depth.shape, 3)
     velocity = np.take_along_axis(velocity, deepest[..., None, None], axis=-2)[..., 0, :]
     slip = velocity - normal * np.sum(velocity * normal, axis=-1, keepdims=True)
-    material = model.touches[0].material
+    material = model.contact_candidates[0].material
     return {
         "depth": np.max(depth, axis=-1),
         "drag": material.viscosity * np.linalg.norm(slip, axis=-1),
@@ -63,7 +63,7 @@ def press(speed: float) -> Callable[[Model, Groups], None]:
     """Put the deepest point 6 mm into the plane, keep pushing, and let the body slide at `speed` along it."""
 
     def place(model: Model, x: Groups) -> None:
-        normal = np.array(model.touches[0].plane.normal)
+        normal = np.array(model.contact_candidates[0].plane.normal)
         along = np.cross(normal, [0.3, 0.9, -0.5])
         x["v"][:] *= 0.02
         x["v"][:3] = speed * along / np.linalg.norm(along) - 0.02 * normal
@@ -104,5 +104,7 @@ CONTACTS = [
     ),
     Case("tilted plane", models.touching("capsule", ROUGH, TILTED), holds=sticks, place=press(0.05)),
     Case("wall", models.touching("ellipsoid", SLIPPERY, WALL), holds=slides, place=press(1.5)),
-    Case("contact law", models.touching("box", ROUGH), holds=touches, place=press(0.05), laws=Laws(contact=soft_law)),
+    Case(
+        "contact law", models.touching("box", ROUGH), holds=touches, place=press(0.05), laws=ForceLaws(contact=soft_law)
+    ),
 ]

@@ -125,5 +125,6 @@ def touching(shape: str, friction: float, frame: str = "") -> str:
     """A free body with one shape over a plane, and a second link without one."""
     geom = f'<geom name="shape" {SHAPES[shape]} pos="0.02 0.01 0.03" euler="0.2 -0.3 0.1" mass="1"/>'
     tail = body(hinge(), mass=0.2, frame='pos="0 0 0.2"')
-    ground, material = GROUND.format(frame=frame), MATERIAL.format(friction=friction)
+    ground = GROUND.format(frame=frame)
+    material = MATERIAL.format(friction=friction)
     return robot(f"{ground}<body>{FREE}{geom}{tail}</body>", material + WEDGE)

@@ -89,7 +89,9 @@ def test_second_derivatives_are_symmetric(case: Case) -> None:
     """With y the substep's outcome, H = ∂²(w·y)/∂x∂x: an adjoint of the adjoint, through the solve of the substep."""
     step, rng = substep_of(case), np.random.default_rng(9)
     again = adjoint(step.back, INPUTS)
-    w, a, b = draw(step.at, STATE, rng), draw(step.at, INPUTS, rng), draw(step.at, INPUTS, rng)
+    w = draw(step.at, STATE, rng)
+    a = draw(step.at, INPUTS, rng)
+    b = draw(step.at, INPUTS, rng)
     at = {**step.at, **bars(w)}
     curved_a, curved_b = (flat(evaluate(again, {**at, **bars(along, "_bar_bar")})) for along in (a, b))
     scale = np.linalg.norm(curved_a) * np.linalg.norm(flat(b))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ahac.sim import Model
-from ahac.sim.model.records import JointKind
+from ahac.sim.model.types import JointKind
 from gradients import closed_form
 from gradients.cases import JOINTS, Case
 from gradients.chains import Chain, relative

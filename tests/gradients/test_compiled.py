@@ -10,7 +10,7 @@ from ahac.sim import Simulator, State
 from gradients.cases import JOINTS, SUBSTEP, Case, observe
 from gradients.chains import INPUTS, relative
 from gradients.contact_cases import CONTACTS
-from suite import keep
+from support.marks import keep
 
 STEPS = 64
 WORLDS = 3
@@ -29,9 +29,16 @@ def test_the_compiled_gradient_is_that_of_the_programs(case: Case, device: torch
     rng = np.random.default_rng(13)
     assert case.laws.contact is not None
     sim = Simulator(
-        case.model, num_worlds=WORLDS, dt=STEPS * SUBSTEP, substeps=STEPS, device=device, dtype=torch.float64,
-        readouts={"observed": observe}, forces=case.laws.extra, contact_law=case.laws.contact,
-    )  # fmt: skip
+        case.model,
+        num_worlds=WORLDS,
+        dt=STEPS * SUBSTEP,
+        substeps=STEPS,
+        device=device,
+        dtype=torch.float64,
+        readouts={"observed": observe},
+        forces=case.laws.extra,
+        contact_law=case.laws.contact,
+    )
     # Worlds that differ by less than what would change the situation.
     x = {k: value + 1e-4 * rng.standard_normal((WORLDS, len(value))) for k, value in case.state().items()}
     run = case.chain.run(x, SUBSTEP, STEPS)

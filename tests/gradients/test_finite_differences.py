@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ahac.sim import load_model
-from ahac.sim.physics.substep import Laws
+from ahac.sim.physics.substep import ForceLaws
 from gradients.cases import JOINTS, SUBSTEP, Case
 from gradients.chains import INPUTS, OUTPUTS, Chain, Groups, Run, relative
 from gradients.contact_cases import CONTACTS
@@ -116,7 +116,7 @@ def test_the_named_feature_makes_a_difference(case: Case) -> None:
     assert case.feature in case.xml
     without = load_model(case.xml.replace(case.feature, ""))
     x = case.state()
-    plain = Chain(without, Laws()).run(x, SUBSTEP, 1).end["v"]
+    plain = Chain(without, ForceLaws()).run(x, SUBSTEP, 1).end["v"]
     assert relative(case.chain.run(x, SUBSTEP, 1).end["v"], plain) > ACTIVE
 
 

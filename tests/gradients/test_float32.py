@@ -9,7 +9,7 @@ from torch import Tensor
 from ahac.sim import ContactMaterial, load_model
 from gradients.contact_cases import contacts
 from gradients.precision import Worlds
-from robots import gymnasium_file
+from support.robots import gymnasium_file
 
 WORLDS = 96
 MEDIAN, NEARLY_ALL = 1e-4, 1e-2
@@ -29,7 +29,9 @@ def ants() -> Worlds:
     def noise(width: int) -> Tensor:
         return torch.randn(WORLDS, width, generator=rng, dtype=torch.float64)
 
-    q, v, u = torch.tensor(model.rest_q) + 0.1 * noise(model.nq), noise(model.nv), 0.5 * noise(model.nu)
+    q = torch.tensor(model.rest_q) + 0.1 * noise(model.nq)
+    v = noise(model.nv)
+    u = 0.5 * noise(model.nu)
     depth = contacts(model, {"q": q.numpy(), "v": v.numpy()})["depth"]
     q[:, 2] += torch.from_numpy(depth) - 0.01 * torch.rand(WORLDS, generator=rng)
     return Worlds(model, (q, v, u), (noise(model.nq), noise(model.nv)))

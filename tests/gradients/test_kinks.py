@@ -9,7 +9,7 @@ import pytest
 
 from ahac.sim import Model, load_model
 from ahac.sim.compiler.program import evaluate
-from ahac.sim.physics.substep import Laws
+from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs
 from gradients import models
 from gradients.cases import SOFT_LIMIT, SUBSTEP
@@ -55,8 +55,8 @@ def test_a_point_that_just_touches_has_the_derivative_of_a_free_one() -> None:
 def test_friction_at_rest_is_viscous() -> None:
     model = load_model(BALL)
     x = ball_at(model, 0.125 - 2**-8, (0.0,) * 6)
-    found = evaluate(Programs(model, Laws(), {}).contacts(), {"q": x["q"], "v": x["v"]})
-    viscosity = model.touches[0].material.viscosity
+    found = evaluate(Programs(model, ForceLaws(), {}).contacts(), {"q": x["q"], "v": x["v"]})
+    viscosity = model.contact_candidates[0].material.viscosity
     assert np.array_equal(found["force_by_velocity"].reshape(3, 3)[:2, :2], -viscosity * np.eye(2))
 
 

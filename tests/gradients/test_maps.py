@@ -31,7 +31,7 @@ ANSWERS: Mapping[str, Answer] = {
     "acceleration in contact": lambda sim, q, v, tau: sim.acceleration(q, v, tau, contact=True),
     "positions": lambda sim, q, v, tau: sim.poses(q).position,
     "rotations": lambda sim, q, v, tau: sim.poses(q).rotation,
-    "readouts": lambda sim, q, v, tau: sim.read(State(q, v), tau[:, :1])["spin"],
+    "readouts": lambda sim, q, v, tau: sim.evaluate_readouts(State(q, v), tau[:, :1])["spin"],
     **{field: lambda sim, q, v, tau, field=field: getattr(sim.contacts(State(q, v)), field) for field in FIELDS},
 }
 UNUSED = {
@@ -50,9 +50,14 @@ def sim(device: torch.device) -> Simulator:
     motor = '<actuator><motor joint="hinge"/></actuator></mujoco>'
     model = load_model(models.touching("capsule", friction=0.75).replace("</mujoco>", motor))
     return Simulator(
-        model, num_worlds=WORLDS, dt=1e-3, substeps=1, device=device, dtype=torch.float64,
+        model,
+        num_worlds=WORLDS,
+        dt=1e-3,
+        substeps=1,
+        device=device,
+        dtype=torch.float64,
         readouts={"spin": lambda world: world.rotation(LAST) @ world.velocity(LAST) * world.control[0]},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -101,9 +106,14 @@ def test_the_gradient_of_an_answer_matches_central_differences(name: str, sim: S
 def touching(request: pytest.FixtureRequest, sim: Simulator) -> Simulator:
     """The same robot under either law; only the second couples friction to the normal velocity."""
     return Simulator(
-        sim.model, num_worlds=WORLDS, dt=1e-3, substeps=1, device=sim.device, dtype=torch.float64,
+        sim.model,
+        num_worlds=WORLDS,
+        dt=1e-3,
+        substeps=1,
+        device=sim.device,
+        dtype=torch.float64,
         contact_law=request.param,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("axis", range(3))

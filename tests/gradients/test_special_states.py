@@ -36,8 +36,13 @@ SPECIAL = """
 """
 """A ball over a plane, a hinge with a range, and a ball joint with a spring and two muscles; all in a fluid."""
 
-HEIGHT, HINGE, BALL, SLIDE = 2, 7, slice(8, 12), 12
-FORWARD, SPIN, BALL_SPIN = 0, slice(3, 6), slice(7, 10)
+HEIGHT = 2
+HINGE = 7
+BALL = slice(8, 12)
+SLIDE = 12
+FORWARD = 0
+SPIN = slice(3, 6)
+BALL_SPIN = slice(7, 10)
 Place = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 

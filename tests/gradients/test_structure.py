@@ -39,9 +39,14 @@ def leg(device: torch.device) -> Simulator:
 
 def simulator(device: torch.device, dt: float, substeps: int) -> Simulator:
     return Simulator(
-        load_model(LEG), num_worlds=WORLDS, dt=dt, substeps=substeps, device=device, dtype=torch.float64,
+        load_model(LEG),
+        num_worlds=WORLDS,
+        dt=dt,
+        substeps=substeps,
+        device=device,
+        dtype=torch.float64,
         readouts={"reach": reach},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -52,7 +57,9 @@ def sample(leg: Simulator) -> Sample:
     def noise(width: int) -> Tensor:
         return torch.randn(WORLDS, width, generator=rng, dtype=torch.float64)
 
-    q, v, u = torch.tensor(m.rest_q) + 0.1 * noise(m.nq), noise(m.nv), noise(m.nu)
+    q = torch.tensor(m.rest_q) + 0.1 * noise(m.nq)
+    v = noise(m.nv)
+    u = noise(m.nu)
     q[:, 2] = torch.linspace(0.0, 0.4, WORLDS)
     touching = contacts(m, {"q": q.numpy(), "v": v.numpy()})["depth"] > 0.0
     assert touching.any()
@@ -104,7 +111,8 @@ def test_a_world_gives_the_same_gradient_in_any_company(leg: Simulator, sample: 
 
 def test_detach_cuts(leg: Simulator, sample: Sample) -> None:
     q, v, u = sample
-    first, second = u.detach().clone().requires_grad_(), u.detach().clone().requires_grad_()
+    first = u.detach().clone().requires_grad_()
+    second = u.detach().clone().requires_grad_()
     middle = leg.step(State(q, v), first).detach()
     assert not any(x.requires_grad for x in (middle.q, middle.v, *middle.readouts.values()))
     before, after = torch.autograd.grad(loss(leg.step(middle, second)).sum(), (first, second), allow_unused=True)

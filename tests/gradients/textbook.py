@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ahac.sim import Model
-from ahac.sim.model.records import Joint, JointKind, Touch
+from ahac.sim.model.types import ContactCandidate, Joint, JointKind
 from ahac.sim.physics.contact import SLIP_FLOOR
 
 Array = np.ndarray
@@ -49,7 +49,7 @@ def at(x: Array, force: Array) -> Array:
     return np.concatenate([np.cross(x, force), force])
 
 
-def law(touch: Touch, depth: float, u: Array) -> tuple[Array, Array, Array]:
+def law(touch: ContactCandidate, depth: float, u: Array) -> tuple[Array, Array, Array]:
     """Force, ∂force/∂depth and ∂force/∂u of the penalty law."""
     m, n = touch.material, np.array(touch.plane.normal)
     if depth <= 0.0:
@@ -90,7 +90,8 @@ def move(joint: Joint, q: Array, R: Array, p: Array) -> tuple[Array, Array, Arra
     if joint.kind is JointKind.SLIDE:
         return np.concatenate([np.zeros(3), axis])[:, None], R, p + axis * (q[joint.q] - joint.reference)
     if joint.kind is JointKind.HINGE:
-        R, axes = R @ turned(np.array(joint.axis), q[joint.q] - joint.reference), axis[:, None]
+        R = R @ turned(np.array(joint.axis), q[joint.q] - joint.reference)
+        axes = axis[:, None]
     else:
         R = R @ quaternion_matrix(q[joint.q : joint.q + 4])
         axes = R
@@ -113,7 +114,8 @@ def forward(model: Model, q: Array, v: Array, a: Array, lam: Array) -> Pass:
             out.columns[joint.v], out.before[joint.v], J[:, k] = S, V, S
             A = A + S @ a[k] + crm(V) @ S @ v[k]
             V, W = V + S @ v[k], W + S @ lam[k]
-        c, axes = skew(p + R @ np.array(link.centre)), R @ np.array(link.principal)
+        c = skew(p + R @ np.array(link.center_of_mass))
+        axes = R @ np.array(link.principal)
         turning = axes @ np.diag(link.moments) @ axes.T - link.mass * c @ c
         inertia = np.block([[turning, link.mass * c], [-link.mass * c, link.mass * np.eye(3)]])
         mine = {"rotation": R, "position": p, "V": V, "A": A, "W": W, "chain": J, "inertia": inertia}
@@ -122,9 +124,9 @@ def forward(model: Model, q: Array, v: Array, a: Array, lam: Array) -> Pass:
     return out
 
 
-def touch_down(touch: Touch, state: Pass) -> tuple[Array, Array, float, Array]:
+def touch_down(touch: ContactCandidate, state: Pass) -> tuple[Array, Array, float, Array]:
     """Centre, lowest point, depth and velocity of a ball over a plane."""
     i, n = touch.link, np.array(touch.plane.normal)
-    centre = state.position[i] + state.rotation[i] @ np.array(touch.centre)
+    centre = state.position[i] + state.rotation[i] @ np.array(touch.center)
     x = centre - touch.radius * n
     return centre, x, float(touch.plane.offset - n @ x), state.V[i][3:] + np.cross(state.V[i][:3], x)

@@ -29,7 +29,7 @@ STIFF = 1000.0
 
 @dataclass(frozen=True)
 class Mass:
-    """N of them, as `ahac.core.env.Physical` has it."""
+    """N of them, as `ahac.core.env.PhysicsState` has it."""
 
     q: Tensor
     """[N, 1] x [m]."""
@@ -41,14 +41,26 @@ class DoubleIntegrator:
     """N masses; an episode ends after its time, or beyond a bound where there is one."""
 
     def __init__(
-        self, num_envs: int, *, seed: int, episode_steps: int = 30, bound: float = float("inf"),
+        self,
+        num_envs: int,
+        *,
+        seed: int,
+        episode_steps: int = 30,
+        bound: float = float("inf"),
         dtype: torch.dtype = torch.float32,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.spec = EnvSpec(
-            name="double_integrator", num_envs=num_envs, obs_size=2, action_size=1, episode_steps=episode_steps, dt=TAU,
-            device=torch.device("cpu"), dtype=dtype,
-        )  # fmt: skip
-        self.bound, self.generator = bound, torch.Generator()
+            name="double_integrator",
+            num_envs=num_envs,
+            obs_size=2,
+            action_size=1,
+            episode_steps=episode_steps,
+            dt=TAU,
+            device=torch.device("cpu"),
+            dtype=dtype,
+        )
+        self.bound = bound
+        self.generator = torch.Generator()
         self.costs = torch.tensor(COSTS, dtype=dtype)
         self.reset(seed)
 
@@ -59,12 +71,14 @@ class DoubleIntegrator:
         self.length, self.total = torch.zeros(2, self.spec.num_envs, dtype=self.spec.dtype)
         return self.obs
 
-    def restart(self, worlds: Tensor) -> None:
+    def reset_worlds(self, worlds: Tensor) -> None:
         self._set(_choose(worlds, self._begin(), self.state))
         self.length, self.total = (torch.where(worlds, 0.0, x) for x in (self.length, self.total))
 
     def step(self, action: Tensor) -> Step:
-        start, x, v = self.state, self.state.q, self.state.v
+        start = self.state
+        x = self.state.q
+        v = self.state.v
         push = action.clamp(-1.0, 1.0)
         terms = -self.costs * torch.cat([x, v, push], dim=-1).square()
         reward = terms.sum(dim=-1)
@@ -73,21 +87,32 @@ class DoubleIntegrator:
         terminated = end.q.detach().squeeze(-1).abs() > self.bound
         truncated = (length >= self.spec.episode_steps) & ~terminated
         self._set(end)
-        final, self.length, self.total = self.obs, length, total
+        final = self.obs
+        self.length = length
+        self.total = total
         if bool((terminated | truncated).any()):
-            self.restart(terminated | truncated)
+            self.reset_worlds(terminated | truncated)
         return Step(
-            obs=self.obs, final_obs=final, reward=reward, terminated=terminated,
-            truncated=truncated, lost=torch.zeros_like(terminated), terms=terms.detach(), episode_return=total,
-            episode_length=length, action=action, start=start, end=end,
-        )  # fmt: skip
+            obs=self.obs,
+            final_obs=final,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            diverged=torch.zeros_like(terminated),
+            reward_terms=terms.detach(),
+            episode_return=total,
+            episode_length=length,
+            action=action,
+            state=start,
+            next_state=end,
+        )
 
     def detach(self, worlds: Tensor | None = None) -> None:
         cut = Mass(self.state.q.detach(), self.state.v.detach())
         self._set(cut if worlds is None else _choose(worlds, cut, self.state))
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
-        return STIFF * step.end.q.squeeze(-1).abs()
+        return STIFF * step.next_state.q.squeeze(-1).abs()
 
     def state_dict(self) -> dict[str, Tensor]:
         mass = {"q": self.state.q.detach().clone(), "v": self.state.v.detach().clone()}
@@ -96,11 +121,13 @@ class DoubleIntegrator:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self._set(Mass(state["q"].clone(), state["v"].clone()))
-        self.length, self.total = state["length"].clone(), state["total"].clone()
+        self.length = state["length"].clone()
+        self.total = state["total"].clone()
         self.generator.set_state(state["generator"])
 
     def _set(self, state: Mass) -> None:
-        self.state, self.obs = state, torch.cat([state.q, state.v], dim=-1)
+        self.state = state
+        self.obs = torch.cat([state.q, state.v], dim=-1)
 
     def _begin(self) -> Mass:
         drawn = torch.rand(self.spec.num_envs, 2, generator=self.generator, dtype=torch.float64) * 2.0 - 1.0

@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import rounding
 from learning import test_cartpole, test_double_integrator, test_fits
 from learning.cases import Case, Limit
+from support import rounding
 
 CASES: dict[str, Case] = {**test_double_integrator.CASES, **test_cartpole.CASES, **test_fits.CASES}
 DRAWS = 4000
@@ -78,8 +78,14 @@ def row(values: np.ndarray, limit: Limit, seeds: int) -> list[str]:
     worst = np.exp(sign * (sign * logs).max())
     beyond = sum(int((sign * np.log(values) >= sign * np.log(bound)).sum()) for bound, sign in bounds)
     side = "<" if sign > 0.0 else ">"
-    return [f"{np.exp(middle):.4g}", f"{deviation:.3f}", f"{worst:.4g}", f"{side} {nearest:g}",
-            f"{margins[nearest]:.1f}", f"{beyond}/{len(values)}"]  # fmt: skip
+    return [
+        f"{np.exp(middle):.4g}",
+        f"{deviation:.3f}",
+        f"{worst:.4g}",
+        f"{side} {nearest:g}",
+        f"{margins[nearest]:.1f}",
+        f"{beyond}/{len(values)}",
+    ]
 
 
 def table(found: dict[Key, dict[str, float]], names: Iterable[str], by_rounding: bool) -> str:
@@ -87,7 +93,8 @@ def table(found: dict[Key, dict[str, float]], names: Iterable[str], by_rounding:
     heads = ["case", "measured", "rounding", "seeds", "median", "deviation", "worst", "limit", "margin", "beyond"]
     lines = [heads]
     for name in names:
-        case, kinds = CASES[name], sorted({kind for other, kind, _ in found if other == name})
+        case = CASES[name]
+        kinds = sorted({kind for other, kind, _ in found if other == name})
         for number, limit in case.limits.items():
             for kind in ["all", *(kinds if by_rounding else [])]:
                 chosen = [x[number] for (other, k, _), x in found.items() if other == name and kind in ("all", k)]

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from ahac.algos.registry import make_algorithm
-from ahac.envs import NoisyStart, VecEnv, make, make_task
+from ahac.envs import NoisyReset, VecEnv, make, make_task
 from learning.cases import Case, Limit, Measured, check
 from learning.toys import EVAL_SEED, Toy, mean_return, train
-from suite import keep
+from support.marks import keep
 
-START = NoisyStart(keyframe=None, place=0.3, joints=0.3, velocity=0.25)
+START = NoisyReset(keyframe=None, root_position=0.3, joint_position=0.3, velocity=0.25)
 EPISODE = 80
 """Control steps of an episode in training."""
 WORLDS = 16
@@ -41,7 +41,7 @@ REGULATOR = (-0.516, -1.149, -8.009, -1.950)
 @cache
 def worlds(count: int, episode_steps: int | None = None) -> VecEnv:
     """Near upright, with episodes of the task's own length where none is given."""
-    task = replace(make_task("cartpole"), start=START)
+    task = replace(make_task("cartpole"), reset=START)
     return make(task, num_envs=count, seed=EVAL_SEED, episode_steps=episode_steps, num_threads=1)
 
 
@@ -49,9 +49,9 @@ def learn(algo: str, seed: int) -> Measured:
     """Cost of an episode under the learned policy."""
     env = worlds(WORLDS, EPISODE)
     env.reset(seed)
-    learner = make_algorithm(TOY.learner(algo), env.spec, seed)
-    train(learner, env, ITERATIONS)
-    return {"cost": -mean_return(worlds(EVAL_WORLDS), learner.act)}
+    algorithm = make_algorithm(TOY.algorithm(algo), env.spec, seed)
+    train(algorithm, env, ITERATIONS)
+    return {"cost": -mean_return(worlds(EVAL_WORLDS), algorithm.act)}
 
 
 CASES = {f"pole, {algo}": Case(train=partial(learn, algo), limits={"cost": Limit(below=SOLVED)}) for algo in ALGOS}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from ahac.algos.registry import Learner, make_algorithm
+from ahac.algos.registry import AlgorithmConfig, make_algorithm
 from learning.cases import Case, Limit, Measured, check
 from learning.double_integrator import DoubleIntegrator
 from learning.riccati import controller, gains, least_cost
@@ -32,17 +32,17 @@ IDLE = 4.0
 """Who does nothing pays 4.5 times as much as the best."""
 
 
-def settings(algo: str) -> Learner:
+def settings(algo: str) -> AlgorithmConfig:
     if algo == "ppo":
         return replace(PPO_TOY, minibatches=2)
     if algo == "sac":
-        return replace(SAC_TOY, rate=5e-3, tau=0.05)
+        return replace(SAC_TOY, learning_rate=5e-3, tau=0.05)
     if algo == "svg":
-        return replace(SVG_TOY, hidden=(32,), model_rate=1e-2, head_rate=1e-2)
-    made = TOY.learner(algo)
-    made = replace(made, gamma=GAMMA, actor=replace(made.actor, rate=ACTOR_RATE))
+        return replace(SVG_TOY, hidden=(32,), model_learning_rate=1e-2, head_learning_rate=1e-2)
+    made = TOY.algorithm(algo)
+    made = replace(made, gamma=GAMMA, actor=replace(made.actor, learning_rate=ACTOR_RATE))
     first = {"bptt": 30, "ahac1": 24}.get(algo, TOY.horizon)
-    return replace(made, horizon=replace(made.horizon, first=first))
+    return replace(made, horizon=replace(made.horizon, initial=first))
 
 
 def fresh(dtype: torch.dtype = torch.float32) -> DoubleIntegrator:
@@ -59,10 +59,10 @@ def best() -> float:
 def learn(algo: str, seed: int) -> Measured:
     """Cost of the learned controller, as a multiple of the best one's."""
     env = DoubleIntegrator(WORLDS, seed=seed)
-    learner = make_algorithm(settings(algo), env.spec, seed)
-    cut = train(learner, env, ITERATIONS[algo])
+    algorithm = make_algorithm(settings(algo), env.spec, seed)
+    cut = train(algorithm, env, ITERATIONS[algo])
     assert (cut > 0.0) == (algo == "ahac1")
-    cost = mean_return(fresh(), learner.act) / best()
+    cost = mean_return(fresh(), algorithm.act) / best()
     assert cost > 1.0, "nothing is better than the best"
     return {"cost": cost}
 
@@ -81,7 +81,9 @@ def test_the_best_controller_pays_what_riccati_says() -> None:
     env = fresh(torch.float64)
     steps = env.spec.episode_steps
     starts = env.reset(EVAL_SEED).numpy().copy()
-    planned, paid, largest = controller(gains(steps)), np.zeros(EVAL_WORLDS), 0.0
+    planned = controller(gains(steps))
+    paid = np.zeros(EVAL_WORLDS)
+    largest = 0.0
     for _ in range(steps):
         step = env.step(planned(env.obs))
         paid -= step.reward.numpy()

@@ -7,24 +7,24 @@ import pytest
 import torch
 from torch import Tensor
 
+from ahac.algos.parts.critic_fit import CriticFit
 from ahac.algos.svg import SVG
 from ahac.nets.critic import Critic
-from ahac.nets.descent import descent
-from ahac.rl.critic_fit import CriticFit
+from ahac.nets.kernels.critic_epoch import make_critic_epoch
 from learning.cases import Case, Limit, Measured, check
 from learning.double_integrator import FORCE, TAU, DoubleIntegrator
 from learning.toys import SVG_TOY
-from suite import keep
+from support.marks import keep
 
 
 def fit_model(seed: int) -> Measured:
     """Errors of SVG's model before and after six iterations, of one step and of three."""
     env = DoubleIntegrator(16, seed=seed)
-    learner = SVG(replace(SVG_TOY, model_updates=2, sequence_steps=3), env.spec, seed)
-    learner.iterate(env, 0.0)  # fills the replay
-    before = motion_errors(learner, 3)
-    first, *_, last = [learner.iterate(env, 0.0).values for _ in range(6)]
-    after = motion_errors(learner, 3)
+    algorithm = SVG(replace(SVG_TOY, model_updates=2, sequence_steps=3), env.spec, seed)
+    algorithm.iterate(env, 0.0)  # fills the replay
+    before = motion_errors(algorithm, 3)
+    first, *_, last = [algorithm.iterate(env, 0.0).metrics for _ in range(6)]
+    after = motion_errors(algorithm, 3)
     reported = {name: last[f"model_error_{name}"] / first[f"model_error_{name}"] for name in ("first", "last")}
     return {
         "error before": before[0].item(),
@@ -36,14 +36,14 @@ def fit_model(seed: int) -> Measured:
     }
 
 
-def motion_errors(learner: SVG, steps: int) -> Tensor:
+def motion_errors(algorithm: SVG, steps: int) -> Tensor:
     """[steps] root mean squares by which predictions miss the known motion, in metres and metres per second."""
     rng = torch.Generator().manual_seed(7)
     state = 2.0 * torch.rand(200, 2, generator=rng) - 1.0
     actions = 2.0 * torch.rand(steps, 200, 1, generator=rng) - 1.0
-    view = learner.soft.normalizer.view()
+    view = algorithm.soft.normalizer.frozen()
     with torch.no_grad():
-        found = view.undo(learner.model.dynamics.unroll(view(state), actions))
+        found = view.denormalize(algorithm.model.dynamics.unroll(view(state), actions))
     errors = []
     for action, predicted in zip(actions, found, strict=True):
         x, v = state.split(1, dim=-1)
@@ -59,10 +59,11 @@ def fit_critic(members: int, seed: int) -> Measured:
     obs = torch.randn(256, 3, generator=generator)
     target = obs[:, 0].sin() + obs[:, 1] * obs[:, 2]
     optimizer = torch.optim.Adam(critic.parameters(), lr=3e-3)
-    fit = CriticFit(descent(critic, optimizer, 1.0), optimizer, passes=200, minibatches=4, tolerance=None,
-                    rng=generator)  # fmt: skip
+    fit = CriticFit(
+        make_critic_epoch(critic, optimizer, 1.0), optimizer, epochs=200, minibatches=4, tolerance=None, rng=generator
+    )
     loss = fit(obs, target, torch.tensor(True)).loss.item()
-    after = (critic.each(obs) - target).square().mean().item()
+    after = (critic.values(obs) - target).square().mean().item()
     return {"loss": loss / target.var().item(), "loss afterwards": after / loss}
 
 

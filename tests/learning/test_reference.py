@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ahac.algos.config import FirstOrderConfig, StiffnessConfig
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.config import ShortHorizonConfig, StiffnessConfig
 from ahac.algos.reference import Reference
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from learning.double_integrator import DoubleIntegrator
 from learning.traces import CASES, settings
 
@@ -26,7 +26,7 @@ def world(seed: int) -> DoubleIntegrator:
 
 
 @torch.no_grad()
-def copy_weights(fast: FirstOrder, plain: Reference) -> None:
+def copy_weights(fast: ShortHorizonActorCritic, plain: Reference) -> None:
     """Start from the same networks."""
     plain.actor.load_state_dict({k.removeprefix("net."): x for k, x in fast.actor.state_dict().items() if "net." in k})
     plain.log_std.copy_(fast.actor.log_std)
@@ -60,22 +60,24 @@ def flat(plain: Reference) -> Tensor:
     return torch.cat([x.detach().flatten() for x in plain.actor_parameters])
 
 
-def flat_fast(fast: FirstOrder) -> Tensor:
+def flat_fast(fast: ShortHorizonActorCritic) -> Tensor:
     net = [x.detach().flatten() for x in fast.actor.net.parameters()]
     return torch.cat([*net, fast.actor.log_std.detach()])
 
 
-def compare(config: FirstOrderConfig) -> list[float]:
+def compare(config: ShortHorizonConfig) -> list[float]:
     """Train both, and see that they stay together; the horizons on the way."""
     fast_env, plain_env = world(3), world(3)
-    fast, plain = FirstOrder(config, fast_env.spec, seed=4), Reference(config, plain_env.spec, seed=4)
+    fast = ShortHorizonActorCritic(config, fast_env.spec, seed=4)
+    plain = Reference(config, plain_env.spec, seed=4)
     copy_weights(fast, plain)
     start, horizons = flat(plain), []
     for i in range(ITERATIONS):
-        report, metrics = fast.iterate(fast_env, i / ITERATIONS), plain.iterate(plain_env, i / ITERATIONS)
+        report = fast.iterate(fast_env, i / ITERATIONS)
+        metrics = plain.iterate(plain_env, i / ITERATIONS)
         for name, value in metrics.items():
-            if name in report.values:
-                assert report.values[name] == pytest.approx(value, rel=ROUNDING, abs=1e-12), f"{name} of {i}"
+            if name in report.metrics:
+                assert report.metrics[name] == pytest.approx(value, rel=ROUNDING, abs=1e-12), f"{name} of {i}"
         scale = float((flat(plain) - start).norm())
         assert float((flat_fast(fast) - flat(plain)).norm()) < ROUNDING * scale
         assert torch.allclose(fast.normalizer.variance, plain.variance, rtol=ROUNDING)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from ahac.algos import first_order
-from ahac.algos.config import CriticConfig, FirstOrderConfig
-from ahac.nets import adam
+from ahac.algos import short_horizon
+from ahac.algos.config import CriticConfig, ShortHorizonConfig
+from ahac.nets import optim
 from learning.traces import CASES, MARKS, Trace, recorded, settings, trace
 
 ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-3}
@@ -24,21 +24,25 @@ SOON = 5
 ALMOST_ZERO = 1e-9
 """Absolute."""
 
-Change = Callable[[FirstOrderConfig], FirstOrderConfig]
+Change = Callable[[ShortHorizonConfig], ShortHorizonConfig]
 
 
-def critic_of(config: FirstOrderConfig) -> CriticConfig:
+def critic_of(config: ShortHorizonConfig) -> CriticConfig:
     assert config.critic is not None
     return config.critic
 
 
 CHANGES: dict[str, Change] = {
     "gamma": lambda c: replace(c, gamma=0.98),
-    "lambda": lambda c: replace(c, lam=0.949),
-    "actor's rate": lambda c: replace(c, actor=replace(c.actor, rate=1.01 * c.actor.rate)),
-    "actor's clip": lambda c: replace(c, actor=replace(c.actor, max_norm=1.01 * c.actor.max_norm)),
-    "critic's rate": lambda c: replace(c, critic=replace(critic_of(c), rate=1.01 * critic_of(c).rate)),
-    "critic's clip": lambda c: replace(c, critic=replace(critic_of(c), max_norm=1.01 * (critic_of(c).max_norm or 0.0))),
+    "lambda": lambda c: replace(c, td_lambda=0.949),
+    "actor's rate": lambda c: replace(c, actor=replace(c.actor, learning_rate=1.01 * c.actor.learning_rate)),
+    "actor's clip": lambda c: replace(c, actor=replace(c.actor, max_grad_norm=1.01 * c.actor.max_grad_norm)),
+    "critic's rate": lambda c: replace(
+        c, critic=replace(critic_of(c), learning_rate=1.01 * critic_of(c).learning_rate)
+    ),
+    "critic's clip": lambda c: replace(
+        c, critic=replace(critic_of(c), max_grad_norm=1.01 * (critic_of(c).max_grad_norm or 0.0))
+    ),
     "target": lambda c: replace(c, critic=replace(critic_of(c), target_alpha=0.21)),
 }
 
@@ -60,7 +64,7 @@ def test_a_trace_is_as_it_was(case: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
 def test_another_last_bit_is_forgiven(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
-    made, rng = first_order.adam, torch.Generator().manual_seed(5)
+    made, rng = short_horizon.shac_adam, torch.Generator().manual_seed(5)
 
     def disturbed(network: nn.Module, rate: float) -> torch.optim.Adam:
         with torch.no_grad():
@@ -68,7 +72,7 @@ def test_another_last_bit_is_forgiven(monkeypatch: pytest.MonkeyPatch, dtype: to
                 x *= 1.0 + LAST_BIT[dtype] * torch.randn(x.shape, generator=rng, dtype=x.dtype)
         return made(network, rate)
 
-    monkeypatch.setattr(first_order, "adam", disturbed)
+    monkeypatch.setattr(short_horizon, "shac_adam", disturbed)
     found, wanted = trace(settings("ahac"), dtype), recorded("ahac")
     assert found != wanted
     assert differences(found, wanted, ROUNDING[dtype]) == []
@@ -82,6 +86,6 @@ def test_a_changed_update_is_seen(change: str) -> None:
 
 @pytest.mark.parametrize("betas", [(0.71, 0.95), (0.7, 0.951)])
 def test_another_memory_of_adam_is_seen(monkeypatch: pytest.MonkeyPatch, betas: tuple[float, float]) -> None:
-    monkeypatch.setattr(adam, "BETAS", betas)
+    monkeypatch.setattr(optim, "BETAS", betas)
     found = trace(settings("shac"), torch.float64, SOON)
     assert differences(found, recorded("shac"), ROUNDING[torch.float64])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm
-from ahac.algos.config import FirstOrderConfig
+from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.recipes import recipe
 from ahac.algos.sac import SACConfig
@@ -23,16 +23,39 @@ EVAL_SEED = 1000
 """Of the starts on which policies are compared."""
 
 SOFT = {
-    "hidden": (32, 32), "critic_hidden": (64, 64), "steps": 32, "seed_steps": 500, "rate": 3e-3, "temperature": 0.05,
-    "temperature_rate": 3e-3, "tau": 0.02, "reward_scale": 0.1,
-}  # fmt: skip
-SAC_TOY = SACConfig(**SOFT, capacity=4000, batch=256, activation="relu")
+    "hidden": (32, 32),
+    "critic_hidden": (64, 64),
+    "steps_per_env": 32,
+    "learning_starts": 500,
+    "learning_rate": 3e-3,
+    "init_alpha": 0.05,
+    "alpha_learning_rate": 3e-3,
+    "tau": 0.02,
+    "reward_scale": 0.1,
+}
+SAC_TOY = SACConfig(**SOFT, buffer_size=4000, batch_size=256, activation="relu")
 SVG_TOY = SVGConfig(
-    **SOFT, capacity=8000, batch=128, model_hidden=(32,), latent=16, layers=1, sequences=64, updates=1,
-    model_updates=1, model_rate=3e-3, head_rate=3e-3, gamma=0.95,
-)  # fmt: skip
+    **SOFT,
+    buffer_size=8000,
+    batch_size=128,
+    model_hidden=(32,),
+    latent=16,
+    layers=1,
+    sequences=64,
+    updates=1,
+    model_updates=1,
+    model_learning_rate=3e-3,
+    head_learning_rate=3e-3,
+    gamma=0.95,
+)
 PPO_TOY = PPOConfig(
-    hidden=(32, 32), critic_hidden=(32, 32), steps=30, passes=8, rate=3e-3, log_std=-1.0, reward_scale=1.0
+    hidden=(32, 32),
+    critic_hidden=(32, 32),
+    steps_per_env=30,
+    epochs=8,
+    learning_rate=3e-3,
+    init_log_std=-1.0,
+    reward_scale=1.0,
 )
 
 
@@ -50,23 +73,23 @@ class Toy:
     passes: int = 8
     minibatches: int = 2
 
-    def learner(self, algo: str, preset: str = "default") -> FirstOrderConfig:
+    def algorithm(self, algo: str, preset: str = "default") -> ShortHorizonConfig:
         """The settings."""
-        made = recipe(self.task, algo, preset).learner
-        actor = replace(made.actor, hidden=self.hidden, rate=self.rate)
+        made = recipe(self.task, algo, preset).algorithm
+        actor = replace(made.actor, hidden=self.hidden, learning_rate=self.rate)
         critic = made.critic
         if critic is not None:
             critic = replace(
-                critic, hidden=self.hidden, rate=self.rate, passes=self.passes, minibatches=self.minibatches
+                critic, hidden=self.hidden, learning_rate=self.rate, epochs=self.passes, minibatches=self.minibatches
             )
-        return replace(made, actor=actor, critic=critic, horizon=replace(made.horizon, first=self.horizon))
+        return replace(made, actor=actor, critic=critic, horizon=replace(made.horizon, initial=self.horizon))
 
 
-def train(learner: Algorithm, env: Env, iterations: int) -> float:
+def train(algorithm: Algorithm, env: Env, iterations: int) -> float:
     """As the trainer does; the mean share of steps at which a trajectory was cut for stiffness."""
-    reports = [learner.iterate(env, i / iterations) for i in range(iterations)]
-    assert all(report.trouble is None for report in reports)
-    return sum(report.values.get("share_cut", 0.0) for report in reports) / iterations
+    reports = [algorithm.iterate(env, i / iterations) for i in range(iterations)]
+    assert all(report.failure is None for report in reports)
+    return sum(report.metrics.get("share_cut", 0.0) for report in reports) / iterations
 
 
 def mean_return(env: Env, act: Callable[[Tensor], Tensor]) -> float:

@@ -16,15 +16,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ahac.algos.config import FirstOrderConfig
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from learning.double_integrator import DoubleIntegrator
 from learning.toys import Toy
 
 FILE = Path(__file__).with_name("traces.json")
 MARKS = (1, 5, 10, 20)
 """Iterations after which numbers are noted."""
-REPORTED = ("actor_loss", "critic_loss", "critic_passes", "horizon", "share_cut", "stiffness")
+REPORTED = ("actor_loss", "critic_loss", "critic_epochs", "horizon", "share_cut", "stiffness")
 """Of an iteration's report, where it has them."""
 TOY = Toy(task="double_integrator", horizon=8, hidden=(8, 8))
 
@@ -39,28 +39,28 @@ Trace = dict[str, dict[str, float]]
 """Numbers by name, by iteration."""
 
 
-def settings(case: str) -> FirstOrderConfig:
+def settings(case: str) -> ShortHorizonConfig:
     """Of a case; horizons move, trajectories are cut and gradients are clipped or not within these few iterations."""
-    made = TOY.learner(*CASES[case])
+    made = TOY.algorithm(*CASES[case])
     critic = made.critic
-    if critic is not None and critic.max_norm is not None:
-        critic = replace(critic, max_norm=20.0)
-    horizon = replace(made.horizon, rate=1e-2, least=4, most=16)
-    return replace(made, critic=critic, horizon=horizon, stiffness=replace(made.stiffness, least_steps=2))
+    if critic is not None and critic.max_grad_norm is not None:
+        critic = replace(critic, max_grad_norm=20.0)
+    horizon = replace(made.horizon, learning_rate=1e-2, min=4, max=16)
+    return replace(made, critic=critic, horizon=horizon, stiffness=replace(made.stiffness, min_steps=2))
 
 
-def trace(config: FirstOrderConfig, dtype: torch.dtype, last: int = MARKS[-1]) -> Trace:
+def trace(config: ShortHorizonConfig, dtype: torch.dtype, last: int = MARKS[-1]) -> Trace:
     """Train until the last iteration, and note."""
     env = DoubleIntegrator(WORLDS, seed=3, episode_steps=11, bound=1.2, dtype=dtype)
-    learner = FirstOrder(config, env.spec, seed=4)
-    first, found = _weights(learner), {}
+    algorithm = ShortHorizonActorCritic(config, env.spec, seed=4)
+    first, found = _weights(algorithm), {}
     for i in range(1, last + 1):
-        report = learner.iterate(env, (i - 1) / MARKS[-1])
+        report = algorithm.iterate(env, (i - 1) / MARKS[-1])
         if i in MARKS:
             # How far weights went, not where they are: the first ones would hide what an update did.
-            moved = {f"{name} moved": _norm(x - first[name]) for name, x in _weights(learner).items()}
-            told = {name: report.values[name] for name in REPORTED if name in report.values}
-            found[str(i)] = {**moved, "variance": _norm(learner.normalizer.variance), **told}
+            moved = {f"{name} moved": _norm(x - first[name]) for name, x in _weights(algorithm).items()}
+            told = {name: report.metrics[name] for name in REPORTED if name in report.metrics}
+            found[str(i)] = {**moved, "variance": _norm(algorithm.normalizer.variance), **told}
     return found
 
 
@@ -78,8 +78,8 @@ def recorded(case: str) -> Trace:
     return {mark: numbers for name, mark, numbers in json.loads(FILE.read_text(encoding="utf-8")) if name == case}
 
 
-def _weights(learner: FirstOrder) -> dict[str, Tensor]:
-    networks = {"actor": learner.actor, "critic": learner.critic, "target": learner.target}
+def _weights(algorithm: ShortHorizonActorCritic) -> dict[str, Tensor]:
+    networks = {"actor": algorithm.actor, "critic": algorithm.critic, "target": algorithm.target}
     return {name: _vector(network) for name, network in networks.items() if network is not None}
 
 

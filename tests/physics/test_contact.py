@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from ahac.sim import ContactMaterial, load_model
-from numeric import Numeric
-from robots import FREE_SPHERE, TETRAHEDRON, mjcf
-from rollout import rollout
+from support.numeric_physics import Numeric
+from support.robots import FREE_SPHERE, TETRAHEDRON, mjcf
+from support.simulated import rollout
 
 ROUNDING = 1e-9
 """Relative, of weights: forces are differences of coordinates of order one times a stiffness of 1e4."""
@@ -50,7 +50,9 @@ def test_depth_at_rest_carries_the_weight(shape: str) -> None:
 
 def test_force_grows_from_zero_at_touch_down() -> None:
     ours = Numeric(FREE_SPHERE, contact=MATERIAL)
-    ke, kd, speed = MATERIAL.stiffness, MATERIAL.damping, 3.0
+    ke = MATERIAL.stiffness
+    kd = MATERIAL.damping
+    speed = 3.0
     depth = np.array([-1e-3, -1e-9, 0.0, 1e-9, 1e-6, 1e-3])
     q = np.tile([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], (6, 1))
     q[:, 2] = 0.1 - depth
@@ -63,7 +65,8 @@ def test_force_grows_from_zero_at_touch_down() -> None:
 
 
 def test_ball_bounces_and_comes_to_rest(device: torch.device) -> None:
-    start, still = np.array([[0.0, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]]), np.zeros((1, 6))
+    start = np.array([[0.0, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]])
+    still = np.zeros((1, 6))
     model = load_model(FREE_SPHERE, contact=ContactMaterial(stiffness=1e4, damping=2e5, viscosity=1.0, friction=0.5))
     q, v = rollout(model, start, still, h=1e-4, frames=300, every=200, device=device)
     assert v[:, 0, 2].max() > 0.1, "it never bounced"
@@ -87,7 +90,9 @@ def settled_drift(
 
 
 def test_pushed_block_sticks_inside_the_friction_cone_and_slides_outside(device: torch.device) -> None:
-    mass, mu, kf = 2.0, MATERIAL.friction, MATERIAL.viscosity
+    mass = 2.0
+    mu = MATERIAL.friction
+    kf = MATERIAL.viscosity
     push = np.array([0.5, 0.85, 1.05, 2.0]) * mu * mass * 9.81
     force = np.zeros((4, 6))
     force[:, 0] = push

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from ahac.sim import load_model
-from robots import BALL_CHAIN, FREE_SPHERE, PENDULUM, mjcf
-from rollout import rollout
-from truth import compiled, random_states
+from support.mujoco_oracle import compiled, random_states
+from support.robots import BALL_CHAIN, FREE_SPHERE, PENDULUM, mjcf
+from support.simulated import rollout
 
 ROUNDING = 1e-12
 """Sums of a few hundred float64 numbers of order one."""
@@ -57,7 +57,10 @@ def test_free_fall_is_the_exact_discrete_one(device: torch.device) -> None:
 
 @pytest.mark.parametrize("amplitude", [0.3, 1.5, 2.8])
 def test_pendulum_has_the_period_of_the_elliptic_integral(amplitude: float, device: torch.device) -> None:
-    mass, length, radius, h = 1.0, 0.7, 0.05, 1e-3
+    mass = 1.0
+    length = 0.7
+    radius = 0.05
+    h = 1e-3
     rate = math.sqrt(mass * 9.81 * length / (mass * length**2 + 0.4 * mass * radius**2))
     a, b = 1.0, math.cos(amplitude / 2)
     while a - b > 1e-15:
@@ -94,7 +97,9 @@ def energy(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
     ids=["momenta of a tumbling chain", "energy of a tumbling chain", "energy of a chain on springs"],
 )
 def test_conserved_quantity_drifts_with_the_step_alone(source: str, quantity: Quantity, device: torch.device) -> None:
-    theirs, time, steps = compiled(source), 0.2, 200
+    theirs = compiled(source)
+    time = 0.2
+    steps = 200
     start = random_states(theirs, 1, seed=5)
 
     def measure(q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -113,7 +118,10 @@ def test_conserved_quantity_drifts_with_the_step_alone(source: str, quantity: Qu
 
 
 def test_fast_top_precesses_and_its_quaternion_stays_unit(device: torch.device) -> None:
-    spin, tilt, h, steps = 300.0, 0.5, 1e-4, 4000
+    spin = 300.0
+    tilt = 0.5
+    h = 1e-4
+    steps = 4000
     start = np.array([[math.cos(tilt / 2), math.sin(tilt / 2), 0.0, 0.0]])
     # In steady precession Ω is along the vertical: ω = (0, Ω sin tilt, spin) in the top's axes, Ω ≈ m g l / (I₃ spin).
     rate = 9.81 * 0.1 / (0.5 * 0.1**2 * spin)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from ahac.sim import JointLimit, load_model
-from numeric import Numeric
-from robots import FREE_SPHERE, mjcf
-from rollout import rollout
+from support.numeric_physics import Numeric
+from support.robots import FREE_SPHERE, mjcf
+from support.simulated import rollout
 
 ROUNDING = 1e-11
 """Relative; a handful of float64 operations on numbers of order one, and sums of a few hundred."""
@@ -24,7 +24,10 @@ def lift(attributes: str) -> str:
 
 
 def test_undamped_spring_swings_as_the_exact_discrete_oscillator(device: torch.device) -> None:
-    mass, stiffness, rest, h = 3.0, 50.0, 0.4, 1e-2
+    mass = 3.0
+    stiffness = 50.0
+    rest = 0.4
+    h = 1e-2
     centre = rest - mass * 9.81 / stiffness
     model = load_model(lift(f'stiffness="{stiffness}" springref="{rest}"'))
     q, v = rollout(model, np.array([[centre + 0.1]]), np.zeros((1, 1)), h=h, frames=300, device=device)
@@ -71,7 +74,9 @@ def test_limit_is_a_spring_and_damper_outside_the_range_alone(position: float, s
 
 
 def test_hinge_leans_on_its_limit() -> None:
-    mass, reach, angle = 2.0, 0.5, 0.3
+    mass = 2.0
+    reach = 0.5
+    angle = 0.3
     # The weight's torque at `angle` below the horizontal, carried by a violation of 0.1 rad.
     limit = JointLimit(stiffness=mass * 9.81 * reach * math.cos(angle) / 0.1, damping=1.0)
     joint = '<joint axis="0 1 0" range="-1 0.2" limited="true"/>'
@@ -85,7 +90,9 @@ def test_hinge_leans_on_its_limit() -> None:
 
 @pytest.mark.parametrize("angle", [0.4, 1.2, 2.5])
 def test_muscle_pulls_a_hinge_with_the_triangles_moment_arm(angle: float) -> None:
-    up, along, strength = 0.3, 0.2, 40.0
+    up = 0.3
+    along = 0.2
+    strength = 40.0
     arm = f"""
     <site name="origin" pos="0 0 {up}"/>
     <body><joint name="j" axis="0 1 0"/><geom type="sphere" size="0.05" mass="1" pos="0 0 0.4"/>

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from ahac.sim import Simulator, load_model
-from robots import gymnasium_file
-from suite import keep
+from support.marks import keep
+from support.robots import gymnasium_file
 
 SECONDS = 5.0
 # Friction is viscous below the cone, so that limbs creep where they lean on each other.

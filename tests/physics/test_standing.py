@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from ahac.envs import VecEnv, make
-from episodes import set_time_left
-from numeric import Numeric
-from suite import keep
+from support.episodes import set_time_left
+from support.marks import keep
+from support.numeric_physics import Numeric
 
 SECONDS = 10.0
 """The hopper's fall is braked by its root's damping and takes six; a humanoid's arm may hold it up as long."""
@@ -77,7 +77,7 @@ def measured(name: str, q: np.ndarray, v: np.ndarray) -> Motion:
     potential, bodies = np.zeros(q.shape[:-1]), list(robot.model.bodies)
     for link in robot.model.links:
         i = bodies.index(link.name)
-        centre = position[..., i, :] + rotation[..., i, :, :] @ np.array(link.centre)
+        centre = position[..., i, :] + rotation[..., i, :, :] @ np.array(link.center_of_mass)
         potential -= link.mass * centre @ np.array(robot.model.gravity)
     return Motion(kinetic, potential, sum(link.mass for link in robot.model.links))
 

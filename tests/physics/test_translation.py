@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from ahac.sim import Simulator, State
-from numeric import Numeric
-from robots import TWO_TREES, gymnasium_file
-from truth import compiled, random_states
+from support.mujoco_oracle import compiled, random_states
+from support.numeric_physics import Numeric
+from support.robots import TWO_TREES, gymnasium_file
 
 FAR = (1000.0, -3000.0)
 """Metres; there, neighbouring float32 numbers are 0.06 and 0.24 mm apart."""

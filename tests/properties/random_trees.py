@@ -92,7 +92,8 @@ class Robot:
     def state(self, model: Model) -> dict[str, np.ndarray]:
         """Positions with quaternions of unit length, velocities, forces."""
         rng = np.random.default_rng(self.seed)
-        q, v = np.array(model.rest_q) + rng.standard_normal(model.nq), rng.standard_normal(model.nv)
+        q = np.array(model.rest_q) + rng.standard_normal(model.nq)
+        v = rng.standard_normal(model.nv)
         for joint in model.joints:
             if len(joint.dofs) == 3:
                 at = slice(joint.q, joint.q + 4)

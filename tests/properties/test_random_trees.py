@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ahac.sim import Model
 from ahac.sim.compiler.program import adjoint, evaluate
-from ahac.sim.physics.substep import Laws
+from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs
 from properties.random_trees import Robot, robots
 
@@ -37,11 +37,11 @@ trees = settings(derandomize=True, deadline=None, max_examples=25, database=None
 
 
 def acceleration(model: Model, x: Groups) -> np.ndarray:
-    return evaluate(Programs(model, Laws(), {}).acceleration(touching=False), x)["rate"]
+    return evaluate(Programs(model, ForceLaws(), {}).acceleration(contact_enabled=False), x)["rate"]
 
 
 def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
-    return evaluate(Programs(model, Laws(), {}).mass_matrix(), {"q": q})["matrix"].reshape(model.nv, model.nv)
+    return evaluate(Programs(model, ForceLaws(), {}).mass_matrix(), {"q": q})["matrix"].reshape(model.nv, model.nv)
 
 
 def alike(model: Model, q: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
@@ -55,7 +55,9 @@ def alike(model: Model, q: np.ndarray, a: np.ndarray, b: np.ndarray) -> bool:
 def test_mass_matrix_and_acceleration_are_mujocos(robot: Robot) -> None:
     model, raw = robot.model(), robot.compiled()
     data, x = mujoco.MjData(raw), robot.state(model)
-    data.qpos, data.qvel, data.qfrc_applied = x["q"], x["v"], x["force"]
+    data.qpos = x["q"]
+    data.qvel = x["v"]
+    data.qfrc_applied = x["force"]
     mujoco.mj_forward(raw, data)
     wanted = np.eye(raw.nv)
     for column in wanted:
@@ -105,7 +107,7 @@ def test_a_substep_is_differentiated_exactly(robot: Robot) -> None:
     model = robot.model()
     start, rng = robot.state(model), np.random.default_rng(robot.seed + 1)
     x = {"q": start["q"], "v": start["v"], "u": np.zeros(0), "f": start["force"], "h": np.array([STEP])}
-    program = Programs(model, Laws(), {}).step().substep
+    program = Programs(model, ForceLaws(), {}).step().substep
     back = adjoint(program, ["q", "v", "f"])
     forth = adjoint(back, ["q_bar", "v_bar"])
     a = {name: rng.standard_normal(x[name].shape) for name in ("q", "v", "f")}

@@ -74,14 +74,16 @@ def converted(q: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """Positions and velocities in our coordinates. Linear in v."""
     q_, v_ = np.array(q, dtype=np.float64), np.array(v, dtype=np.float64)
     # The left toes change places.
-    ours_q, ours_v = np.r_[q_[:27], q_[28], q_[27]], np.r_[v_[:22], v_[23], v_[22]]
+    ours_q = np.r_[q_[:27], q_[28], q_[27]]
+    ours_v = np.r_[v_[:22], v_[23], v_[22]]
     for i, k in BALLS:
         x, y, z, w = q_[i : i + 4]
         spin = v_[:3] if i == 3 else v_[k : k + 3]
         ours_q[i : i + 4] = w, *body_axes((x, y, z))
         ours_v[k : k + 3] = body_axes(turned(spin, np.array([w, -x, -y, -z])))
     x, y, z, w = q_[3:7]
-    from_body, to_world = np.array([0.5, -0.5, -0.5, -0.5]), np.array([0.5**0.5, 0.5**0.5, 0.0, 0.0])
+    from_body = np.array([0.5, -0.5, -0.5, -0.5])
+    to_world = np.array([0.5**0.5, 0.5**0.5, 0.0, 0.0])
     ours_q[3:7] = product(to_world, product(np.array([w, x, y, z]), from_body))
     ours_q[:3], ours_v[:3] = world_axes(q_[:3]), world_axes(v_[3:6] + np.cross(v_[:3], q_[:3]))
     return ours_q, ours_v

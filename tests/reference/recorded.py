@@ -82,5 +82,6 @@ def action(t: int, count: int) -> Tensor:
 def assert_close(ours: Tensor, recorded: tuple | Tensor, tolerance: float) -> None:
     """Every entry within `tolerance` times the largest recorded entry of its row."""
     wanted = torch.as_tensor(recorded, dtype=torch.float64).reshape(ours.shape)
-    error, scale = (ours - wanted).abs(), wanted.abs().amax(dim=-1, keepdim=True)
+    error = (ours - wanted).abs()
+    scale = wanted.abs().amax(dim=-1, keepdim=True)
     assert (error <= tolerance * scale).all(), f"relative errors up to {(error / scale).max():.1e}, not {tolerance:.1e}"

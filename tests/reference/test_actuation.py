@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ahac.sim import ModelError
-from numeric import Numeric
-from robots import MUSCLE_ARM, SERVO_ARM, mjcf
-from truth import compiled, random_states, settled
+from support.mujoco_oracle import compiled, random_states, settled
+from support.numeric_physics import Numeric
+from support.robots import MUSCLE_ARM, SERVO_ARM, mjcf
 
 STATES = 8
 

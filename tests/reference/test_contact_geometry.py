@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ahac.sim import ContactMaterial
-from ahac.sim.model.shapes import RIM
-from numeric import Numeric
-from robots import SHAPES
-from truth import compiled, random_states
+from ahac.sim.model.contact_geoms import RIM
+from support.mujoco_oracle import compiled, random_states
+from support.numeric_physics import Numeric
+from support.robots import SHAPES
 
 STATES = 12
 
@@ -53,7 +53,7 @@ def mujoco_depths(states: tuple[np.ndarray, np.ndarray]) -> list[dict[Pair, floa
 
 def our_depths(states: tuple[np.ndarray, np.ndarray]) -> list[dict[Pair, float]]:
     ours = Numeric(SHAPES)
-    names = [(touch.geom, touch.plane.name) for touch in ours.model.touches]
+    names = [(touch.geom, touch.plane.name) for touch in ours.model.contact_candidates]
     found = []
     for row in ours.contacts(*states)["depth"]:
         depths: dict[Pair, float] = defaultdict(lambda: -math.inf)
@@ -76,7 +76,7 @@ def test_deepest_point_of_every_shape_is_as_deep_as_mujocos(
 
 
 def test_only_hull_vertices_of_a_mesh_touch() -> None:
-    touches = [touch for touch in Numeric(SHAPES).model.touches if touch.geom == "rock"]
+    touches = [touch for touch in Numeric(SHAPES).model.contact_candidates if touch.geom == "rock"]
     assert len(touches) == 2 * 4
 
 
@@ -91,7 +91,7 @@ def test_depth_grows_as_the_contact_point_moves(states: tuple[np.ndarray, np.nda
     q, v = states
     ours, dt = Numeric(SHAPES), 1e-5
     later, earlier = (ours.contacts(moved(q, v, t), v)["depth"] for t in (dt, -dt))
-    normals = np.array([touch.plane.normal for touch in ours.model.touches])
+    normals = np.array([touch.plane.normal for touch in ours.model.contact_candidates])
     closing = -np.einsum("spi,pi->sp", ours.contacts(q, v)["velocity"], normals)
     np.testing.assert_allclose((later - earlier) / (2.0 * dt), closing, atol=DIFFERENCE)
 
@@ -99,7 +99,9 @@ def test_depth_grows_as_the_contact_point_moves(states: tuple[np.ndarray, np.nda
 def test_frictionless_contact_does_the_work_of_its_springs(states: tuple[np.ndarray, np.ndarray]) -> None:
     q, v = states
     spring = ContactMaterial(stiffness=1e3, damping=0.0, viscosity=0.0, friction=0.0)
-    ours, dt, free = Numeric(SHAPES, contact=spring), 1e-5, np.zeros_like(v)
+    ours = Numeric(SHAPES, contact=spring)
+    dt = 1e-5
+    free = np.zeros_like(v)
     push = ours.acceleration(q, v, free, contact=True) - ours.acceleration(q, v, free)
     power = np.einsum("si,sij,sj->s", v, ours.mass_matrix(q), push)
 

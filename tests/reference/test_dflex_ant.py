@@ -35,7 +35,9 @@ MOVES = 3.0
 """A recorded spread is that of one random move of the start; of 64 such moves in our simulator, some spread 13 times as
 much."""
 
-STIFFNESS, DAMPING, VISCOSITY = 4e4, 1e4, 3e3
+STIFFNESS = 4e4
+DAMPING = 1e4
+VISCOSITY = 3e3
 """Of the ground, ke [N/m], kd [N s/m²] and kf [N s/m]."""
 
 MASSES = [dflex.MASSES[0], *(4 * dflex.MASSES[1:])]

@@ -56,7 +56,9 @@ def placed(q: np.ndarray) -> Iterator[Placed]:
     yield base
     dof = ROOT
     for leg in dflex.LEGS.values():
-        position, rotation, hinges = base.position, base.rotation, ()
+        position = base.position
+        rotation = base.rotation
+        hinges = ()
         for step in leg:
             position = position + rotation @ step.position
             rotation = rotation @ quaternion_matrix(*step.quaternion)
@@ -141,20 +143,22 @@ def test_contact_points(anymal: Model, simulator: Simulator, poses: torch.Tensor
     frames = simulator.poses(poses)
     order = [list(anymal.bodies).index(link.name) for link in anymal.links]
     for i in range(POSES):
-        position, rotation = frames.position[i, order].numpy(), frames.rotation[i, order].numpy()
-        ours = [position[t.link] + rotation[t.link] @ t.centre for t in anymal.touches]
+        position = frames.position[i, order].numpy()
+        rotation = frames.rotation[i, order].numpy()
+        ours = [position[t.link] + rotation[t.link] @ t.center for t in anymal.contact_candidates]
         theirs = [ball for body in placed(poses[i].numpy()) for ball in body.balls]
         assert np.array(ours) == pytest.approx(np.array(theirs), rel=0.0, abs=POINT_TOLERANCE)
     radii = [body.body.radius for body in placed(poses[0].numpy()) for _ in body.balls]
-    assert [t.radius for t in anymal.touches] == pytest.approx(radii, rel=ROUNDING)
+    assert [t.radius for t in anymal.contact_candidates] == pytest.approx(radii, rel=ROUNDING)
     stiffness, damping, viscosity, friction = dflex.GROUND
     ground = ContactMaterial(stiffness=stiffness, damping=damping, viscosity=viscosity, friction=friction)
-    assert [t.material for t in anymal.touches] == 14 * [ground]
+    assert [t.material for t in anymal.contact_candidates] == 14 * [ground]
 
 
 def test_mass_matrix_and_gravity(simulator: Simulator, poses: torch.Tensor) -> None:
     """As if made of all 76 links: bodies that dflex has and we do not weigh nothing."""
-    matrices, bias = simulator.mass_matrix(poses), simulator.bias_force(poses, torch.zeros_like(poses[:, 1:]))
+    matrices = simulator.mass_matrix(poses)
+    bias = simulator.bias_force(poses, torch.zeros_like(poses[:, 1:]))
     for i in range(POSES):
         matrix, weight = mass_matrix_and_weight(poses[i].numpy())
         assert_close(matrices[i], torch.from_numpy(matrix), SUBSTEP_TOLERANCE)

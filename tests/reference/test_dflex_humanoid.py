@@ -101,10 +101,10 @@ def test_masses_centres_and_contact_points(humanoid: Model) -> None:
     for i, link in enumerate(humanoid.links):
         body = body_of.BODIES[link.name]
         assert link.mass == pytest.approx(body.mass, rel=8 * ROUNDING)
-        assert link.centre == pytest.approx(body.centre, rel=8 * ROUNDING, abs=ROUNDING)
-        balls = [(*touch.centre, touch.radius) for touch in humanoid.touches if touch.link == i]
+        assert link.center_of_mass == pytest.approx(body.centre, rel=8 * ROUNDING, abs=ROUNDING)
+        balls = [(*touch.center, touch.radius) for touch in humanoid.contact_candidates if touch.link == i]
         assert in_order(balls) == pytest.approx(in_order(body.balls), rel=0.0, abs=1e-7)
-    assert len(humanoid.touches) == 35
+    assert len(humanoid.contact_candidates) == 35
 
 
 def test_ranges_and_strengths(humanoid: Model) -> None:
@@ -154,7 +154,8 @@ def test_states_over_50_steps(theirs: Simulator) -> None:
     q_spread = v_spread = 0.0
     for k, state in recorded_states(theirs, dflex_root=True):
         wanted = dflex.STATES[k]
-        q_spread, v_spread = max(q_spread, wanted.q_spread), max(v_spread, wanted.v_spread)
+        q_spread = max(q_spread, wanted.q_spread)
+        v_spread = max(v_spread, wanted.v_spread)
         q_error, v_error = departure(state, k)
         assert q_error <= SPREADS * q_spread + ROUNDING * max(map(abs, wanted.q)), f"q after {k} steps"
         assert v_error <= SPREADS * v_spread + ROUNDING * max(map(abs, wanted.v)), f"v after {k} steps"

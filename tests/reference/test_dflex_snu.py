@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import ahac
-from ahac.sim import Effort, Model, Simulator, State, Vec3, World, load_model
+from ahac.sim import AppliedForce, Model, Simulator, State, Vec3, World, load_model
 from reference import dflex_snu as dflex
 
 ROBOT = Path(ahac.__file__).parent / "envs" / "assets" / "snu_humanoid.xml"
@@ -100,7 +100,7 @@ def with_toes_exchanged(model: Model) -> Model:
     return replace(model, actuators=tuple(muscles))
 
 
-def imaginary_springs(world: World) -> list[Effort]:
+def imaginary_springs(world: World) -> list[AppliedForce]:
     """dflex's law for balls: torque = −stiffness · imaginary part of the quaternion."""
     efforts = []
     for parent, child, joint in (("pelvis", "femur", "hip"), ("tibia", "talus", "ankle")):
@@ -110,7 +110,10 @@ def imaginary_springs(world: World) -> list[Effort]:
             torque = world.rotation(child + side) @ turn * -dflex.BALL_STIFFNESS[joint]
             base = parent if parent == "pelvis" else parent + side
             none = Vec3(0.0, 0.0, 0.0)
-            efforts += [world.push(child + side, none, torque=torque), world.push(base, none, torque=-torque)]
+            efforts += [
+                world.apply_force(child + side, none, torque=torque),
+                world.apply_force(base, none, torque=-torque),
+            ]
     return efforts
 
 
@@ -140,7 +143,8 @@ def integrated_like_dflex(before: State, after: State) -> State:
     for i, k in dflex.BALLS:
         turn = q[i : i + 4] + 0.5 * H * dflex.product(q[i : i + 4], np.r_[0.0, v1[k : k + 3]])
         new[i : i + 4] = turn / np.linalg.norm(turn)
-    spin, new_spin = dflex.turned(v[3:6], q[3:7]), dflex.turned(v1[3:6], q[3:7])
+    spin = dflex.turned(v[3:6], q[3:7])
+    new_spin = dflex.turned(v1[3:6], q[3:7])
     slide = v1[:3] - H * np.cross(spin, v[:3])
     new[:3] = q[:3] + H * slide
     v1[:3] = slide + H * np.cross(new_spin, slide)
@@ -174,7 +178,7 @@ def test_balls_are_as_stiff_as_dflexs_at_small_angles(robot: Model) -> None:
 
 @pytest.mark.parametrize("link", dflex.LINKS)
 def test_corners_of_boxes(robot: Model, link: str) -> None:
-    corners = np.array([touch.centre for touch in robot.touches if robot.links[touch.link].name == link])
+    corners = np.array([touch.center for touch in robot.contact_candidates if robot.links[touch.link].name == link])
     for recorded in dflex.CORNERS[dflex.LINKS.index(link)]:
         nearest = np.linalg.norm(corners - dflex.body_axes(recorded), axis=1).min()
         if link.startswith("femur"):
@@ -210,7 +214,8 @@ def test_states_over_50_steps(like_dflex: Simulator) -> None:
     for k, state in enumerate(trajectory(like_dflex, max(dflex.STATES))):
         if k in dflex.STATES:
             wanted = dflex.STATES[k]
-            q_spread, v_spread = max(q_spread, wanted.q_spread), max(v_spread, wanted.v_spread)
+            q_spread = max(q_spread, wanted.q_spread)
+            v_spread = max(v_spread, wanted.v_spread)
             q, v = (row(numbers) for numbers in dflex.converted(wanted.q, wanted.v))
             assert (state.q - q).abs().max() <= SPREADS * q_spread + ROUNDING * q.abs().max(), f"q after {k} steps"
             assert (state.v - v).abs().max() <= SPREADS * v_spread + ROUNDING * v.abs().max(), f"v after {k} steps"

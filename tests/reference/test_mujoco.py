@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from ahac.sim import Simulator, Vec3, World
-from numeric import Numeric
-from robots import GYMNASIUM, REFERENCES, SMALL_ROBOTS, gymnasium_file
-from suite import keep
-from truth import compiled, random_states, settled
+from support.marks import keep
+from support.mujoco_oracle import compiled, random_states, settled
+from support.numeric_physics import Numeric
+from support.robots import GYMNASIUM, REFERENCES, SMALL_ROBOTS, gymnasium_file
 
 STATES = 6
 

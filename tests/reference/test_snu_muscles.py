@@ -13,7 +13,7 @@ import torch
 
 import ahac
 from ahac.sim import Model, Simulator, State, load_model
-from truth import compiled, random_states, settled
+from support.mujoco_oracle import compiled, random_states, settled
 
 ROBOT = Path(ahac.__file__).parent / "envs" / "assets" / "snu_humanoid.xml"
 MUSCLES = 152
@@ -106,7 +106,7 @@ def test_file_loads_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_the_file_counts_to(robot: Model) -> None:
     assert (len(robot.links), robot.nq, robot.nv, robot.nu) == (11, 29, 24, MUSCLES)
     assert sum(link.mass for link in robot.links) == pytest.approx(37.0, abs=1e-9)
-    assert len(robot.touches) == 8 * 11
+    assert len(robot.contact_candidates) == 8 * 11
     assert sum(len(muscle.tendon.points) for muscle in robot.actuators if muscle.tendon) == len(robot.sites) == 636
     strengths = [-muscle.gain for muscle in robot.actuators]
     assert (min(strengths), max(strengths)) == pytest.approx((0.36 * 45.0, 0.36 * 1792.95))
@@ -127,7 +127,8 @@ def test_way_points_lie_on_their_bones() -> None:
 
     other = {"thumb_r": "pinky_r", "pinky_r": "thumb_r", "thumb_l": "pinky_l", "pinky_l": "thumb_l"}
     for site in range(model.nsite):
-        name, bone = model.site(site).name, model.body(model.site_bodyid[site]).name
+        name = model.site(site).name
+        bone = model.body(model.site_bodyid[site]).name
         assert distance(site, bone) < REACH, f"{name} is far from {bone}"
         assert bone not in other or distance(site, bone) < distance(site, other[bone]), f"{name} is on the wrong toe"
 

@@ -177,9 +177,9 @@ def test_motors(robot: Model, table: Table) -> None:
 
 
 def test_contact(robot: Model, table: Table) -> None:
-    assert len(robot.touches) == table.points
-    assert {touch.material for touch in robot.touches} == ({table.contact} if table.contact else set())
-    assert {touch.plane.name for touch in robot.touches} == ({"floor"} if table.contact else set())
+    assert len(robot.contact_candidates) == table.points
+    assert {touch.material for touch in robot.contact_candidates} == ({table.contact} if table.contact else set())
+    assert {touch.plane.name for touch in robot.contact_candidates} == ({"floor"} if table.contact else set())
 
 
 def test_start(robot: Model, table: Table) -> None:
@@ -189,7 +189,7 @@ def test_start(robot: Model, table: Table) -> None:
 
 
 def test_ground_is_free_at_the_start(robot: Model) -> None:
-    if robot.touches:
+    if robot.contact_candidates:
         simulator = Simulator(robot, num_worlds=1, dt=1.0, substeps=1, dtype=torch.float64)
         assert (simulator.contacts(simulator.rest_state("start")).depth < 0).all()
 

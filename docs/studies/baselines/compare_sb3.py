@@ -42,31 +42,77 @@ class Case:
     theirs: dict[str, object]
 
 
-def ppo(task: str, env_steps: int, *, worlds: int, steps: int, passes: int, minibatches: int, rate: float,
-        gamma: float) -> Case:  # fmt: skip
+def ppo(
+    task: str, env_steps: int, *, worlds: int, steps: int, passes: int, minibatches: int, rate: float, gamma: float
+) -> Case:
     """Two hidden layers of 64 and tanh on both sides; nothing normalised, no clipped values, a constant rate."""
     ours = PPOConfig(
-        hidden=(64, 64), critic_hidden=(64, 64), activation="tanh", log_std=0.0, steps=steps, passes=passes,
-        minibatches=minibatches, rate=rate, divergence=None, clip=0.2, value_clip=None, critic_weight=1.0,
-        bounds_weight=0.0, max_norm=0.5, normalize=False, normalize_value=False, reward_scale=1.0, gamma=gamma,
+        hidden=(64, 64),
+        critic_hidden=(64, 64),
+        activation="tanh",
+        log_std=0.0,
+        steps=steps,
+        passes=passes,
+        minibatches=minibatches,
+        rate=rate,
+        divergence=None,
+        clip=0.2,
+        value_clip=None,
+        critic_weight=1.0,
+        bounds_weight=0.0,
+        max_norm=0.5,
+        normalize=False,
+        normalize_value=False,
+        reward_scale=1.0,
+        gamma=gamma,
         lam=0.95,
-    )  # fmt: skip
+    )
     # Their loss of the critic is the mean square, ours half of it.
-    theirs = {"n_steps": steps, "n_epochs": passes, "batch_size": steps * worlds // minibatches, "learning_rate": rate,
-              "gamma": gamma, "gae_lambda": 0.95, "clip_range": 0.2, "vf_coef": 0.5, "max_grad_norm": 0.5,
-              "ent_coef": 0.0}  # fmt: skip
+    theirs = {
+        "n_steps": steps,
+        "n_epochs": passes,
+        "batch_size": steps * worlds // minibatches,
+        "learning_rate": rate,
+        "gamma": gamma,
+        "gae_lambda": 0.95,
+        "clip_range": 0.2,
+        "vf_coef": 0.5,
+        "max_grad_norm": 0.5,
+        "ent_coef": 0.0,
+    }
     return Case(task, worlds, env_steps, ours, theirs)
 
 
 def sac(task: str, env_steps: int, *, rate: float, gamma: float) -> Case:
     """Two hidden layers of 64 and ReLU on both sides, one world, one update per step."""
     ours = SACConfig(
-        hidden=(64, 64), critic_hidden=(64, 64), activation="relu", log_std=(-20.0, 2.0), rate=rate, temperature=1.0,
-        temperature_rate=rate, tau=0.005, capacity=100_000, batch=256, steps=125, updates=1, seed_steps=500,
-        normalize=False, gamma=gamma,
-    )  # fmt: skip
-    theirs = {"learning_rate": rate, "gamma": gamma, "tau": 0.005, "buffer_size": 100_000, "batch_size": 256,
-              "learning_starts": 500, "train_freq": 1, "gradient_steps": 1, "ent_coef": "auto"}  # fmt: skip
+        hidden=(64, 64),
+        critic_hidden=(64, 64),
+        activation="relu",
+        log_std=(-20.0, 2.0),
+        rate=rate,
+        temperature=1.0,
+        temperature_rate=rate,
+        tau=0.005,
+        capacity=100_000,
+        batch=256,
+        steps=125,
+        updates=1,
+        seed_steps=500,
+        normalize=False,
+        gamma=gamma,
+    )
+    theirs = {
+        "learning_rate": rate,
+        "gamma": gamma,
+        "tau": 0.005,
+        "buffer_size": 100_000,
+        "batch_size": 256,
+        "learning_starts": 500,
+        "train_freq": 1,
+        "gradient_steps": 1,
+        "ent_coef": "auto",
+    }
     return Case(task, 1, env_steps, ours, theirs)
 
 
@@ -163,9 +209,16 @@ def main() -> None:
                 case, start = CASES[name], time.perf_counter()
                 act = learn(case, seed)
                 seconds = time.perf_counter() - start
-                row = {"case": name, "task": case.task, "algorithm": name.partition("-")[0], "side": side,
-                       "seed": str(seed), "steps": str(case.env_steps), "mean": f"{judged(case.task, act):.2f}",
-                       "seconds": f"{seconds:.0f}"}  # fmt: skip
+                row = {
+                    "case": name,
+                    "task": case.task,
+                    "algorithm": name.partition("-")[0],
+                    "side": side,
+                    "seed": str(seed),
+                    "steps": str(case.env_steps),
+                    "mean": f"{judged(case.task, act):.2f}",
+                    "seconds": f"{seconds:.0f}",
+                }
                 rows.append(row)
                 with options.out.open("w", newline="", encoding="utf-8") as file:
                     writer = csv.DictWriter(file, COLUMNS)

@@ -36,10 +36,15 @@ class GymWorlds:
         first = self.envs[0]
         limit = first.spec.max_episode_steps if first.spec is not None else None
         self.spec = EnvSpec(
-            name=name, num_envs=num_envs, obs_size=int(np.prod(first.observation_space.shape or (1,))),
-            action_size=int(np.prod(first.action_space.shape or (1,))), episode_steps=limit or 10**9, dt=0.05,
-            device=torch.device("cpu"), dtype=torch.float32,
-        )  # fmt: skip
+            name=name,
+            num_envs=num_envs,
+            obs_size=int(np.prod(first.observation_space.shape or (1,))),
+            action_size=int(np.prod(first.action_space.shape or (1,))),
+            episode_steps=limit or 10**9,
+            dt=0.05,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+        )
         self.nowhere = Nowhere(torch.zeros(num_envs, 0), torch.zeros(num_envs, 0))
         self.reset(seed)
 
@@ -47,7 +52,8 @@ class GymWorlds:
         """New episodes everywhere."""
         seeds = [None if seed is None else seed + k for k in range(len(self.envs))]
         self.obs = _tensor([env.reset(seed=s)[0] for env, s in zip(self.envs, seeds, strict=True)])
-        self.total, self.length = np.zeros(len(self.envs)), np.zeros(len(self.envs))
+        self.total = np.zeros(len(self.envs))
+        self.length = np.zeros(len(self.envs))
         return self.obs
 
     def step(self, action: Tensor) -> Step:
@@ -62,14 +68,23 @@ class GymWorlds:
         for k in np.flatnonzero(ended | cut):
             self.obs[k] = _tensor([self.envs[k].reset()[0]])[0]
         over = ended | cut
-        self.total, self.length = np.where(over, 0.0, total), np.where(over, 0.0, length)
+        self.total = np.where(over, 0.0, total)
+        self.length = np.where(over, 0.0, length)
         ends, cuts = torch.from_numpy(ended), torch.from_numpy(cut & ~ended)
         return Step(
-            obs=self.obs, final_obs=final, reward=torch.tensor(reward, dtype=torch.float32), terminated=ends,
-            truncated=cuts, lost=torch.zeros_like(ends), terms=torch.zeros(len(self.envs), 0),
-            episode_return=torch.tensor(total, dtype=torch.float32), episode_length=torch.tensor(length), action=action,
-            start=self.nowhere, end=self.nowhere,
-        )  # fmt: skip
+            obs=self.obs,
+            final_obs=final,
+            reward=torch.tensor(reward, dtype=torch.float32),
+            terminated=ends,
+            truncated=cuts,
+            lost=torch.zeros_like(ends),
+            terms=torch.zeros(len(self.envs), 0),
+            episode_return=torch.tensor(total, dtype=torch.float32),
+            episode_length=torch.tensor(length),
+            action=action,
+            start=self.nowhere,
+            end=self.nowhere,
+        )
 
     def restart(self, worlds: Tensor) -> None:
         """New episodes in some of them."""

@@ -8,33 +8,33 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from ahac.algos.parts.replay import Replay
 from ahac.core.env import Env, Step
-from ahac.rl.replay import Replay
-from ahac.rl.trouble import Trouble
+from ahac.rl.nonfinite import NonFiniteReport
 
-__all__ = ["Algorithm", "Remembers", "Report"]
+__all__ = ["Algorithm", "HasReplayBuffer", "IterationResult"]
 
 
 @dataclass(frozen=True)
-class Report:
+class IterationResult:
     """What one iteration did."""
 
     env_steps: int
     """World-steps taken: rollout length times worlds."""
-    values: Mapping[str, float]
+    metrics: Mapping[str, float]
     """Numbers to log, by name."""
     steps: list[Step] = field(default_factory=list)
     """What the environment answered; where iterations are replayed, good until the next one."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """What its parts took."""
-    trouble: Trouble | None = None
+    failure: NonFiniteReport | None = None
     """Why the policy was not updated, where it was not."""
 
 
 class Algorithm(Protocol):
     """Learns a policy in an environment."""
 
-    def iterate(self, env: Env, progress: float) -> Report:
+    def iterate(self, env: Env, progress: float) -> IterationResult:
         """One rollout and what is learnt from it; `progress` runs from 0 to 1 over the training."""
         ...
 
@@ -52,7 +52,7 @@ class Algorithm(Protocol):
 
 
 @runtime_checkable
-class Remembers(Protocol):
+class HasReplayBuffer(Protocol):
     """An algorithm that learns from replay. Its `state_dict` has the number of rows, "replay.added", not the rows."""
 
     @property

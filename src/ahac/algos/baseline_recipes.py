@@ -13,9 +13,9 @@ from ahac.algos.ppo import PPOConfig
 from ahac.algos.sac import SACConfig
 from ahac.algos.svg import SVGConfig
 
-__all__ = ["BASELINES", "Made"]
+__all__ = ["BASELINES", "BaselineRecipe"]
 
-Made = tuple[int, int, Any]
+BaselineRecipe = tuple[int, int, Any]
 """Worlds, iterations, settings."""
 Widths = tuple[int, ...]
 
@@ -41,7 +41,7 @@ SVG_DEFAULT = {"hopper": (64, 500), "ant": (256, 500), "cartpole": (64, 60), "do
 SVG_OTHERS = (64, 1000)
 
 
-def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> Made:
+def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
     """32 steps, 5 passes in 4 minibatches; a rate that follows the divergence."""
     if preset == "released":
         worlds, iterations = PPO_RELEASED.get(task, PPO_OTHERS)
@@ -50,28 +50,32 @@ def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> Made:
     return worlds, iterations, PPOConfig(hidden=actor, critic_hidden=critic)
 
 
-def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> Made:
+def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
     """One update per step of all worlds, with 32 transitions per world."""
     worlds, iterations = SAC_WORLDS.get(task, SAC_OTHERS)
     if preset == "released":
         wide = (128, 64, 32) if task in ("hopper", "ant") else (512, 256)
-        learner = SACConfig(
-            hidden=wide, critic_hidden=wide, batch=PER_WORLD * worlds, steps=SAC_STEPS, seed_steps=10 * worlds
+        config = SACConfig(
+            hidden=wide,
+            critic_hidden=wide,
+            batch_size=PER_WORLD * worlds,
+            steps_per_env=SAC_STEPS,
+            learning_starts=10 * worlds,
         )
     else:
         hidden = critic if preset == "paper" else actor
-        learner = SACConfig(hidden=actor, critic_hidden=hidden, batch=PER_WORLD * worlds, steps=SAC_STEPS)
-    return worlds, iterations, learner
+        config = SACConfig(hidden=actor, critic_hidden=hidden, batch_size=PER_WORLD * worlds, steps_per_env=SAC_STEPS)
+    return worlds, iterations, config
 
 
-def _svg(task: str, preset: str, actor: Widths, critic: Widths) -> Made:
+def _svg(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
     """The settings of SVG's authors with one world; by default many worlds, larger rates and fewer updates per step."""
     if preset != "default":
         iterations = 10_000 if task == "anymal" else 11_000
-        return 1, iterations, SVGConfig(steps=SVG_STEPS)
+        return 1, iterations, SVGConfig(steps_per_env=SVG_STEPS)
     worlds, iterations = SVG_DEFAULT.get(task, SVG_OTHERS)
-    return worlds, iterations, SVGConfig(rate=5e-4, model_rate=5e-4, updates=2, model_updates=2)
+    return worlds, iterations, SVGConfig(learning_rate=5e-4, model_learning_rate=5e-4, updates=2, model_updates=2)
 
 
-BASELINES: dict[str, Callable[[str, str, Widths, Widths], Made]] = {"ppo": _ppo, "sac": _sac, "svg": _svg}
+BASELINES: dict[str, Callable[[str, str, Widths, Widths], BaselineRecipe]] = {"ppo": _ppo, "sac": _sac, "svg": _svg}
 """By task, preset, and the appendix's widths of actor and critic."""

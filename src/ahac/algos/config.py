@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-from ahac.core.checks import finite_number, fraction, whole_number
+from ahac.core.checks import check_finite, check_int, check_probability
 from ahac.core.errors import InputError
 
-__all__ = ["ActorConfig", "CriticConfig", "FirstOrderConfig", "HorizonConfig", "StiffnessConfig"]
+__all__ = ["ActorConfig", "CriticConfig", "HorizonConfig", "ShortHorizonConfig", "StiffnessConfig"]
 
 Rule = Literal["fixed", "paper", "released", "shrink", "growth", "esnr"]
 Signal = Literal["dynamics", "contact", "contact_normalised", "force"]
@@ -17,19 +17,19 @@ LIMITS: dict[str, float] = {"dynamics": 500.0, "contact": 5e4, "contact_normalis
 """C by signal, between what light and what hard contact gave in trials on Hopper and Ant; not tuned."""
 
 
-RULES = ("fixed", "paper", "released", "shrink", "growth", "esnr")
+RULES: tuple[str, ...] = get_args(Rule)
 
 
-def _check_network(name: str, hidden: tuple[int, ...], rate: float, max_norm: float | None) -> None:
+def _check_network(name: str, hidden: tuple[int, ...], learning_rate: float, max_grad_norm: float | None) -> None:
     for width in hidden:
-        whole_number(f"the width of a hidden layer in {name}.hidden", width, 1)
-    finite_number(f"{name}.rate", rate, 0.0)
-    if max_norm is not None:
-        _above(f"{name}.max_norm", max_norm, 0.0)
+        check_int(f"the width of a hidden layer in {name}.hidden", width, 1)
+    check_finite(f"{name}.learning_rate", learning_rate, 0.0)
+    if max_grad_norm is not None:
+        _above(f"{name}.max_grad_norm", max_grad_norm, 0.0)
 
 
 def _above(name: str, value: float, bound: float) -> None:
-    if finite_number(name, value, bound) == bound:
+    if check_finite(name, value, bound) == bound:
         raise InputError(f"{name} must be more than {bound:g}, got {value!r}")
 
 
@@ -39,18 +39,18 @@ class ActorConfig:
 
     hidden: tuple[int, ...] = (128, 64, 32)
     """Widths of the hidden layers."""
-    rate: float = 2e-3
+    learning_rate: float = 2e-3
     """Learning rate, α_θ; falls linearly to 1e-5 over the training."""
-    max_norm: float = 1.0
+    max_grad_norm: float = 1.0
     """Norm to which the gradient is clipped."""
-    log_std: float = -1.0
+    init_log_std: float = -1.0
     """Logarithm of the first standard deviation."""
-    normalize: bool = True
+    normalize_obs: bool = True
     """Whether observations are normalised by what has been seen so far."""
 
     def __post_init__(self) -> None:
-        _check_network("actor", self.hidden, self.rate, self.max_norm)
-        finite_number("actor.log_std", self.log_std)
+        _check_network("actor", self.hidden, self.learning_rate, self.max_grad_norm)
+        check_finite("actor.init_log_std", self.init_log_std)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,30 +59,30 @@ class CriticConfig:
 
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers."""
-    rate: float = 2e-3
+    learning_rate: float = 2e-3
     """Learning rate, α_ψ; falls linearly to 1e-5 over the training."""
-    members: int = 1
+    num_critics: int = 1
     """Networks; of two, the lower value counts: a double critic."""
-    passes: int = 16
+    epochs: int = 16
     """Most passes over a rollout."""
-    plateau: float | None = None
+    plateau_tolerance: float | None = None
     """Passes end early when the loss changes by less than this from one to the next, over five of them."""
     minibatches: int = 4
     """Into which a pass is divided."""
     shuffle: bool = True
     """Whether minibatches are drawn at random; else they are quarters of the rollout's time."""
-    max_norm: float | None = 1.0
+    max_grad_norm: float | None = 1.0
     """Norm to which the gradient is clipped."""
     target_alpha: float | None = 0.2
     """Share of the target network that is kept after each iteration; none: no target network."""
 
     def __post_init__(self) -> None:
-        _check_network("critic", self.hidden, self.rate, self.max_norm)
-        if self.plateau is not None:
-            _above("critic.plateau", self.plateau, 0.0)
-        for name in ("members", "passes", "minibatches"):
-            whole_number(f"critic.{name}", getattr(self, name), 1)
-        if self.target_alpha is not None and fraction("critic.target_alpha", self.target_alpha) == 1.0:
+        _check_network("critic", self.hidden, self.learning_rate, self.max_grad_norm)
+        if self.plateau_tolerance is not None:
+            _above("critic.plateau_tolerance", self.plateau_tolerance, 0.0)
+        for name in ("num_critics", "epochs", "minibatches"):
+            check_int(f"critic.{name}", getattr(self, name), 1)
+        if self.target_alpha is not None and check_probability("critic.target_alpha", self.target_alpha) == 1.0:
             raise InputError(f"critic.target_alpha must be in [0, 1), or none for no target, got {self.target_alpha}")
 
 
@@ -91,29 +91,29 @@ class HorizonConfig:
     """How long rollouts are."""
 
     rule: Rule = "fixed"
-    """What moves the length: see `ahac.rl.horizon`."""
-    first: float = 32
+    """What moves the length: see `ahac.algos.parts.horizon`."""
+    initial: float = 32
     """Length of the first rollout [control steps]; of all, for "fixed"."""
-    least: int = 8
+    min: int = 8
     """Shortest rollout [control steps]."""
-    most: int = 64
+    max: int = 64
     """Longest rollout [control steps]; bounds memory."""
-    rate: float = 1e-5
+    learning_rate: float = 1e-5
     """Learning rate of multipliers and horizon, α_φ ("paper", "released")."""
     speed: float = 0.02
     """Largest relative change per iteration ("shrink", "growth")."""
-    growth: float = 3.0
+    growth_limit: float = 3.0
     """Largest growth of the gradient along a rollout ("growth")."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise InputError(f"no horizon rule named {self.rule!r}; known: {', '.join(RULES)}")
-        finite_number("horizon.first", self.first, 1.0)
-        if not 0 < whole_number("horizon.least", self.least, 1) <= whole_number("horizon.most", self.most, 1):
-            raise InputError(f"horizon.least must not exceed horizon.most, got {self.least} and {self.most}")
-        finite_number("horizon.rate", self.rate, 0.0)
+        check_finite("horizon.initial", self.initial, 1.0)
+        if not 0 < check_int("horizon.min", self.min, 1) <= check_int("horizon.max", self.max, 1):
+            raise InputError(f"horizon.min must not exceed horizon.max, got {self.min} and {self.max}")
+        check_finite("horizon.learning_rate", self.learning_rate, 0.0)
         _above("horizon.speed", self.speed, 0.0)
-        _above("horizon.growth", self.growth, 1.0)
+        _above("horizon.growth_limit", self.growth_limit, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ class StiffnessConfig:
     """Whether φᵀ (C − ‖∇f‖) is part of the actor's objective (eq:lagrangian)."""
     truncate: bool = False
     """Whether a world's trajectory is cut where it is stiffer than the limit (AHAC-1)."""
-    least_steps: int = 0
+    min_steps: int = 0
     """Steps that a trajectory has at least, before it may be cut."""
 
     def __post_init__(self) -> None:
@@ -138,8 +138,8 @@ class StiffnessConfig:
             raise InputError(f"no stiffness signal named {self.signal!r}; known: {', '.join(LIMITS)}")
         if self.limit is not None:
             _above("stiffness.limit", self.limit, 0.0)
-        whole_number("stiffness.probes", self.probes, 1)
-        whole_number("stiffness.least_steps", self.least_steps, 0)
+        check_int("stiffness.probes", self.probes, 1)
+        check_int("stiffness.min_steps", self.min_steps, 0)
 
     @property
     def threshold(self) -> float:
@@ -148,7 +148,7 @@ class StiffnessConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstOrderConfig:
+class ShortHorizonConfig:
     """SHAC, AHAC, AHAC-1 or BPTT, by what they are made of."""
 
     actor: ActorConfig = field(default_factory=ActorConfig)
@@ -161,16 +161,16 @@ class FirstOrderConfig:
     """Contact stiffness."""
     gamma: float = 0.99
     """Discount."""
-    lam: float = 0.95
+    td_lambda: float = 0.95
     """λ of the value targets."""
 
     def __post_init__(self) -> None:
-        for name in ("gamma", "lam"):
-            fraction(name, getattr(self, name))
+        for name in ("gamma", "td_lambda"):
+            check_probability(name, getattr(self, name))
         if self.stiffness.lagrangian and self.horizon.rule not in ("paper", "released"):
             raise InputError(
                 f"stiffness.lagrangian needs multipliers, which horizon.rule {self.horizon.rule!r} does not have; use "
-                '"paper" or "released", with horizon.least = horizon.most to keep the horizon as it is'
+                '"paper" or "released", with horizon.min = horizon.max to keep the horizon as it is'
             )
         if self.stiffness.lagrangian and self.stiffness.signal == "dynamics":
             raise InputError('stiffness.lagrangian needs a signal with a gradient, which "dynamics" does not have')

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from ahac.algos.baseline_recipes import BASELINES
-from ahac.algos.config import ActorConfig, CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
+from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
 from ahac.core.errors import InputError
 
 __all__ = ["ALGOS", "PRESETS", "Recipe", "recipe"]
@@ -27,20 +27,20 @@ ALGOS = {
     "svg": "stochastic value gradients: soft actor-critic through a learnt model",
 }
 FirstOrderName = Literal["ahac", "ahac1", "shac", "bptt"]
-Learner = TypeVar("Learner")
+ConfigT = TypeVar("ConfigT")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe(Generic[Learner]):
+class Recipe(Generic[ConfigT]):
     """How to train an algorithm on a task."""
 
     num_envs: int
     iterations: int
-    learner: Learner
+    algorithm: ConfigT
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Task:
+class _TaskHyperparameters:
     """A column of the appendix's table: networks and rates of one task."""
 
     actor: tuple[int, ...]
@@ -56,40 +56,40 @@ class _Task:
 
 
 PAPER = {
-    "hopper": _Task(
+    "hopper": _TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_rate=4e-3, target_alpha=0.2, horizon_rate=2e-4, num_envs=1024,
         iterations=500,
     ),
-    "ant": _Task(
+    "ant": _TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_rate=2e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=512,
         iterations=2000,
     ),
-    "anymal": _Task(
+    "anymal": _TaskHyperparameters(
         actor=(256, 128), critic=(256, 128), critic_rate=2e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=128,
         iterations=5000,
     ),
-    "humanoid": _Task(
+    "humanoid": _TaskHyperparameters(
         actor=(256, 128), critic=(256, 128), critic_rate=5e-4, target_alpha=0.995, horizon_rate=1e-5, num_envs=64,
         iterations=5000,
     ),
-    "snu_humanoid": _Task(
+    "snu_humanoid": _TaskHyperparameters(
         actor=(512, 256), critic=(256, 256), critic_rate=5e-4, target_alpha=0.995, horizon_rate=1e-5, num_envs=64,
         iterations=5000,
     ),
-    "half_cheetah": _Task(
+    "half_cheetah": _TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_rate=2e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=64,
         iterations=500,
     ),
-    "cartpole": _Task(
+    "cartpole": _TaskHyperparameters(
         actor=(64, 64), critic=(64, 64), critic_rate=1e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=64,
         iterations=200, actor_rate=1e-2,
     ),
-    "double_pendulum": _Task(
+    "double_pendulum": _TaskHyperparameters(
         actor=(64, 64), critic=(64, 64), critic_rate=1e-3, target_alpha=0.2, horizon_rate=1e-5, num_envs=64,
         iterations=200, actor_rate=1e-2,
     ),
 }  # fmt: skip
-"""Tasks that are not in the paper, and tasks of a user's own, have numbers after SHAC's; see `_Task` of "ant"."""
+"""Tasks that are not in the paper, and tasks of a user's own, have numbers after SHAC's; see `_TaskHyperparameters` of "ant"."""
 
 RELEASED = {"hopper": (1024, 500), "ant": (128, 2000), "anymal": (128, 3000), "humanoid": (64, 5000),
             "snu_humanoid": (64, 5000), "half_cheetah": (1024, 500), "cartpole": (1024, 500)}  # fmt: skip
@@ -101,7 +101,7 @@ DEFAULT = {"hopper": {"num_envs": 256, "iterations": 800, "log_std": 0.0, "growt
 
 
 @overload
-def recipe(task: str, algo: FirstOrderName, preset: str = "default") -> Recipe[FirstOrderConfig]: ...
+def recipe(task: str, algo: FirstOrderName, preset: str = "default") -> Recipe[ShortHorizonConfig]: ...
 @overload
 def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]: ...
 def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
@@ -114,76 +114,94 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
     numbers = PAPER[known]
     if algo in BASELINES:
         worlds, iterations, settings = BASELINES[algo](task, preset, numbers.actor, numbers.critic)
-        return Recipe(num_envs=worlds, iterations=iterations, learner=settings)
+        return Recipe(num_envs=worlds, iterations=iterations, algorithm=settings)
     if preset == "released":
         worlds, iterations = RELEASED.get(task, (numbers.num_envs, numbers.iterations))
         numbers = replace(
-            numbers, actor=(400, 200, 100), critic=(400, 200, 100), critic_rate=5e-4, target_alpha=0.99,
-            horizon_rate=5e-4, num_envs=worlds, iterations=iterations,
-        )  # fmt: skip
+            numbers,
+            actor=(400, 200, 100),
+            critic=(400, 200, 100),
+            critic_rate=5e-4,
+            target_alpha=0.99,
+            horizon_rate=5e-4,
+            num_envs=worlds,
+            iterations=iterations,
+        )
     if preset == "default":
         numbers = replace(numbers, **DEFAULT.get(known, {}))
     learner = _LEARNERS[algo](numbers, preset)
     worlds = {"ahac1": 1 if preset == "paper" else numbers.num_envs, "bptt": 32}.get(algo, numbers.num_envs)
-    return Recipe(num_envs=worlds, iterations=numbers.iterations, learner=learner)
+    return Recipe(num_envs=worlds, iterations=numbers.iterations, algorithm=learner)
 
 
-def _shac(numbers: _Task, preset: str) -> FirstOrderConfig:
+def _shac(numbers: _TaskHyperparameters, preset: str) -> ShortHorizonConfig:
     """Fixed horizon of 32, single critic with a target network, 16 passes."""
     critic = CriticConfig(
-        hidden=numbers.critic, rate=numbers.critic_rate, target_alpha=numbers.target_alpha, shuffle=preset != "released"
+        hidden=numbers.critic,
+        learning_rate=numbers.critic_rate,
+        target_alpha=numbers.target_alpha,
+        shuffle=preset != "released",
     )
-    return FirstOrderConfig(actor=_actor(numbers), critic=critic, horizon=HorizonConfig(rule="fixed", first=32))
+    return ShortHorizonConfig(actor=_actor(numbers), critic=critic, horizon=HorizonConfig(rule="fixed", initial=32))
 
 
-def _ahac(numbers: _Task, preset: str) -> FirstOrderConfig:
+def _ahac(numbers: _TaskHyperparameters, preset: str) -> ShortHorizonConfig:
     """Double critic without a target network, fitted until its loss settles; a horizon that adapts."""
     horizon, stiffness = {
-        "default": (HorizonConfig(rule="growth", first=16, growth=numbers.growth), StiffnessConfig()),
+        "default": (HorizonConfig(rule="growth", initial=16, growth_limit=numbers.growth), StiffnessConfig()),
         "paper": (
-            HorizonConfig(rule="paper", first=8, rate=numbers.horizon_rate),
+            HorizonConfig(rule="paper", initial=8, learning_rate=numbers.horizon_rate),
             StiffnessConfig(signal="contact_normalised", limit=500.0, lagrangian=True),
         ),
         "released": (
-            HorizonConfig(rule="released", first=8, rate=numbers.horizon_rate),
+            HorizonConfig(rule="released", initial=8, learning_rate=numbers.horizon_rate),
             StiffnessConfig(signal="force", limit=500.0),
         ),
     }[preset]
-    return FirstOrderConfig(actor=_actor(numbers), critic=_settled_critic(numbers, preset), horizon=horizon,
-                            stiffness=stiffness)  # fmt: skip
-
-
-def _ahac1(numbers: _Task, preset: str) -> FirstOrderConfig:
-    """Rollouts of 64 steps, each world's trajectory cut where it is stiff."""
-    stiffness = {
-        "default": StiffnessConfig(signal="force", limit=500.0, truncate=True, least_steps=8),
-        "paper": StiffnessConfig(signal="contact_normalised", limit=500.0, truncate=True),
-        "released": StiffnessConfig(signal="force", limit=3000.0, truncate=True, least_steps=8),
-    }[preset]
-    return FirstOrderConfig(
-        actor=_actor(numbers), critic=_settled_critic(numbers, preset), horizon=HorizonConfig(rule="fixed", first=64),
-        stiffness=stiffness,
-    )  # fmt: skip
-
-
-def _bptt(numbers: _Task, preset: str) -> FirstOrderConfig:
-    """No critic: rollouts of 128 steps, as SHAC's authors compare with."""
-    return FirstOrderConfig(
-        actor=_actor(numbers), critic=None, horizon=HorizonConfig(rule="fixed", first=128, most=1000)
+    return ShortHorizonConfig(
+        actor=_actor(numbers), critic=_ahac_critic(numbers, preset), horizon=horizon, stiffness=stiffness
     )
 
 
-def _actor(numbers: _Task) -> ActorConfig:
-    return ActorConfig(hidden=numbers.actor, rate=numbers.actor_rate, log_std=numbers.log_std)
+def _ahac1(numbers: _TaskHyperparameters, preset: str) -> ShortHorizonConfig:
+    """Rollouts of 64 steps, each world's trajectory cut where it is stiff."""
+    stiffness = {
+        "default": StiffnessConfig(signal="force", limit=500.0, truncate=True, min_steps=8),
+        "paper": StiffnessConfig(signal="contact_normalised", limit=500.0, truncate=True),
+        "released": StiffnessConfig(signal="force", limit=3000.0, truncate=True, min_steps=8),
+    }[preset]
+    return ShortHorizonConfig(
+        actor=_actor(numbers),
+        critic=_ahac_critic(numbers, preset),
+        horizon=HorizonConfig(rule="fixed", initial=64),
+        stiffness=stiffness,
+    )
 
 
-def _settled_critic(numbers: _Task, preset: str) -> CriticConfig:
+def _bptt(numbers: _TaskHyperparameters, preset: str) -> ShortHorizonConfig:
+    """No critic: rollouts of 128 steps, as SHAC's authors compare with."""
+    return ShortHorizonConfig(
+        actor=_actor(numbers), critic=None, horizon=HorizonConfig(rule="fixed", initial=128, max=1000)
+    )
+
+
+def _actor(numbers: _TaskHyperparameters) -> ActorConfig:
+    return ActorConfig(hidden=numbers.actor, learning_rate=numbers.actor_rate, init_log_std=numbers.log_std)
+
+
+def _ahac_critic(numbers: _TaskHyperparameters, preset: str) -> CriticConfig:
     released = preset == "released"
     # "Double" is one network in the released code: two views of the same weights.
     return CriticConfig(
-        hidden=numbers.critic, rate=numbers.critic_rate, members=1 if released else 2, passes=64, plateau=0.2,
-        target_alpha=None, shuffle=not released, max_norm=None if released else 1.0,
-    )  # fmt: skip
+        hidden=numbers.critic,
+        learning_rate=numbers.critic_rate,
+        num_critics=1 if released else 2,
+        epochs=64,
+        plateau_tolerance=0.2,
+        target_alpha=None,
+        shuffle=not released,
+        max_grad_norm=None if released else 1.0,
+    )
 
 
 _LEARNERS = {"ahac": _ahac, "ahac1": _ahac1, "shac": _shac, "bptt": _bptt}

@@ -1,7 +1,7 @@
 """SHAC, AHAC, AHAC-1 and BPTT in plain torch, to read beside the paper.
 
 One file, `loss.backward()`, no kernels, no CUDA graphs, no processes, no checkpoints. Comments give the lines of the
-paper's Algorithm 1. `FirstOrder` computes the same faster; a test holds it to this file, for every horizon rule.
+paper's Algorithm 1. `ShortHorizonActorCritic` computes the same faster; a test holds it to this file, for every horizon rule.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from ahac.algos.config import CriticConfig, FirstOrderConfig
+from ahac.algos.config import CriticConfig, ShortHorizonConfig
+from ahac.algos.parts.gradient_horizon import EsnrHorizon
+from ahac.algos.parts.horizon import Bounds, Signals
 from ahac.core.env import Env, EnvSpec, Step
-from ahac.rl.gradient_horizon import EsnrHorizon
-from ahac.rl.horizon import Bounds, Signals
 
 __all__ = ["Reference"]
 
@@ -33,30 +33,33 @@ EPOCHS_BEFORE_PLATEAU = 6
 class Reference:
     """A policy, a critic and a horizon, trained through a differentiable environment."""
 
-    def __init__(self, config: FirstOrderConfig, spec: EnvSpec, seed: int) -> None:
-        self.config, self.spec, horizon = config, spec, config.horizon
+    def __init__(self, config: ShortHorizonConfig, spec: EnvSpec, seed: int) -> None:
+        self.config = config
+        self.spec = spec
+        horizon = config.horizon
         self.rng = torch.Generator(spec.device).manual_seed(seed)
         self.actor = mlp([spec.obs_size, *config.actor.hidden, spec.action_size]).to(spec.device, spec.dtype)
-        self.log_std = nn.Parameter(torch.full((spec.action_size,), config.actor.log_std, dtype=spec.dtype))
+        self.log_std = nn.Parameter(torch.full((spec.action_size,), config.actor.init_log_std, dtype=spec.dtype))
         self.actor_parameters = [*self.actor.parameters(), self.log_std]
-        self.actor_optimizer = torch.optim.Adam(self.actor_parameters, lr=config.actor.rate, betas=BETAS)
-        members = 0 if config.critic is None else config.critic.members
+        self.actor_optimizer = torch.optim.Adam(self.actor_parameters, lr=config.actor.learning_rate, betas=BETAS)
+        members = 0 if config.critic is None else config.critic.num_critics
         hidden = () if config.critic is None else config.critic.hidden
         self.critics = [mlp([spec.obs_size, *hidden, 1]).to(spec.device, spec.dtype) for _ in range(members)]
         self.targets = deepcopy(self.critics)
         self.critic_optimizers = [torch.optim.Adam(critic.parameters(), betas=BETAS) for critic in self.critics]
         self.mean = torch.zeros(spec.obs_size, dtype=spec.dtype)
-        self.variance, self.count = torch.ones(spec.obs_size, dtype=spec.dtype), 1e-4
-        self.bounds = Bounds(horizon.least, horizon.most)
-        self.horizon = horizon.first if horizon.rule == "fixed" else self.bounds.clip(horizon.first)
-        self.phi = torch.zeros(horizon.most, dtype=torch.float64)
-        self.esnr_rule = EsnrHorizon(self.bounds, horizon.first)
+        self.variance = torch.ones(spec.obs_size, dtype=spec.dtype)
+        self.count = 1e-4
+        self.bounds = Bounds(horizon.min, horizon.max)
+        self.horizon = horizon.initial if horizon.rule == "fixed" else self.bounds.clip(horizon.initial)
+        self.phi = torch.zeros(horizon.max, dtype=torch.float64)
+        self.esnr_rule = EsnrHorizon(self.bounds, horizon.initial)
         if horizon.rule == "esnr":
             self.horizon = self.esnr_rule.horizon
 
     def iterate(self, env: Env, progress: float) -> dict[str, float]:
         """One pass through the loop of Algorithm 1; `progress` goes from 0 to 1 over the training."""
-        set_learning_rate([self.actor_optimizer], self.config.actor.rate, progress)
+        set_learning_rate([self.actor_optimizer], self.config.actor.learning_rate, progress)
         normalize = self.frozen_normalizer()
 
         # Lines 4-6: roll out H steps of N worlds from where the last rollout ended.
@@ -66,7 +69,7 @@ class Reference:
         next_values = torch.stack([self.next_value(step, normalize) for step in steps])
         loss = self.actor_loss([step.reward for step in steps], next_values, ends)
         (loss + self.constraint(stiffness)).backward()
-        nn.utils.clip_grad_norm_(self.actor_parameters, self.config.actor.max_norm)
+        nn.utils.clip_grad_norm_(self.actor_parameters, self.config.actor.max_grad_norm)
         self.actor_optimizer.step()
         self.actor_optimizer.zero_grad()
 
@@ -77,31 +80,34 @@ class Reference:
         targets = self.td_lambda([step.reward.detach() for step in steps], next_values.detach(), ends)
         epochs = self.fit_critics(normalize(observations), targets.flatten(), progress)
         self.update_normalizer(observations)
-        return {"actor_loss": float(loss.detach()), "critic_passes": float(epochs), "horizon": float(len(steps))}
+        return {"actor_loss": float(loss.detach()), "critic_epochs": float(epochs), "horizon": float(len(steps))}
 
     def frozen_normalizer(self) -> Normalize:
         """Normalize observations by the statistics as they are now."""
         mean, std = self.mean.clone(), (self.variance + 1e-5).sqrt()
-        return lambda obs: (obs - mean) / std if self.config.actor.normalize else obs
+        return lambda obs: (obs - mean) / std if self.config.actor.normalize_obs else obs
 
     def roll_out(self, env: Env, normalize: Normalize, length: int) -> tuple[Tensor, list[Step], Tensor, Tensor]:
         """[T N, obs] observations, the steps, [T, N] stiffness, and [T, N] where a trajectory ends."""
         s, noise = self.config.stiffness, [self.randn() for _ in range(length)]
-        observations, steps, stiffness, ends = [], [], [], []
+        observations = []
+        steps = []
+        stiffness = []
+        ends = []
         age = torch.zeros(self.spec.num_envs)
         env.detach()
         for t in range(length):
             observations.append(env.obs.detach())
             action = torch.tanh(self.actor(normalize(env.obs)) + self.log_std.exp() * noise[t])
             step = env.step(action)
-            for x in (step.action, step.start.q, step.start.v):
+            for x in (step.action, step.state.q, step.state.v):
                 if x.requires_grad:
                     x.retain_grad()
             measured = env.stiffness(step, s.signal, s.probes if s.signal == "dynamics" else None)
             age = age + 1.0
             end = step.done
             if s.truncate:  # AHAC-1: end a world's trajectory where contact is too stiff
-                cut = (measured.detach() > s.threshold) & (age >= s.least_steps) & ~step.done
+                cut = (measured.detach() > s.threshold) & (age >= s.min_steps) & ~step.done
                 env.detach(cut)
                 end = end | cut
             age = torch.where(end, 0.0, age)
@@ -143,7 +149,9 @@ class Reference:
 
     def td_lambda(self, rewards: list[Tensor], next_values: Tensor, ends: Tensor) -> Tensor:
         """[T, N] targets: G_t = r_t + γ ((1 − λ) V_{t+1} + λ G_{t+1}), and r_t + γ V_{t+1} where a trajectory ends."""
-        gamma, lam, targets = self.config.gamma, self.config.lam, []
+        gamma = self.config.gamma
+        lam = self.config.td_lambda
+        targets = []
         following = next_values[-1]
         for t in reversed(range(len(rewards))):
             bootstrap = torch.where(ends[t], next_values[t], (1.0 - lam) * next_values[t] + lam * following)
@@ -156,9 +164,9 @@ class Reference:
         c = self.config.critic
         if c is None:
             return 0
-        set_learning_rate(self.critic_optimizers, c.rate, progress)
+        set_learning_rate(self.critic_optimizers, c.learning_rate, progress)
         losses: list[float] = []
-        while len(losses) < c.passes and not plateaued(losses, c):
+        while len(losses) < c.epochs and not plateaued(losses, c):
             order = torch.randperm(len(obs), generator=self.rng) if c.shuffle else torch.arange(len(obs))
             batches = order.tensor_split(min(c.minibatches, len(obs)))
             losses.append(sum(self.fit_batch(obs[rows], targets[rows]) for rows in batches) / len(batches))
@@ -176,8 +184,8 @@ class Reference:
             optimizer.zero_grad()
             loss.backward()
             assert self.config.critic is not None
-            if self.config.critic.max_norm is not None:
-                nn.utils.clip_grad_norm_(critic.parameters(), self.config.critic.max_norm)
+            if self.config.critic.max_grad_norm is not None:
+                nn.utils.clip_grad_norm_(critic.parameters(), self.config.critic.max_grad_norm)
             optimizer.step()
             losses.append(float(loss.detach()))
         return sum(losses) / len(losses)
@@ -187,7 +195,8 @@ class Reference:
         h, limit = self.config.horizon, self.config.stiffness.threshold
         if h.rule in ("paper", "released"):
             # φ <- φ − α (C − ‖∇f‖), kept above zero in the paper;  H <- H + α Σ φ
-            alpha, used = h.rate + (FINAL_LEARNING_RATE - h.rate) * progress, len(stiffness)
+            alpha = h.learning_rate + (FINAL_LEARNING_RATE - h.learning_rate) * progress
+            used = len(stiffness)
             phi = self.phi[:used] - alpha * (limit - stiffness)
             self.phi[:used] = phi if h.rule == "released" else phi.clamp(min=0.0)
             self.horizon = self.bounds.clip(self.horizon + alpha * float(self.phi[:used].sum()))
@@ -199,10 +208,11 @@ class Reference:
             norms = torch.stack([state_gradient(step).square().sum(dim=-1).mean().sqrt() for step in steps[1:]])
             quarter = max(len(norms) // 4, 1)
             growth = float(norms[:quarter].mean() / norms[-quarter:].mean())
-            self.scale_horizon((math.log(h.growth) - math.log(growth)) / math.log(h.growth))
+            self.scale_horizon((math.log(h.growth_limit) - math.log(growth)) / math.log(h.growth_limit))
         elif h.rule == "esnr":
             gradients = torch.stack([grad_of(step.action) for step in steps])
-            signal, noise = gradients.mean(dim=1).square().sum(), gradients.var(dim=1, correction=0).sum()
+            signal = gradients.mean(dim=1).square().sum()
+            noise = gradients.var(dim=1, correction=0).sum()
             self.esnr_rule.update(Signals(esnr=float(signal / noise)), 1.0)
             self.horizon = self.esnr_rule.horizon
 
@@ -212,12 +222,15 @@ class Reference:
 
     def update_normalizer(self, batch: Tensor) -> None:
         """Merge mean and variance of [B, obs] observations into the running ones."""
-        if not self.config.actor.normalize:
+        if not self.config.actor.normalize_obs:
             return
-        mean, variance, total = batch.mean(dim=0), batch.var(dim=0, correction=0), self.count + len(batch)
+        mean = batch.mean(dim=0)
+        variance = batch.var(dim=0, correction=0)
+        total = self.count + len(batch)
         delta, share = mean - self.mean, len(batch) / total
         self.variance = self.variance * (1 - share) + variance * share + delta.square() * share * (1 - share)
-        self.mean, self.count = self.mean + delta * share, total
+        self.mean = self.mean + delta * share
+        self.count = total
 
 
 def mlp(widths: list[int]) -> nn.Sequential:
@@ -236,9 +249,9 @@ def set_learning_rate(optimizers: list[torch.optim.Adam], initial: float, progre
 
 def plateaued(losses: list[float], config: CriticConfig) -> bool:
     """Whether the mean change of the loss over five epochs is below the tolerance."""
-    if config.plateau is None or len(losses) < EPOCHS_BEFORE_PLATEAU:
+    if config.plateau_tolerance is None or len(losses) < EPOCHS_BEFORE_PLATEAU:
         return False
-    return abs(losses[-2] - losses[-6]) / 4.0 < config.plateau
+    return abs(losses[-2] - losses[-6]) / 4.0 < config.plateau_tolerance
 
 
 def grad_of(x: Tensor) -> Tensor:
@@ -248,4 +261,4 @@ def grad_of(x: Tensor) -> Tensor:
 
 def state_gradient(step: Step) -> Tensor:
     """[N, nq + nv] of the loss by the state a step starts from."""
-    return torch.cat([grad_of(step.start.q), grad_of(step.start.v)], dim=-1)
+    return torch.cat([grad_of(step.state.q), grad_of(step.state.v)], dim=-1)

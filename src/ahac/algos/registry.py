@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from ahac.algos.algorithm import Algorithm
-from ahac.algos.config import FirstOrderConfig
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.ppo import PPO, PPOConfig
 from ahac.algos.sac import SAC, SACConfig
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.algos.svg import SVG, SVGConfig
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
-from ahac.core.ranks import ALONE, Ranks
 
-__all__ = ["Learner", "check_ranks", "make_algorithm"]
+__all__ = ["AlgorithmConfig", "check_process_group", "make_algorithm"]
 
-Learner = FirstOrderConfig | PPOConfig | SACConfig | SVGConfig
+AlgorithmConfig = ShortHorizonConfig | PPOConfig | SACConfig | SVGConfig
 """Settings of any algorithm."""
 
 
-def make_algorithm(learner: Learner, spec: EnvSpec, seed: int, graphs: bool = True, ranks: Ranks = ALONE) -> Algorithm:
+def make_algorithm(
+    config: AlgorithmConfig, spec: EnvSpec, seed: int, graphs: bool = True, ranks: ProcessGroup = SINGLE_PROCESS
+) -> Algorithm:
     """What learns with these settings; on CUDA, `graphs` lets work be recorded and replayed."""
-    check_ranks(learner, ranks)
-    match learner:
-        case FirstOrderConfig():
-            return FirstOrder(learner, spec, seed, graphs, ranks)
+    check_process_group(config, ranks)
+    match config:
+        case ShortHorizonConfig():
+            return ShortHorizonActorCritic(config, spec, seed, graphs, ranks)
         case PPOConfig():
-            return PPO(learner, spec, seed, graphs)
+            return PPO(config, spec, seed, graphs)
         case SACConfig():
-            return SAC(learner, spec, seed, graphs)
+            return SAC(config, spec, seed, graphs)
         case SVGConfig():
-            return SVG(learner, spec, seed, graphs)
-    raise InputError(f"settings of an algorithm were wanted, got {type(learner).__name__}")
+            return SVG(config, spec, seed, graphs)
+    raise InputError(f"settings of an algorithm were wanted, got {type(config).__name__}")
 
 
-def check_ranks(learner: Learner, ranks: Ranks) -> None:
+def check_process_group(config: AlgorithmConfig, ranks: ProcessGroup) -> None:
     """Only first-order algorithms divide their worlds among processes."""
-    if ranks.size > 1 and not isinstance(learner, FirstOrderConfig):
-        name = type(learner).__name__.removesuffix("Config")
+    if ranks.size > 1 and not isinstance(config, ShortHorizonConfig):
+        name = type(config).__name__.removesuffix("Config")
         raise InputError(f"{name} trains in one process, got {ranks.size} ranks; start it without torchrun")

@@ -12,11 +12,11 @@ from functools import cached_property
 
 from torch import Tensor
 
-from ahac.algos.algorithm import Report
+from ahac.algos.algorithm import IterationResult
+from ahac.algos.parts.replay import Replay
 from ahac.algos.soft import Soft, SoftConfig, Told, averaged
 from ahac.core.env import Env, EnvSpec
-from ahac.nets.states import Learned
-from ahac.rl.replay import Replay
+from ahac.nets.state_dicts import LearnedState
 
 __all__ = ["SAC", "SACConfig"]
 
@@ -30,7 +30,8 @@ class SAC:
     """The policy climbs min Q(s, a) − α log π(a | s)."""
 
     def __init__(self, config: SoftConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
-        self.config, self.soft = config, Soft(config, spec, seed, graphs)
+        self.config = config
+        self.soft = Soft(config, spec, seed, graphs)
 
     @property
     def replay(self) -> Replay:
@@ -41,14 +42,14 @@ class SAC:
         """The policy's best action for raw observations."""
         return self.soft.act(obs)
 
-    def iterate(self, env: Env, progress: float) -> Report:
+    def iterate(self, env: Env, progress: float) -> IterationResult:
         """Step the worlds, and learn after every step."""
         return self.soft.iterate(env, self._learn, self.learned)
 
     @cached_property
-    def learned(self) -> Learned:
+    def learned(self) -> LearnedState:
         """All that an iteration changes, but for chance and replay."""
-        return Learned(self._parts())
+        return LearnedState(self._parts())
 
     def _parts(self) -> dict[str, Mapping[str, Tensor]]:
         return self.soft.parts()
@@ -58,7 +59,7 @@ class SAC:
 
     def _value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         action, density = self.soft.actor(obs, self.soft.noise(len(obs)))
-        return self.soft.critic.q.least(obs, action) - alpha * density, density
+        return self.soft.critic.q.min_q(obs, action) - alpha * density, density
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that was learned, and all chance; of the replay only how much was added to it."""

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ahac.algos.parts.model_fit import ModelFit
 from ahac.algos.sac import SAC
 from ahac.algos.soft import SoftConfig, Told, averaged
-from ahac.core.checks import finite_number, whole_number
+from ahac.core.checks import check_finite, check_int
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
-from ahac.nets.dynamics import Dynamics
+from ahac.nets.latent_dynamics import LatentDynamics
 from ahac.nets.mlp import mlp
-from ahac.rl.model_fit import ModelFit
-from ahac.rl.soft import expanded_value
+from ahac.rl.sac_losses import value_expansion
 
 __all__ = ["SVG", "SVGConfig"]
 
@@ -43,17 +43,17 @@ class SVGConfig(SoftConfig):
     """Recurrent cells."""
     horizon: int = 3
     """H, steps in the model before Q; 0 is soft actor-critic."""
-    rate: float = 1e-4
+    learning_rate: float = 1e-4
     """Learning rate of policy and Q functions."""
-    max_norm: float | None = 1.0
+    max_grad_norm: float | None = 1.0
     """Norm to which the policy's gradient is clipped."""
-    model_rate: float = 1e-4
+    model_learning_rate: float = 1e-4
     """Learning rate of the dynamics."""
-    head_rate: float = 1e-3
+    head_learning_rate: float = 1e-3
     """Learning rate of the models of reward and end."""
-    temperature: float = 0.1
+    init_alpha: float = 0.1
     """The first α."""
-    batch: int = 1024
+    batch_size: int = 1024
     """Transitions per update."""
     sequences: int = 512
     """Sequences per update of the model."""
@@ -67,15 +67,17 @@ class SVGConfig(SoftConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("latent", "layers", "sequences", "sequence_steps"):
-            whole_number(name, getattr(self, name), 1)
+            check_int(name, getattr(self, name), 1)
         for name in ("horizon", "model_updates"):
-            whole_number(name, getattr(self, name), 0)
+            check_int(name, getattr(self, name), 0)
         for width in self.model_hidden:
-            whole_number("the width of a hidden layer", width, 1)
-        for name in ("model_rate", "head_rate"):
-            finite_number(name, getattr(self, name), 0.0)
-        if self.sequence_steps > self.steps:
-            raise InputError(f"sequence_steps must not exceed steps, got {self.sequence_steps} and {self.steps}")
+            check_int("the width of a hidden layer", width, 1)
+        for name in ("model_learning_rate", "head_learning_rate"):
+            check_finite(name, getattr(self, name), 0.0)
+        if self.sequence_steps > self.steps_per_env:
+            raise InputError(
+                f"sequence_steps must not exceed steps_per_env, got {self.sequence_steps} and {self.steps_per_env}"
+            )
 
 
 class SVG(SAC):
@@ -84,19 +86,21 @@ class SVG(SAC):
     config: SVGConfig
 
     def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
-        c, obs, actions = config, spec.obs_size, spec.action_size
+        c = config
+        obs = spec.obs_size
+        actions = spec.action_size
         super().__init__(config, spec, seed, graphs)
         if self.replay.length < c.sequence_steps:
             raise InputError(
-                f"capacity must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
-                f"steps in {spec.num_envs} worlds, got {c.capacity}"
+                f"buffer_size must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
+                f"steps in {spec.num_envs} worlds, got {c.buffer_size}"
             )
         rng, place = self.soft.first, {"device": spec.device, "dtype": spec.dtype}
-        dynamics = Dynamics(
+        dynamics = LatentDynamics(
             obs, actions, hidden=c.model_hidden, latent=c.latent, layers=c.layers, function=c.activation, rng=rng
         )
         reward, end = (mlp([obs + actions, *c.model_hidden, 1], c.activation, rng=rng).to(**place) for _ in range(2))
-        self.model = ModelFit(dynamics.to(**place), reward, end, c.model_rate, c.head_rate)
+        self.model = ModelFit(dynamics.to(**place), reward, end, c.model_learning_rate, c.head_learning_rate)
 
     def value(self, obs: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """[B] soft values of normalised observations by H steps in the model, and log densities of the first actions.
@@ -107,9 +111,9 @@ class SVG(SAC):
             alpha: The temperature.
         """
         seen, played, density = self.model.dynamics.imagine(obs, self.soft.actor, noise)
-        reward, on = self.model.judge(seen[:-1], played[:-1])
-        last = self.soft.critic.q.least(seen[-1], played[-1])
-        return expanded_value(reward, density, on, last, alpha, self.config.gamma), density[0]
+        reward, on = self.model.reward_and_continuation(seen[:-1], played[:-1])
+        last = self.soft.critic.q.min_q(seen[-1], played[-1])
+        return value_expansion(reward, density, on, last, alpha, self.config.gamma), density[0]
 
     def _learn(self) -> Told:
         model = [self._update_model() for _ in range(self.config.model_updates)]

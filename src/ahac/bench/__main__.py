@@ -12,9 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ahac.core.checks import finite_number, whole_number
+from ahac.core.checks import check_finite, check_int
 from ahac.core.errors import AhacError, InputError
-from ahac.core.machine import usable_cores
+from ahac.core.hardware import usable_cores
 
 if TYPE_CHECKING:
     from ahac.bench.rows import Row
@@ -78,8 +78,8 @@ def _check(options: argparse.Namespace) -> None:
     """What would be refused only after something was measured."""
     for name in ("worlds", "threads"):
         for number in getattr(options, name, None) or []:
-            whole_number(name, number, 1)
-    finite_number("seconds", getattr(options, "seconds", 0.0), 0.0)
+            check_int(name, number, 1)
+    check_finite("seconds", getattr(options, "seconds", 0.0), 0.0)
     if options.json is not None:
         _check_place(Path(options.json))
 
@@ -94,13 +94,15 @@ def _check_place(wanted: Path) -> None:
 
 
 def _robots(options: argparse.Namespace) -> dict[str, list[Row]]:
-    from ahac.bench.cases import against_mujoco, compiling, throughput
+    from ahac.bench.cases import against_mujoco, compile_times, throughput
     from ahac.bench.robots import STANDARD
 
-    names, device, seconds = options.names or list(STANDARD), options.device, options.seconds
+    names = options.names or list(STANDARD)
+    device = options.device
+    seconds = options.seconds
     tables: dict[str, list[Row]] = {}
     if options.cold:
-        tables["Compiling (both kernels, nothing cached)"] = [compiling(name, device) for name in names]
+        tables["Compiling (both kernels, nothing cached)"] = [compile_times(name, device) for name in names]
     if device == "cpu":
         rows = [row for name in names for row in against_mujoco(name, 256, seconds)]
         tables["One core: a world-substep beside MuJoCo's mj_step"] = rows
@@ -127,13 +129,19 @@ def _train(options: argparse.Namespace) -> dict[str, list[Row]]:
 
     rows = [
         iteration_times(
-            task, algo, options.preset, worlds=worlds, device=options.device, horizon=options.horizon,
-            iterations=options.iterations, graphs=not options.no_graphs,
+            task,
+            algo,
+            options.preset,
+            worlds=worlds,
+            device=options.device,
+            horizon=options.horizon,
+            iterations=options.iterations,
+            graphs=not options.no_graphs,
         )
         for task in options.names or PAPER_TASKS
         for algo in options.algos
         for worlds in options.worlds or [None]
-    ]  # fmt: skip
+    ]
     return {"One iteration of training, its parts, torch on one thread": rows}
 
 

@@ -11,7 +11,7 @@ from ahac.bench.robots import MujocoSteps, in_contact, load
 from ahac.bench.rows import Row
 from ahac.sim import Simulator, State
 
-__all__ = ["against_mujoco", "compiling", "throughput"]
+__all__ = ["against_mujoco", "compile_times", "throughput"]
 
 DT, SUBSTEPS = 1 / 60, 16
 ROLLOUT = 16
@@ -46,18 +46,22 @@ class _Steps:
 
 def against_mujoco(robot: str, worlds: int, seconds: float) -> list[Row]:
     """One core: forward plus backward of a world-substep, beside one `mj_step` of the same robot in contact."""
-    steps, reference = _Steps(robot, worlds, "cpu", 1), MujocoSteps(robot, count=200)
+    steps = _Steps(robot, worlds, "cpu", 1)
+    reference = MujocoSteps(robot, count=200)
     took = interleaved({"forward": steps.forward, "both": steps.both, "mj_step": reference}, steps.sim.device, seconds)
     share = 1e6 / (worlds * SUBSTEPS * ROLLOUT)
     mj_step = took["mj_step"] * 1e6 / reference.count
     return [
         {
-            "robot": robot, "worlds": worlds, "forward [us]": took["forward"] * share,
+            "robot": robot,
+            "worlds": worlds,
+            "forward [us]": took["forward"] * share,
             "forward+backward [us]": took["both"] * share,
-            "mj_step [us]": mj_step, "contacts in mj_step": reference.contacts,
+            "mj_step [us]": mj_step,
+            "contacts in mj_step": reference.contacts,
             "mj_step / forward+backward": mj_step / (took["both"] * share),
         }
-    ]  # fmt: skip
+    ]
 
 
 def throughput(robot: str, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
@@ -73,17 +77,21 @@ def throughput(robot: str, sizes: list[int], device: str, threads: list[int], se
             model = steps.sim.model
             rows.append(
                 {
-                    "robot": robot, "device": device, "threads": n if device == "cpu" else "-", "worlds": worlds,
+                    "robot": robot,
+                    "device": device,
+                    "threads": n if device == "cpu" else "-",
+                    "worlds": worlds,
                     "forward [steps/s]": worlds * ROLLOUT / took[f"{n}forward"],
                     "forward+backward [steps/s]": worlds * ROLLOUT / took[f"{n}both"],
-                    "forward+backward [ms]": took[f"{n}both"] * 1e3 / ROLLOUT, "speed-up": base / took[f"{n}both"],
+                    "forward+backward [ms]": took[f"{n}both"] * 1e3 / ROLLOUT,
+                    "speed-up": base / took[f"{n}both"],
                     "kept [kB/world/step]": (model.nq + model.nv) * SUBSTEPS * 4 / 1e3,
                 }
-            )  # fmt: skip
+            )
     return rows
 
 
-def compiling(robot: str, device: str) -> Row:
+def compile_times(robot: str, device: str) -> Row:
     """Seconds to load, to trace, and to the end of the first step and its backward."""
     start = time.perf_counter()
     model = load(robot)
@@ -94,5 +102,10 @@ def compiling(robot: str, device: str) -> Row:
     end = sim.step(State(rest.q.requires_grad_(), rest.v))
     float(torch.autograd.grad(end.v.sum(), rest.q)[0].sum())
     done = time.perf_counter()
-    return {"robot": robot, "device": device, "load [s]": loaded - start, "trace [s]": traced - loaded,
-            "first step and backward [s]": done - traced}  # fmt: skip
+    return {
+        "robot": robot,
+        "device": device,
+        "load [s]": loaded - start,
+        "trace [s]": traced - loaded,
+        "first step and backward [s]": done - traced,
+    }

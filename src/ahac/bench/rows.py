@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-__all__ = ["Row", "fresh"]
+__all__ = ["Row", "clean_gpu"]
 
 Row = dict[str, Any]
 """Plain numbers and words by column; None where there is nothing to tell."""
 
 
 @contextmanager
-def fresh(device: str) -> Iterator[None]:
+def clean_gpu(device: str) -> Iterator[None]:
     """On CUDA, what earlier rows held is let go and peaks begin anew; the device is the current one meanwhile."""
     here = ["cuda", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
     if not torch.cuda.is_available() or device not in here:

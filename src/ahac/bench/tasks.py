@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from ahac.bench.clock import interleaved
-from ahac.bench.rows import Row, fresh
+from ahac.bench.rows import Row, clean_gpu
 from ahac.envs import make_task
 from ahac.envs.vec_env import VecEnv
-from ahac.rl.recordings import Direct, Studio
+from ahac.runtime.cuda_graphs import EagerExecutor, EnvGraphExecutor
 from ahac.sim import Simulator, State
 
 __all__ = ["task_throughput"]
@@ -34,13 +34,13 @@ class _Rollouts:
             for _ in range(ROLLOUT)
         ]
         # On CUDA as in training: recorded, and replayed.
-        self.player = Studio(self.env, []) if self.sim.device.type == "cuda" else Direct()
+        self.player = EnvGraphExecutor(self.env, []) if self.sim.device.type == "cuda" else EagerExecutor()
 
     def forward(self) -> None:
-        self.player.play("forward", {"steps": self._forward}, lambda name: None)
+        self.player.run("forward", {"steps": self._forward}, lambda name: None)
 
     def both(self) -> None:
-        self.player.play("both", {"steps": self._both}, lambda name: None)
+        self.player.run("both", {"steps": self._both}, lambda name: None)
 
     @torch.no_grad()
     def _forward(self, _: object) -> None:
@@ -70,7 +70,7 @@ def task_throughput(name: str, sizes: list[int], device: str, threads: list[int]
     rows = []
     for worlds in sizes:
         for n in threads:
-            with fresh(device):
+            with clean_gpu(device):
                 rows.append(_row(name, worlds, device, n, seconds))
     return rows
 
@@ -85,11 +85,14 @@ def _row(name: str, worlds: int, device: str, threads: int, seconds: float) -> R
         torch.cuda.reset_peak_memory_stats(used)
     took = interleaved(kinds, used, seconds)
     return {
-        "task": name, "device": device, "threads": threads if device == "cpu" else "-", "worlds": worlds,
+        "task": name,
+        "device": device,
+        "threads": threads if device == "cpu" else "-",
+        "worlds": worlds,
         "forward [steps/s]": worlds * ROLLOUT / took["forward"],
         "forward+backward [steps/s]": worlds * ROLLOUT / took["both"],
         "forward [ms]": took["forward"] * 1e3 / ROLLOUT,
         "forward+backward [ms]": took["both"] * 1e3 / ROLLOUT,
         "over the bare simulator": took["both"] / took["bare"] if "bare" in took else None,
         "peak [MB]": torch.cuda.max_memory_allocated(used) / 1e6 if cuda else None,
-    }  # fmt: skip
+    }

@@ -12,11 +12,11 @@ try:
 except ImportError:  # Windows
     resource = None
 
-from ahac.algos.config import FirstOrderConfig
+from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.recipes import recipe
-from ahac.algos.registry import Learner, make_algorithm
-from ahac.bench.rows import Row, fresh
-from ahac.core.checks import whole_number
+from ahac.algos.registry import AlgorithmConfig, make_algorithm
+from ahac.bench.rows import Row, clean_gpu
+from ahac.core.checks import check_int
 from ahac.core.errors import InputError
 from ahac.envs import make
 
@@ -29,17 +29,24 @@ WARM_UP = 4
 
 
 def iteration_times(
-    task: str, algo: str, preset: str, *, worlds: int | None, device: str, horizon: int | None = None,
-    iterations: int = 20, graphs: bool = True,
-) -> Row:  # fmt: skip
+    task: str,
+    algo: str,
+    preset: str,
+    *,
+    worlds: int | None,
+    device: str,
+    horizon: int | None = None,
+    iterations: int = 20,
+    graphs: bool = True,
+) -> Row:
     """Milliseconds of an iteration, medians over some of them, torch on one thread."""
-    whole_number("iterations", iterations, 1)
+    check_int("iterations", iterations, 1)
     made = recipe(task, algo, preset)
-    worlds = made.num_envs if worlds is None else whole_number("worlds", worlds, 1)
-    learner = made.learner if horizon is None else _fixed(made.learner, algo, whole_number("horizon", horizon, 1))
-    with fresh(device):
+    worlds = made.num_envs if worlds is None else check_int("worlds", worlds, 1)
+    config = made.algorithm if horizon is None else _fixed(made.algorithm, algo, check_int("horizon", horizon, 1))
+    with clean_gpu(device):
         env = make(task, num_envs=worlds, device=device)
-        algorithm = make_algorithm(learner, env.spec, seed=0, graphs=graphs)
+        algorithm = make_algorithm(config, env.spec, seed=0, graphs=graphs)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
@@ -51,17 +58,22 @@ def iteration_times(
     total = 1e3 * median(sum(report.seconds.values()) for report in reports)
     steps = median(report.env_steps for report in reports)
     return {
-        "task": task, "algo": algo, "worlds": worlds, "horizon": round(steps / worlds),
-        "passes": round(median(report.values.get("critic_passes", 0.0) for report in reports)),
-        "iteration ms": round(total, 1), **{f"{part} ms": round(ms, 1) for part, ms in spent.items()},
-        "steps/s": round(1e3 * steps / total), "peak MB": peak,
-    }  # fmt: skip
+        "task": task,
+        "algo": algo,
+        "worlds": worlds,
+        "horizon": round(steps / worlds),
+        "passes": round(median(report.metrics.get("critic_epochs", 0.0) for report in reports)),
+        "iteration ms": round(total, 1),
+        **{f"{part} ms": round(ms, 1) for part, ms in spent.items()},
+        "steps/s": round(1e3 * steps / total),
+        "peak MB": peak,
+    }
 
 
-def _fixed(learner: Learner, algo: str, horizon: int) -> FirstOrderConfig:
-    if not isinstance(learner, FirstOrderConfig):
+def _fixed(algorithm: AlgorithmConfig, algo: str, horizon: int) -> ShortHorizonConfig:
+    if not isinstance(algorithm, ShortHorizonConfig):
         raise InputError(f"a horizon is for ahac, ahac1, shac and bptt, got one for {algo}; leave it out")
-    return replace(learner, horizon=replace(learner.horizon, rule="fixed", first=horizon))
+    return replace(algorithm, horizon=replace(algorithm.horizon, rule="fixed", initial=horizon))
 
 
 def _peak(device: torch.device) -> float | None:

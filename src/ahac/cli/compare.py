@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
-    from ahac.training.compare import Comparison
+    from ahac.experiments.compare import Comparison
 
 __all__ = ["compare"]
 
@@ -25,29 +25,53 @@ HEAD = ("group", "seeds", "env steps", "seconds", "compile", "evaluation", "inte
 
 def compare(arguments: list[str]) -> int:
     """compare groups of runs"""
-    from ahac.training.compare import grouped, side_by_side
-    from ahac.training.comparison_files import write_groups, write_runs
-    from ahac.training.plot import RETURN, plot
+    from ahac.experiments.compare import group_runs, summarize
+    from ahac.experiments.comparison_files import write_groups, write_runs
+    from ahac.experiments.plot import RETURN, plot
 
     parser = argparse.ArgumentParser(prog="ahac compare", description=ABOUT)
     parser.add_argument("runs", nargs="+", metavar="RUN_OR_FOLDER", help="a run, or a folder of runs")
-    parser.add_argument("--at-steps", type=float, nargs="+", default=[], metavar="N", help="environment steps at which "
-                        "returns are compared, a column each; default: the end of the task's shortest run")  # fmt: skip
-    parser.add_argument("--at-seconds", type=float, nargs="+", default=[], metavar="S",
-                        help="the same for seconds of training")  # fmt: skip
+    parser.add_argument(
+        "--at-steps",
+        type=float,
+        nargs="+",
+        default=[],
+        metavar="N",
+        help="environment steps at which "
+        "returns are compared, a column each; default: the end of the task's shortest run",
+    )
+    parser.add_argument(
+        "--at-seconds", type=float, nargs="+", default=[], metavar="S", help="the same for seconds of training"
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table there, too, with all digits")
-    parser.add_argument("--runs", type=Path, metavar="FILE", dest="each", help="write a CSV with a row per run there: "
-                        "its length, horizons, critic passes, evaluation, and returns at these places")  # fmt: skip
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw learning curves there, .png or .svg: mean over "
-                        "seeds, with a band from the lowest to the highest; needs the extra `plot`")  # fmt: skip
-    parser.add_argument("--curves", nargs="+", metavar="COLUMN", help="what of metrics.csv --plot "
-                        "draws, a row of the picture each, of the groups that have it: horizon, stiffness, growth, "
-                        f"esnr, ... (default: {RETURN})")  # fmt: skip
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        metavar="FILE",
+        dest="each",
+        help="write a CSV with a row per run there: "
+        "its length, horizons, critic epochs, evaluation, and returns at these places",
+    )
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw learning curves there, .png or .svg: mean over "
+        "seeds, with a band from the lowest to the highest; needs the extra `plot`",
+    )
+    parser.add_argument(
+        "--curves",
+        nargs="+",
+        metavar="COLUMN",
+        help="what of metrics.csv --plot "
+        "draws, a row of the picture each, of the groups that have it: horizon, stiffness, growth, "
+        f"esnr, ... (default: {RETURN})",
+    )
     options = parser.parse_args(arguments)
     if options.curves is not None and options.plot is None:
         parser.error("--curves says what to draw: add --plot FILE")
-    runs = grouped(options.runs)
-    groups = side_by_side(runs, options.at_steps, options.at_seconds)
+    runs = group_runs(options.runs)
+    groups = summarize(runs, options.at_steps, options.at_seconds)
     if options.plot is not None:
         plot(options.plot, runs, options.curves or [RETURN])
     if options.csv is not None:
@@ -72,9 +96,12 @@ def lines(groups: list[Comparison]) -> list[str]:
         table = [(*HEAD, *at), *(_cells(group) for group in chosen)]
         widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
         found += [
-            "  ".join(cell.ljust(width) if k == 0 else cell.rjust(width)
-                      for k, (cell, width) in enumerate(zip(row, widths, strict=True))) for row in table
-        ]  # fmt: skip
+            "  ".join(
+                cell.ljust(width) if k == 0 else cell.rjust(width)
+                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in table
+        ]
     return found
 
 
@@ -82,10 +109,16 @@ def _cells(group: Comparison) -> tuple[str, ...]:
     part = "" if group.evaluated in (0, group.runs) else f" ({group.evaluated} of {group.runs})"
     interval = "-" if math.isnan(group.low) else f"[{_number(group.low)}, {_number(group.high)}]"
     return (
-        printable(group.group), str(len(group.seeds)), _number(group.env_steps), _number(group.seconds),
-        _number(group.compile_seconds), _number(group.score) + part, interval,
-        *map(_number, group.at_steps.values()), *map(_number, group.at_seconds.values()),
-    )  # fmt: skip
+        printable(group.group),
+        str(len(group.seeds)),
+        _number(group.env_steps),
+        _number(group.seconds),
+        _number(group.compile_seconds),
+        _number(group.score) + part,
+        interval,
+        *map(_number, group.at_steps.values()),
+        *map(_number, group.at_seconds.values()),
+    )
 
 
 def _number(value: float) -> str:

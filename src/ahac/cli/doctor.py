@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from ahac.core.errors import CompileError
-from ahac.core.machine import usable_cores
+from ahac.core.hardware import usable_cores
 from ahac.native.build import cache_contents
 from ahac.native.cache import Module
 

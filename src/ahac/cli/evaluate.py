@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.play import RECORDINGS, check_suffix, write_trajectory
-from ahac.core.checks import finite_number
+from ahac.core.checks import check_finite
 
 if TYPE_CHECKING:
     from ahac.training.run import Run
@@ -25,11 +25,11 @@ more; else it is only shown."""
 
 def evaluate(arguments: list[str]) -> int:
     """evaluate a run's policy"""
-    from ahac.training.folders import at_hand
+    from ahac.core.device import fallback_device
     from ahac.training.run import open_run
 
     options = _options(arguments)
-    device = options.device or at_hand(open_run(options.run).config.device)
+    device = options.device or fallback_device(open_run(options.run).config.device)
     run = open_run(options.run, device=device)
     saved = run.restore(options.checkpoint, with_env=False)
     found = run.evaluate(options.episodes, options.seed)
@@ -37,7 +37,7 @@ def evaluate(arguments: list[str]) -> int:
     own = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
     if own and len(found.returns) >= run.config.eval_episodes:
         try:
-            run.keep(found, saved)
+            run.save_evaluation(found, saved)
         except OSError as error:  # of a folder that can only be read
             logger.warning("could not save the result in the run folder: %s", error)
     if options.save_trajectory is not None:
@@ -60,14 +60,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     # Before the evaluation, which may take minutes.
     if options.save_trajectory is not None:
         check_suffix(options.save_trajectory, "a trajectory")
-    finite_number("seconds", options.seconds, 0.0)
+    check_finite("seconds", options.seconds, 0.0)
     return options
 
 
 def _save(run: Run, path: Path, seconds: float, seed: int) -> None:
     """Write what the policy does in a world of its own."""
     from ahac.envs import make
-    from ahac.training.play import EnvStage, record
+    from ahac.training.viewing import EnvSource, record_trajectory
 
     env = make(run.config.task, num_envs=1, device=run.device, seed=seed, variant=run.config.variant)
-    write_trajectory(record(EnvStage(env, run.algo.act), seconds), path)
+    write_trajectory(record_trajectory(EnvSource(env, run.algo.act), seconds), path)

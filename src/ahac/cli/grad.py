@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ahac.cli.bars import bar
+from ahac.cli.progress import progress_bar
 from ahac.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Actor:
+class PolicyOptions:
     """Who acts."""
 
     checkpoint: str = "last"
@@ -49,12 +49,17 @@ def grad(arguments: list[str]) -> int:
     from ahac.cli.grad_gait import gait
 
     commands: dict[str, Callable[[list[str]], int]] = {
-        "study": study, "landscape": landscape, "check": check, "gait": gait
-    }  # fmt: skip
+        "study": study,
+        "landscape": landscape,
+        "check": check,
+        "gait": gait,
+    }
     parser = argparse.ArgumentParser(
-        prog="ahac grad", description="Gradients through contact: how good they are, and whether they are right.",
-        epilog="Run `ahac grad COMMAND --help` for details.", formatter_class=argparse.RawTextHelpFormatter,
-    )  # fmt: skip
+        prog="ahac grad",
+        description="Gradients through contact: how good they are, and whether they are right.",
+        epilog="Run `ahac grad COMMAND --help` for details.",
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
     lines = (f"{name + ':':10} {command.__doc__}" for name, command in commands.items())
     parser.add_argument("command", choices=list(commands), metavar="COMMAND", help="\n".join(lines))
     options = parser.parse_args(arguments[:1] or ["--help"])
@@ -63,7 +68,7 @@ def grad(arguments: list[str]) -> int:
 
 def study(arguments: list[str]) -> int:
     """first- and zeroth-order gradients against samples and horizon: heaviside, ball, TASK or RUN"""
-    what, words = named(arguments, "ahac grad study", "heaviside, ball, a task, FILE.py:NAME, or a run's folder")
+    what, words = split_target(arguments, "ahac grad study", "heaviside, ball, a task, FILE.py:NAME, or a run's folder")
     if what == "heaviside":
         return _heaviside(words)
     return _ball(words) if what == "ball" else _task(what, words)
@@ -74,26 +79,32 @@ def landscape(arguments: list[str]) -> int:
     from ahac.gradients.figures import landscape as figures
     from ahac.gradients.landscape import KIND, LandscapeSettings, depends_on
     from ahac.gradients.landscape import landscape as walked
-    from ahac.gradients.study import recalled
-    from ahac.gradients.subjects import describe
+    from ahac.gradients.policies import fingerprint
+    from ahac.gradients.study import load_or_compute
 
-    what, words = named(arguments, "ahac grad landscape", "a task, FILE.py:NAME, or a run's folder")
+    what, words = split_target(arguments, "ahac grad landscape", "a task, FILE.py:NAME, or a run's folder")
     text = "The return along a direction of the policy's parameters, with both gradient estimates drawn as slopes."
-    c, actor, output = read(words, f"ahac grad landscape {what}", text, LandscapeSettings, Actor, Output)
-    about = depends_on(c, describe(what, actor.checkpoint, c.seed))
+    c, actor, output = parse_settings(
+        words, f"ahac grad landscape {what}", text, LandscapeSettings, PolicyOptions, Output
+    )
+    about = depends_on(c, fingerprint(what, actor.checkpoint, c.seed))
     folder, stem = _place(what, output, about)
     path = folder / f"{stem}landscape-{Path(c.along).stem}.npz"
-    found = recalled(
-        path, KIND, about, redo=output.redo,
-        make=lambda: walked(what, c, checkpoint=actor.checkpoint, device=actor.device, track=bar),
-    )  # fmt: skip
+    found = load_or_compute(
+        path,
+        KIND,
+        about,
+        redo=output.redo,
+        compute=lambda: walked(what, c, checkpoint=actor.checkpoint, device=actor.device, track=progress_bar),
+    )
     for name in ("first", "zeroth"):
-        slope, error = float(found[f"{name}_slope"]), float(found[f"{name}_slope_error"])
+        slope = float(found[f"{name}_slope"])
+        error = float(found[f"{name}_slope_error"])
         sys.stdout.write(f"slope by {name} order: {slope:.4g} ± {error:.2g}\n")
     return draw(found, [(figures.draw, path)])
 
 
-def named(arguments: list[str], prog: str, wanted: str) -> tuple[str, list[str]]:
+def split_target(arguments: list[str], prog: str, wanted: str) -> tuple[str, list[str]]:
     """The first word, and all others; without one, help is asked for."""
     if arguments and not arguments[0].startswith("-"):
         return arguments[0], arguments[1:]
@@ -102,7 +113,7 @@ def named(arguments: list[str], prog: str, wanted: str) -> tuple[str, list[str]]
     return "WHAT", ["--help"]
 
 
-def read(words: Sequence[str], prog: str, about: str, *kinds: type[Any]) -> tuple[Any, ...]:
+def parse_settings(words: Sequence[str], prog: str, about: str, *kinds: type[Any]) -> tuple[Any, ...]:
     """Settings of several kinds out of options, all in one list."""
     import tyro
 
@@ -123,12 +134,12 @@ def draw(found: Study, pictures: Sequence[tuple[Callable[[Study, Sequence[Path]]
 def _heaviside(words: list[str]) -> int:
     from ahac.gradients import heaviside
     from ahac.gradients.figures import heaviside as figures
-    from ahac.gradients.study import recalled
+    from ahac.gradients.study import load_or_compute
 
     text = "The soft Heaviside function: estimates of its gradient, and their error against the number of samples."
-    c, output = read(words, "ahac grad study heaviside", text, heaviside.HeavisideSettings, Output)
+    c, output = parse_settings(words, "ahac grad study heaviside", text, heaviside.HeavisideSettings, Output)
     path = (output.out or FOLDER) / "heaviside.npz"
-    found = recalled(path, heaviside.KIND, asdict(c), lambda: heaviside.study(c, bar), output.redo)
+    found = load_or_compute(path, heaviside.KIND, asdict(c), lambda: heaviside.study(c, progress_bar), output.redo)
     share = heaviside.informative_share(0.0, c.width, c.sigma)
     sys.stdout.write(f"at θ = 0, {share:.2%} of samples have a first-order gradient that is not zero\n")
     return draw(found, [(figures.draw, path), (figures.draw_appendix, path.with_stem("heaviside-appendix"))])
@@ -137,12 +148,12 @@ def _heaviside(words: list[str]) -> int:
 def _ball(words: list[str]) -> int:
     from ahac.gradients import ball
     from ahac.gradients.figures import ball as figures
-    from ahac.gradients.study import recalled
+    from ahac.gradients.study import load_or_compute
 
     text = "A ball against a wall: gradients before and after contact, the lemma's bound, and what stiffness does."
-    c, output = read(words, "ahac grad study ball", text, ball.BallSettings, Output)
+    c, output = parse_settings(words, "ahac grad study ball", text, ball.BallSettings, Output)
     path = (output.out or FOLDER) / "ball.npz"
-    found = recalled(path, ball.KIND, asdict(c), lambda: ball.study(c, bar), output.redo)
+    found = load_or_compute(path, ball.KIND, asdict(c), lambda: ball.study(c, progress_bar), output.redo)
     _table(found, range(1, c.horizon + 1), ("first", "zeroth", "error", "expected", "first_esnr", "zeroth_esnr"))
     for name, label in (("bound", "the lemma's bound"), ("tight_bound", "the bound along the way")):
         least = float((found[name] / found["error"]).min())
@@ -152,20 +163,23 @@ def _ball(words: list[str]) -> int:
 
 
 def _task(what: str, words: list[str]) -> int:
-    from ahac.gradients import task
+    from ahac.gradients import task_study as task
     from ahac.gradients.figures import task as figures
-    from ahac.gradients.study import recalled
-    from ahac.gradients.subjects import describe
+    from ahac.gradients.policies import fingerprint
+    from ahac.gradients.study import load_or_compute
 
     text = "Both gradients of the H-step return by a policy's parameters, stiffness step by step, and the gait."
-    c, actor, output = read(words, f"ahac grad study {what}", text, task.TaskSettings, Actor, Output)
-    about = {**asdict(c), **describe(what, actor.checkpoint, c.seed)}
+    c, actor, output = parse_settings(words, f"ahac grad study {what}", text, task.TaskSettings, PolicyOptions, Output)
+    about = {**asdict(c), **fingerprint(what, actor.checkpoint, c.seed)}
     folder, stem = _place(what, output, about)
     path = folder / f"{stem}study.npz"
-    found = recalled(
-        path, task.KIND, about, redo=output.redo,
-        make=lambda: task.study(what, c, checkpoint=actor.checkpoint, device=actor.device, track=bar),
-    )  # fmt: skip
+    found = load_or_compute(
+        path,
+        task.KIND,
+        about,
+        redo=output.redo,
+        compute=lambda: task.study(what, c, checkpoint=actor.checkpoint, device=actor.device, track=progress_bar),
+    )
     _table(found, c.horizons, ("first_norm", "zeroth_norm", "error", "expected", "cosine", "first_esnr", "zeroth_esnr"))
     pictures = [(figures.draw, path)]
     if c.gait_steps:

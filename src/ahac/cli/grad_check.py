@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ahac.cli.bars import bar
+from ahac.cli.progress import progress_bar
 
 __all__ = ["check"]
 
@@ -17,12 +17,12 @@ Exit status: 0 if all agree, 1 if something is wrong, 2 if it could not be check
 
 def check(arguments: list[str]) -> int:
     """gradients of a TASK or ROBOT.xml against finite differences"""
-    from ahac.cli.grad import named, read
+    from ahac.cli.grad import parse_settings, split_target
     from ahac.gradients import CheckSettings
     from ahac.gradients import check as checked
 
-    what, words = named(arguments, "ahac grad check", "a task, FILE.py:NAME, or a robot's MJCF or URDF file")
-    (settings,) = read(words, f"ahac grad check {what}", ABOUT, CheckSettings)
-    report = checked(what, settings, bar)
+    what, words = split_target(arguments, "ahac grad check", "a task, FILE.py:NAME, or a robot's MJCF or URDF file")
+    (settings,) = parse_settings(words, f"ahac grad check {what}", ABOUT, CheckSettings)
+    report = checked(what, settings, progress_bar)
     sys.stdout.write(f"{report.table()}\n")
     return 0 if report.passed else 1

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ahac.cli.bars import bar
+from ahac.cli.progress import progress_bar
 from ahac.core.errors import InputError
 
 __all__ = ["gait"]
@@ -58,20 +58,20 @@ def gait(arguments: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from ahac.cli.grad import read
-    from ahac.cli.sweep import summary, tell
+    from ahac.cli.grad import parse_settings
+    from ahac.cli.sweep import print_event, summary
+    from ahac.experiments.sweep import sweep
     from ahac.gradients.gait_runs import gait_configs
-    from ahac.training.sweep import sweep
 
     text = "Train SHAC with every horizon and seed. What is complete is left alone: the same command goes on."
-    (o,) = read(words, "ahac grad gait run", text, Runs)
+    (o,) = parse_settings(words, "ahac grad gait run", text, Runs)
     own = {name: value for name in ("num_envs", "iterations", "env_steps") if (value := getattr(o, name)) is not None}
     configs = gait_configs(o.horizons, o.seeds, o.task, o.out, device=o.device, **own)
-    return summary(sweep(configs, o.jobs, o.seconds, tell))
+    return summary(sweep(configs, o.jobs, o.seconds, print_event))
 
 
 def _draw(words: list[str]) -> int:
-    from ahac.cli.grad import draw, read
+    from ahac.cli.grad import draw, parse_settings
     from ahac.gradients.figures import gaits as figures
     from ahac.gradients.gait_runs import GaitSettings, study
 
@@ -80,10 +80,10 @@ def _draw(words: list[str]) -> int:
         f"Measure the gaits of the complete runs of SHAC in a folder, by default {FOLDER}, and draw them against the "
         "horizon. Runs of other algorithms are left out; all must be of one task."
     )
-    settings, again = read(words, "ahac grad gait draw [FOLDER]", text, GaitSettings, Redo)
+    settings, again = parse_settings(words, "ahac grad gait draw [FOLDER]", text, GaitSettings, Redo)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; `ahac grad gait run --out {folder}` makes the runs")
-    found = study(folder, settings, again.redo, bar)
+    found = study(folder, settings, again.redo, progress_bar)
     if found.settings["unfinished"]:
         sys.stderr.write(f"{found.settings['unfinished']} runs are not complete, and left out\n")
     if found.settings["others"]:

@@ -10,11 +10,11 @@ from contextlib import suppress
 
 from ahac import __version__
 from ahac.cli.compare import compare
+from ahac.cli.console import BROKEN_PIPE_STATUS, log_to_stderr, silence_broken_pipes
 from ahac.cli.evaluate import evaluate
 from ahac.cli.grad import grad
-from ahac.cli.listing import listing
+from ahac.cli.list import list_runs
 from ahac.cli.play import play
-from ahac.cli.streams import READER_LEFT, let_go, show_notices
 from ahac.cli.sweep import sweep
 from ahac.cli.train import resume, train
 from ahac.core.errors import AhacError
@@ -27,23 +27,25 @@ Command = Callable[[list[str]], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
-    show_notices()
+    log_to_stderr()
     try:
         try:
             return _run(arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:  # as in `ahac train --help | head`: there is nobody left to tell
-        let_go()
-        return READER_LEFT
+        silence_broken_pipes()
+        return BROKEN_PIPE_STATUS
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
-        prog="ahac", description="First-order policy learning through differentiable contact simulation.",
-        epilog="Run `ahac COMMAND --help` for details.", formatter_class=argparse.RawTextHelpFormatter,
-    )  # fmt: skip
+        prog="ahac",
+        description="First-order policy learning through differentiable contact simulation.",
+        epilog="Run `ahac COMMAND --help` for details.",
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"ahac {__version__}")
     parser.add_argument(
         "command",
@@ -94,5 +96,5 @@ def bench(arguments: list[str]) -> int:
 
 COMMANDS: dict[str, Command] = {
     "train": train, "resume": resume, "eval": evaluate, "play": play, "sweep": sweep, "compare": compare, "grad": grad,
-    "list": listing, "doctor": doctor, "bench": bench,
+    "list": list_runs, "doctor": doctor, "bench": bench,
 }  # fmt: skip

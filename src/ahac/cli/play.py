@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ahac.core.errors import InputError
 
 if TYPE_CHECKING:
-    from ahac.view.stage import Stage
+    from ahac.view.sources import ViewSource
     from ahac.view.trajectory import Trajectory
 
 __all__ = ["RECORDINGS", "check_suffix", "play", "write_trajectory"]
@@ -45,10 +45,10 @@ def play(arguments: list[str]) -> int:
         write_trajectory(_trajectory(options), options.record)
         sys.stdout.write(f"{options.record}\n")
         return 0
-    from ahac.view.live import serve
+    from ahac.view.viewer import serve
 
     announce = _tell_and_stand_back if options.newest else _tell
-    stage = _stage(options)
+    stage = _source(options)
     serve(stage, port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=announce)
     return 0
 
@@ -59,13 +59,13 @@ def write_trajectory(trajectory: Trajectory, path: Path) -> None:
         case ".npz":
             trajectory.save(path)
         case ".html":
-            from ahac.view.page import page
+            from ahac.view.html_player import save_html
 
-            page(trajectory, path)
+            save_html(trajectory, path)
         case _:
-            from ahac.view.film import film
+            from ahac.view.video import save_video
 
-            film(trajectory, path)
+            save_video(trajectory, path)
 
 
 def check_suffix(path: Path, what: str = "a recording") -> str:
@@ -76,25 +76,25 @@ def check_suffix(path: Path, what: str = "a recording") -> str:
 
 
 def _trajectory(options: argparse.Namespace) -> Trajectory:
-    from ahac.training.play import record
+    from ahac.training.viewing import record_trajectory
     from ahac.view.trajectory import Trajectory
 
     if options.what.endswith(".npz"):
         return Trajectory.load(Path(options.what))
     options.worlds = 1
-    return record(_stage(options), options.seconds)
+    return record_trajectory(_source(options), options.seconds)
 
 
-def _stage(options: argparse.Namespace) -> Stage:
+def _source(options: argparse.Namespace) -> ViewSource:
     """What there is to see."""
     from ahac.envs import tasks
 
     what = Path(options.what)
     if what.suffix == ".npz":
-        from ahac.view.stage import Replay
+        from ahac.view.sources import TrajectorySource
         from ahac.view.trajectory import Trajectory
 
-        return Replay(Trajectory.load(what))
+        return TrajectorySource(Trajectory.load(what))
     if options.what in tasks():
         return _task(options)
     if what.suffix in ROBOTS:
@@ -107,10 +107,10 @@ def _stage(options: argparse.Namespace) -> Stage:
     )
 
 
-def _run(options: argparse.Namespace) -> Stage:
+def _run(options: argparse.Namespace) -> ViewSource:
     from ahac.envs import make
-    from ahac.training.play import EnvStage, agent
     from ahac.training.run import Run, open_run
+    from ahac.training.viewing import EnvSource, dummy_policy
 
     found = open_run(options.what)
     run = Run(found.folder, replace(found.config, device="cpu"))
@@ -118,30 +118,30 @@ def _run(options: argparse.Namespace) -> Stage:
     threads = 1 if options.newest else None  # the others are for training
     env = make(c.task, num_envs=options.worlds, device="cpu", seed=options.seed, variant=c.variant, num_threads=threads)
     if options.agent in ("zero", "random"):
-        return EnvStage(env, agent(options.agent, env.spec.action_size, options.seed))
+        return EnvSource(env, dummy_policy(options.agent, env.spec.action_size, options.seed))
     if not options.newest:
         run.restore(options.checkpoint, with_env=False)
-    return EnvStage(env, run.algo.act, run, newest=options.newest)
+    return EnvSource(env, run.algo.act, run, newest=options.newest)
 
 
-def _task(options: argparse.Namespace) -> Stage:
+def _task(options: argparse.Namespace) -> ViewSource:
     from ahac.envs import make
-    from ahac.training.play import EnvStage, agent
+    from ahac.training.viewing import EnvSource, dummy_policy
 
     env = make(options.what, num_envs=options.worlds, device="cpu", seed=options.seed)
-    return EnvStage(env, agent(_blind(options), env.spec.action_size, options.seed))
+    return EnvSource(env, dummy_policy(_dummy_policy_name(options), env.spec.action_size, options.seed))
 
 
-def _robot(options: argparse.Namespace) -> Stage:
+def _robot(options: argparse.Namespace) -> ViewSource:
     from ahac.sim import Simulator, load_model
-    from ahac.training.play import RobotStage, agent
+    from ahac.training.viewing import RobotSource, dummy_policy
 
     model = load_model(options.what, ground=True)
     sim = Simulator(model, num_worlds=options.worlds, dt=1 / 60, substeps=16)
-    return RobotStage(sim, agent(_blind(options), model.nu, options.seed))
+    return RobotSource(sim, dummy_policy(_dummy_policy_name(options), model.nu, options.seed))
 
 
-def _blind(options: argparse.Namespace) -> str:
+def _dummy_policy_name(options: argparse.Namespace) -> str:
     """Who acts where there is no policy."""
     if options.agent == "policy":
         raise InputError(f"{options.what} is no run and has no policy; --agent is zero or random")
@@ -154,7 +154,7 @@ def _tell(line: str) -> None:
 
 def _tell_and_stand_back(line: str) -> None:
     """The steps and pictures that follow come from this thread; the page itself is served by another one."""
-    from ahac.cli.watch import stand_back
+    from ahac.cli.watch import lower_priority
 
     _tell(line)
-    stand_back()
+    lower_priority()

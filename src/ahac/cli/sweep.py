@@ -18,10 +18,10 @@ from ahac.core.errors import AhacError, InputError
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
+    from ahac.experiments.sweep import Outcome
     from ahac.training.config import RunConfig
-    from ahac.training.sweep import Outcome
 
-__all__ = ["read_list", "summary", "sweep", "tell"]
+__all__ = ["print_event", "read_list", "summary", "sweep"]
 
 ABOUT = """Train the runs of a list, N at a time, each on cores of its own; the log of a run is beside its folder. Runs
 that are complete are skipped, unfinished ones are resumed: the same command goes on with a sweep that was stopped.
@@ -39,7 +39,7 @@ STATES = ("complete", "finished", "stopped", "waiting", "failed")
 
 def sweep(arguments: list[str]) -> int:
     """train a list of runs"""
-    from ahac.training.sweep import sweep as swept
+    from ahac.experiments.sweep import sweep as swept
 
     parser = argparse.ArgumentParser(
         prog="ahac sweep", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -55,19 +55,22 @@ def sweep(arguments: list[str]) -> int:
     configs = read_list(options.list, options.out)
     if options.dry_run:
         return _dry_run(configs)
-    return summary(swept(configs, options.jobs, options.seconds, tell))
+    return summary(swept(configs, options.jobs, options.seconds, print_event))
 
 
 def _dry_run(configs: list[RunConfig]) -> int:
     """Say how far each run is; the exit status is 1 if the folder of one is damaged."""
-    from ahac.training.sweep import FolderError, standing
+    from ahac.experiments.sweep import FolderError, run_status
 
     width, status = max(len(config.name) for config in configs), 0
     for config in configs:
         try:
-            state, about = standing(config), f"{config.algo} on {config.task}, seed {config.seed}"
+            state = run_status(config)
+            about = f"{config.algo} on {config.task}, seed {config.seed}"
         except FolderError as error:
-            state, about, status = "damaged", str(error), 1
+            state = "damaged"
+            about = str(error)
+            status = 1
         sys.stdout.write(printable(f"{config.name:{width}}  {state:10}  {about}") + "\n")
     return status
 
@@ -87,8 +90,8 @@ def read_list(path: Path, out: str = "runs") -> list[RunConfig]:
 
 def _checked(words: list[str], out: str, others: Mapping[str, RunConfig]) -> RunConfig:
     """The run of a line, if it can be trained beside those of the lines above."""
+    from ahac.experiments.sweep import FolderError, log_of, run_status
     from ahac.training.names import check_name
-    from ahac.training.sweep import FolderError, log_of, standing
 
     name = words[0]
     check_name(name)
@@ -98,7 +101,7 @@ def _checked(words: list[str], out: str, others: Mapping[str, RunConfig]) -> Run
     if clash := [other for other in others if log_of(other) == name or log_of(name) == other]:
         raise InputError(f"the log of one of the runs {clash[0]!r} and {name!r} is named like the other; rename one")
     with suppress(FolderError):  # told when it is this run's turn; the others can be trained
-        standing(config)
+        run_status(config)
     return config
 
 
@@ -153,7 +156,9 @@ def _settings(words: list[str]) -> RunConfig:
         with redirect_stderr(complaint), redirect_stdout(complaint):
             return settings(words[0], words[1:])
     except SystemExit as error:
-        raise InputError(f"{_plain(complaint.getvalue())} (`ahac train {words[0]} --help` lists options)") from error
+        raise InputError(
+            f"{error_text(complaint.getvalue())} (`ahac train {words[0]} --help` lists options)"
+        ) from error
 
 
 def _names(words: list[str]) -> set[str]:
@@ -161,7 +166,7 @@ def _names(words: list[str]) -> set[str]:
     return {word.partition("=")[0] for word in words if word.startswith("-")}
 
 
-def _plain(complaint: str) -> str:
+def error_text(complaint: str) -> str:
     """The message of a framed complaint, without its title and advice."""
     lines = [line.strip(" │") for line in complaint.splitlines()]
     rules = [k for k, line in enumerate(lines) if line and not line.strip("-─╭╮╰╯")]
@@ -169,7 +174,7 @@ def _plain(complaint: str) -> str:
     return " ".join(chosen)
 
 
-def tell(line: str) -> None:
+def print_event(line: str) -> None:
     """A line for whoever watches."""
     sys.stderr.write(printable(line) + "\n")
 

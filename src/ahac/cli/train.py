@@ -30,7 +30,8 @@ def train(arguments: list[str]) -> int:
     """train a policy"""
     from ahac.envs import tasks
 
-    watch, arguments = WATCH in arguments, [word for word in arguments if word != WATCH]
+    watch = WATCH in arguments
+    arguments = [word for word in arguments if word != WATCH]
     named = arguments[:1] if arguments and not arguments[0].startswith("-") else []
     if not named and not HELP & set(arguments) and arguments:
         raise InputError(f"say what to train first: ahac train TASK [options]; TASK is one of {', '.join(tasks())}")
@@ -65,7 +66,7 @@ def settings(task: str, arguments: list[str]) -> RunConfig:
 
 def resume(arguments: list[str]) -> int:
     """resume a run"""
-    from ahac.core.ranks import join
+    from ahac.core.distributed import init_distributed
     from ahac.training.run import open_run, prepare
 
     parser = argparse.ArgumentParser(prog="ahac resume", description="Resume a run exactly from its last checkpoint.")
@@ -75,24 +76,25 @@ def resume(arguments: list[str]) -> int:
     parser.add_argument("--env-steps", type=int, metavar="N", help="the same, in environment steps")
     parser.add_argument("--device", help=ELSEWHERE)
     options = parser.parse_args(arguments)
-    run = open_run(options.run, join(), options.device)
-    return _carry_on(prepare(run, options.checkpoint, options.iterations, options.env_steps))
+    run = open_run(options.run, init_distributed(), options.device)
+    return _run_to_end(prepare(run, options.checkpoint, options.iterations, options.env_steps))
 
 
 def _train(config: RunConfig, watch: bool) -> int:
-    from ahac.cli.watch import watched
-    from ahac.core.ranks import join
-    from ahac.training.run import start
+    from ahac.cli.watch import viewer_process
+    from ahac.core.distributed import init_distributed
+    from ahac.training.run import create_run
 
-    run = start(config, ranks := join())
-    c, divided = run.config, f", divided among {ranks.size} ranks" if ranks.size > 1 else ""
-    if ranks.first:
+    run = create_run(config, ranks := init_distributed())
+    c = run.config
+    divided = f", divided among {ranks.size} ranks" if ranks.size > 1 else ""
+    if ranks.is_main:
         sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {run.device}{divided}, in {run.folder}\n")
-    with watched(run.folder) if watch and ranks.first else nullcontext():
-        return _carry_on(run)
+    with viewer_process(run.folder) if watch and ranks.is_main else nullcontext():
+        return _run_to_end(run)
 
 
-def _carry_on(run: Run) -> int:
+def _run_to_end(run: Run) -> int:
     """Train to the end, evaluate, and say where it is."""
     try:
         from ahac.training.trainer import finish
@@ -100,7 +102,7 @@ def _carry_on(run: Run) -> int:
         found = finish(run)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"continue with `ahac resume {run.folder}`") from interrupt
-    if not run.ranks.first:
+    if not run.ranks.is_main:
         return 0  # the first speaks for all
     if found is None:
         sys.stderr.write(f"stopped; continue with `ahac resume {run.folder}`\n")

@@ -11,28 +11,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["stand_back", "watched"]
+__all__ = ["lower_priority", "viewer_process"]
 
 logger = logging.getLogger("ahac")
 
 COMMAND = (sys.executable, "-m", "ahac.cli.watch")
 """What shows the run of a folder: `ahac play RUN --newest`, tied to this process."""
 NICE = 10
-"""By which the viewer stands back behind training while it starts; after that, `stand_back`."""
+"""By which the viewer stands back behind training while it starts; after that, `lower_priority`."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 GRACE = 5.0
 """Seconds that the viewer has to end."""
 
 
 @contextmanager
-def watched(folder: Path) -> Iterator[None]:
+def viewer_process(folder: Path) -> Iterator[None]:
     """The run of a folder is shown meanwhile; a viewer that fails costs a warning, and nothing else."""
     try:
         # In a group of its own: Ctrl-C in a terminal is for training, which ends the viewer.
         viewer = subprocess.Popen(
-            [*COMMAND, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            process_group=0, env={**os.environ, **ONE_THREAD},
-        )  # fmt: skip
+            [*COMMAND, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            env={**os.environ, **ONE_THREAD},
+        )
     except OSError as error:
         logger.warning("the viewer could not be started: %s; training goes on without", error)
         yield
@@ -71,7 +75,7 @@ def _end(viewer: subprocess.Popen[bytes]) -> None:
         viewer.stdin.close()
 
 
-def tie(pipe: int) -> None:
+def exit_with_parent(pipe: int) -> None:
     """End this process when the other end of a pipe is closed, as it is when the process there ends in any way."""
 
     def wait() -> None:
@@ -81,7 +85,7 @@ def tie(pipe: int) -> None:
     threading.Thread(target=wait, name="ahac tie", daemon=True).start()
 
 
-def stand_back() -> None:
+def lower_priority() -> None:
     """Leave this thread only the time that no other program wants, where there is such a thing; else little of it."""
     if hasattr(os, "nice"):
         os.nice(19)  # the most there is
@@ -92,7 +96,7 @@ def stand_back() -> None:
 
 def _view() -> int:
     """What the viewer's process does."""
-    tie(0)
+    exit_with_parent(0)
     if hasattr(os, "nice"):
         os.nice(NICE)
     from ahac.cli.main import main

@@ -12,7 +12,13 @@ from torch import Tensor
 from ahac.core.errors import InputError
 
 __all__ = [
-    "dense_tensor", "finite_number", "fraction", "is_dense", "kind_of", "positive_number", "whole_number",
+    "check_finite",
+    "check_int",
+    "check_positive",
+    "check_probability",
+    "check_tensor",
+    "describe_type",
+    "is_dense",
 ]  # fmt: skip
 
 
@@ -21,17 +27,17 @@ def is_dense(value: object) -> TypeGuard[Tensor]:
     return isinstance(value, Tensor) and value.layout is torch.strided and not value.is_nested
 
 
-def kind_of(value: object) -> str:
+def describe_type(value: object) -> str:
     """What to call something that is not a dense tensor."""
     if not isinstance(value, Tensor):
         return type(value).__name__
     return "a nested tensor" if value.is_nested else f"one of layout {value.layout}; convert it with .to_dense()"
 
 
-def dense_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+def check_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """A dense tensor of exactly this shape, type and device, or an error that names what was got."""
     if not is_dense(value):
-        got = kind_of(value)
+        got = describe_type(value)
     elif value.shape != shape or value.dtype != dtype or value.device != device:
         got = f"{value.dtype} {list(value.shape)} on {value.device}"
     else:
@@ -39,7 +45,7 @@ def dense_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.
     raise InputError(f"{name} must be a {dtype} tensor of shape {list(shape)} on {device}, got {got}")
 
 
-def whole_number(name: str, value: object, least: int) -> int:
+def check_int(name: str, value: object, least: int) -> int:
     """An integer of any kind, or an error that names what was got."""
     if not isinstance(value, bool) and hasattr(value, "__index__"):
         number = operator.index(value)  # pyright: ignore[reportArgumentType]
@@ -48,7 +54,7 @@ def whole_number(name: str, value: object, least: int) -> int:
     raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def finite_number(name: str, value: object, least: float = -math.inf) -> float:
+def check_finite(name: str, value: object, least: float = -math.inf) -> float:
     """A finite number of at least `least`, or an error that names what was got."""
     if isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value) and value >= least:
         return float(value)
@@ -56,15 +62,15 @@ def finite_number(name: str, value: object, least: float = -math.inf) -> float:
     raise InputError(f"{name} must be a finite number{bound}, got {value!r}")
 
 
-def positive_number(name: str, value: object) -> float:
+def check_positive(name: str, value: object) -> float:
     """A finite number above zero, or an error that names what was got."""
-    number = finite_number(name, value, 0.0)
+    number = check_finite(name, value, 0.0)
     if number == 0.0:
         raise InputError(f"{name} must be more than 0, got {value!r}")
     return number
 
 
-def fraction(name: str, value: object) -> float:
+def check_probability(name: str, value: object) -> float:
     """A number from 0 to 1, or an error that names what was got."""
     if isinstance(value, float | int) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
         return float(value)

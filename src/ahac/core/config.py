@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from ahac.core.errors import InputError
 
-__all__ = ["flat", "from_dict", "to_dict"]
+__all__ = ["flatten", "from_dict", "to_dict"]
 
 Settings = TypeVar("Settings")
 
@@ -32,12 +32,12 @@ def from_dict(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
     return kind(**{name: _restored(hints[name], value, f"{kind.__name__}.{name}") for name, value in data.items()})
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their full names, "learner.actor.hidden"; tuples as lists, as JSON has them."""
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their full names, "algorithm.actor.hidden"; tuples as lists, as JSON has them."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]
+            found |= flatten(value, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]
         else:
             found[prefix + name] = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
     return found
@@ -48,7 +48,7 @@ def _restored(hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any se
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return _restored(_nearest([a for a in arguments if a is not type(None)], value), value, name)
+        return _restored(_closest_union_member([a for a in arguments if a is not type(None)], value), value, name)
     if is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
             raise InputError(f"{name} must be a dictionary of settings, got {value!r}")
@@ -69,7 +69,7 @@ def _restored(hint: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any se
     return value
 
 
-def _nearest(kinds: list[Any], value: Any) -> Any:  # noqa: ANN401 - any setting
+def _closest_union_member(kinds: list[Any], value: Any) -> Any:  # noqa: ANN401 - any setting
     """Of several kinds of settings, the one whose names a dictionary has most of; the first of those as near."""
     if len(kinds) == 1 or not isinstance(value, Mapping):
         return kinds[0]

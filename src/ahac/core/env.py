@@ -9,10 +9,10 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-__all__ = ["Env", "EnvSpec", "Physical", "Recordable", "Step"]
+__all__ = ["Env", "EnvSpec", "GraphCapturable", "PhysicsState", "Step"]
 
 
-class Physical(Protocol):
+class PhysicsState(Protocol):
     """Positions and velocities of N worlds."""
 
     @property
@@ -41,7 +41,7 @@ class EnvSpec:
     device: torch.device
     dtype: torch.dtype
     reward_terms: tuple[str, ...] = ()
-    """Names of the parts that a reward is the sum of, in the order of `Step.terms`; empty where they have none."""
+    """Names of the parts that a reward is the sum of, in the order of `Step.reward_terms`; empty where they have none."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,9 +58,9 @@ class Step:
     """[N] bool, the task ended the episode: no value follows."""
     truncated: Tensor
     """[N] bool, the episode was cut off at its time limit, while it could have gone on."""
-    lost: Tensor
+    diverged: Tensor
     """[N] bool, terminated because physics or action was not finite, or too large to be a robot's."""
-    terms: Tensor
+    reward_terms: Tensor
     """[N, terms] the parts that the reward is the sum of, in the task's order; without gradients."""
     episode_return: Tensor
     """[N] sum of the rewards of the episode so far, this step included; without gradients."""
@@ -68,9 +68,9 @@ class Step:
     """[N] steps of the episode so far, this one included; whole numbers as floats."""
     action: Tensor
     """[N, action] as given."""
-    start: Physical
+    state: PhysicsState
     """Before the step."""
-    end: Physical
+    next_state: PhysicsState
     """After the step, before any reset."""
 
     @property
@@ -96,7 +96,7 @@ class Env(Protocol):
         """Start a new episode in every world; its first observation."""
         ...
 
-    def restart(self, worlds: Tensor) -> None:
+    def reset_worlds(self, worlds: Tensor) -> None:
         """Start a new episode in some worlds, [N] bool."""
         ...
 
@@ -122,15 +122,15 @@ class Env(Protocol):
 
 
 @runtime_checkable
-class Recordable(Protocol):
+class GraphCapturable(Protocol):
     """An environment whose steps can be replayed: the same work every time, on memory that is known."""
 
     @property
-    def memory(self) -> list[Tensor]:
+    def buffers(self) -> list[Tensor]:
         """What the future depends on, but for chance."""
         ...
 
-    def adopt(self, memory: list[Tensor]) -> None:
+    def set_buffers(self, memory: list[Tensor]) -> None:
         """Go on from these tensors, without copying them."""
         ...
 

@@ -18,8 +18,21 @@ from typing import Any
 from ahac.core.errors import AhacError, InputError
 
 __all__ = [
-    "HOST", "OLD_TEMPORARY", "TEMPORARY", "WriteError", "explained", "is_abandoned", "make_folder", "process_alive",
-    "read_json", "remove_leftovers", "replacing", "set_aside", "sync_folder", "temporary_name", "write_json",
+    "HOST",
+    "OLD_TEMPORARY",
+    "TEMPORARY",
+    "WriteError",
+    "atomic_write",
+    "explain_write_errors",
+    "is_abandoned",
+    "make_folder",
+    "process_alive",
+    "read_json",
+    "remove_leftovers",
+    "set_aside",
+    "sync_folder",
+    "temporary_name",
+    "write_json",
 ]  # fmt: skip
 
 logger = logging.getLogger("ahac")
@@ -29,7 +42,7 @@ TEMPORARY = re.compile(r"\..+\.ahac-(?P<host>\w*)-(?P<process>\d+)\.tmp(\..*)?")
 """Name of a temporary file or folder of ours: the machine and the process that writes it."""
 OLD_TEMPORARY = re.compile(r"\..+\.(?P<process>\d+)\.tmp(\..*)?")
 """The same in version 0.1.0."""
-FULL = {errno.ENOSPC, errno.EDQUOT}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class WriteError(AhacError, OSError):
@@ -42,7 +55,7 @@ def temporary_name(path: Path) -> Path:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
+def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
     """A temporary file beside `path` to write to; it replaces `path` if the block succeeds and is removed otherwise.
 
     File and folder are synced: after a power failure `path` is the old or the new file, never anything else.
@@ -53,7 +66,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
     if target.is_dir():
         raise InputError(f"cannot write {str(path)!r}: it is a folder; choose another name")
     temporary = temporary_name(target)
-    with explained(path):
+    with explain_write_errors(path):
         try:
             yield temporary
             with temporary.open("rb") as file:
@@ -65,14 +78,14 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 @contextmanager
-def explained(path: str | os.PathLike[str]) -> Generator[None]:
+def explain_write_errors(path: str | os.PathLike[str]) -> Generator[None]:
     """Errors of the operating system while `path` is written become one line with the path and the remedy."""
     try:
         yield
     except WriteError:
         raise
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL:
             raise WriteError(f"cannot write {str(path)!r}: {error.strerror}; free some disk space and retry") from error
         if error.errno == errno.EROFS or isinstance(error, PermissionError):
             raise WriteError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable folder") from error
@@ -98,7 +111,7 @@ def sync_folder(folder: Path) -> None:
 def make_folder(folder: Path) -> None:
     """Create a folder, and make it survive a power failure."""
     if not folder.is_dir():
-        with explained(folder):
+        with explain_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             sync_folder(folder.parent)
 
@@ -106,7 +119,7 @@ def make_folder(folder: Path) -> None:
 def write_json(path: Path, content: Mapping[str, object], checksum: bool = False) -> None:
     """Write a dictionary atomically, with a checksum that `read_json` verifies."""
     added = {"checksum": _checksum(content)} if checksum else {}
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps({**content, **added}, indent=1) + "\n", encoding="utf-8")
 
 
@@ -140,10 +153,10 @@ def set_aside(path: Path, label: str, copy: bool = False) -> Path:
         kept = path.with_name(f"{path.stem}.{label}-{n}{path.suffix}")
         if not os.path.lexists(kept):
             if not copy:
-                with explained(kept):
+                with explain_write_errors(kept):
                     path.rename(kept)
                 return kept
-            with replacing(kept) as temporary:
+            with atomic_write(kept) as temporary:
                 shutil.copyfile(path, temporary)
             return kept
     raise InputError(f"{path.parent} has ten thousand files like {path.stem}.{label}-1{path.suffix}; remove some")

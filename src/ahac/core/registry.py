@@ -10,18 +10,19 @@ from ahac.core.errors import InputError
 
 __all__ = ["Registry"]
 
-Made = TypeVar("Made")
+Product = TypeVar("Product")
 
 
-class Registry(Generic[Made]):
+class Registry(Generic[Product]):
     """What is known by name: our own, what other packages bring, and what a program adds while it runs."""
 
     def __init__(self, kind: str, group: str) -> None:
         """A table of `kind`s; other packages add to it by entry points of `group`."""
-        self.kind, self.group = kind, group
-        self._factories: dict[str, Callable[..., Made]] = {}
+        self.kind = kind
+        self.group = group
+        self._factories: dict[str, Callable[..., Product]] = {}
 
-    def add(self, name: str, factory: Callable[..., Made]) -> None:
+    def add(self, name: str, factory: Callable[..., Product]) -> None:
         """Give a factory a name that is not taken yet."""
         if not callable(factory):
             raise InputError(f"{self.kind} {name!r} must be a function that makes one, got {factory!r}")
@@ -34,7 +35,7 @@ class Registry(Generic[Made]):
         brought = [entry.name for entry in entry_points(group=self.group)]
         return [*self._factories, *(name for name in brought if name not in self._factories)]
 
-    def lookup(self, name: str) -> Callable[..., Made]:
+    def lookup(self, name: str) -> Callable[..., Product]:
         """The factory of that name."""
         if name in self._factories:
             return self._factories[name]

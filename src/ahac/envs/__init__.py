@@ -4,20 +4,38 @@
     step = env.step(policy(env.obs))                        # differentiable
 
 A task (`Task`) is a record of plain functions: `senses` are parts of observations, `shaping` holds parts of rewards,
-`NoisyStart` says how episodes begin. `RobotTask` makes one of any robot.
+`NoisyReset` says how episodes begin. `RobotTask` makes one of any robot.
 """
 
 from ahac.core.env import EnvSpec, Step
-from ahac.envs import senses, shaping
+from ahac.envs import observations, rewards
 from ahac.envs.registry import make, make_task, register_task, tasks
-from ahac.envs.robot import RobotTask, above, running_rewards, running_senses
-from ahac.envs.starts import NoisyStart
+from ahac.envs.resets import NoisyReset
+from ahac.envs.robot import MinHeight, RobotTask, locomotion_observations, locomotion_rewards
 from ahac.envs.stiffness import SIGNALS
-from ahac.envs.task import Action, Draw, Sense, Start, Task, Term
+from ahac.envs.task import Action, Draw, ObsTerm, ResetFn, RewardTerm, Task
 from ahac.envs.vec_env import VecEnv
 
 __all__ = [
-    "SIGNALS", "Action", "Draw", "EnvSpec", "NoisyStart", "RobotTask", "Sense", "Start", "Step", "Task", "Term",
-    "VecEnv", "above", "make", "make_task", "register_task", "running_rewards", "running_senses", "senses", "shaping",
+    "SIGNALS",
+    "Action",
+    "Draw",
+    "EnvSpec",
+    "MinHeight",
+    "NoisyReset",
+    "ObsTerm",
+    "ResetFn",
+    "RewardTerm",
+    "RobotTask",
+    "Step",
+    "Task",
+    "VecEnv",
+    "locomotion_observations",
+    "locomotion_rewards",
+    "make",
+    "make_task",
+    "register_task",
+    "senses",
+    "shaping",
     "tasks",
 ]  # fmt: skip

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ahac.envs import shaping
+from ahac.envs import rewards
+from ahac.envs.resets import PAPER_RESET
 from ahac.envs.robot import RobotTask
-from ahac.envs.starts import FREE_START
 from ahac.envs.task import Task
-from ahac.envs.variants import bundled_model, chosen
+from ahac.envs.variants import load_bundled_model, select_variant
 
 __all__ = ["ant"]
 
@@ -17,15 +17,18 @@ LOWEST = 0.27
 
 def ant(variant: str = "paper") -> Task:
     """v_x + R_height + 0.1 R_angle + R_heading − 0.01 ‖a‖²; released: height without a kink, actions for free."""
-    height, action_cost = chosen(variant, {
-        "paper": (shaping.stature(TORSO, LOWEST), 0.01),
-        "released": (shaping.elevation(TORSO, LOWEST), 0.0),
-    })  # fmt: skip
+    height, action_cost = select_variant(
+        variant,
+        {
+            "paper": (rewards.height_reward(TORSO, LOWEST), 0.01),
+            "released": (rewards.height_above(TORSO, LOWEST), 0.0),
+        },
+    )
     return RobotTask(
         name="ant",
-        model=bundled_model("ant"),
+        model=load_bundled_model("ant"),
         torso=TORSO,
         terminate_below=LOWEST,
-        reward=shaping.locomotion(TORSO, height, shaping.weighted(-action_cost, shaping.effort())),
-        start=FREE_START,
+        reward=rewards.locomotion(TORSO, height, rewards.weighted(-action_cost, rewards.action_l2())),
+        reset=PAPER_RESET,
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ahac.envs import shaping
+from ahac.envs import rewards
+from ahac.envs.resets import PAPER_RESET
 from ahac.envs.robot import RobotTask
-from ahac.envs.starts import FREE_START
 from ahac.envs.task import Task
-from ahac.envs.variants import bundled_model, chosen
+from ahac.envs.variants import load_bundled_model, select_variant
 
 __all__ = ["anymal"]
 
@@ -17,15 +17,18 @@ LOWEST = 0.25
 
 def anymal(variant: str = "paper") -> Task:
     """v_x + R_height + 0.1 R_angle + R_heading − 0.01 ‖a‖²; released: height without a kink, 0.005 for actions."""
-    height, action_cost = chosen(variant, {
-        "paper": (shaping.stature(BASE, LOWEST), 0.01),
-        "released": (shaping.elevation(BASE, LOWEST), 0.005),
-    })  # fmt: skip
+    height, action_cost = select_variant(
+        variant,
+        {
+            "paper": (rewards.height_reward(BASE, LOWEST), 0.01),
+            "released": (rewards.height_above(BASE, LOWEST), 0.005),
+        },
+    )
     return RobotTask(
         name="anymal",
-        model=bundled_model("anymal"),
+        model=load_bundled_model("anymal"),
         torso=BASE,
         terminate_below=LOWEST,
-        reward=shaping.locomotion(BASE, height, shaping.weighted(-action_cost, shaping.effort())),
-        start=FREE_START,
+        reward=rewards.locomotion(BASE, height, rewards.weighted(-action_cost, rewards.action_l2())),
+        reset=PAPER_RESET,
     )

@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import math
 
-from ahac.envs import senses, shaping
-from ahac.envs.starts import NoisyStart
+from ahac.envs import observations, rewards
+from ahac.envs.resets import NoisyReset
 from ahac.envs.task import Task
-from ahac.envs.variants import bundled_model, chosen
+from ahac.envs.variants import load_bundled_model, select_variant
 
 __all__ = ["cartpole"]
 
 
 def cartpole(variant: str = "paper") -> Task:
     """−θ² − 0.1 θ̇² − 0.05 x² − 0.1 ẋ², from hanging; released: from within 90° of upright."""
-    start = chosen(variant, {
-        "paper": NoisyStart(keyframe="start", place=0.5 * math.pi, joints=0.5 * math.pi, velocity=0.25),
-        "released": NoisyStart(keyframe=None, place=0.5 * math.pi, joints=0.5 * math.pi, velocity=0.25),
-    })  # fmt: skip
+    start = select_variant(
+        variant,
+        {
+            "paper": NoisyReset(
+                keyframe="start", root_position=0.5 * math.pi, joint_position=0.5 * math.pi, velocity=0.25
+            ),
+            "released": NoisyReset(
+                keyframe=None, root_position=0.5 * math.pi, joint_position=0.5 * math.pi, velocity=0.25
+            ),
+        },
+    )
     return Task(
         name="cartpole",
-        model=bundled_model("cartpole"),
+        model=load_bundled_model("cartpole"),
         observation={
-            "cart": senses.coordinates("slider"),
-            "cart velocity": senses.rates("slider"),
-            "pole": senses.circle("hinge"),
-            "pole velocity": senses.rates("hinge"),
+            "cart": observations.joint_pos("slider"),
+            "cart velocity": observations.joint_vel("slider"),
+            "pole": observations.sin_cos("hinge"),
+            "pole velocity": observations.joint_vel("hinge"),
         },
         reward={
-            "angle": shaping.weighted(-1.0, shaping.angle_squared("hinge")),
-            "angular velocity": shaping.weighted(-0.1, shaping.rate_squared("hinge")),
-            "place": shaping.weighted(-0.05, shaping.coordinate_squared("slider")),
-            "velocity": shaping.weighted(-0.1, shaping.rate_squared("slider")),
+            "angle": rewards.weighted(-1.0, rewards.joint_angle_l2("hinge")),
+            "angular velocity": rewards.weighted(-0.1, rewards.joint_vel_l2("hinge")),
+            "place": rewards.weighted(-0.05, rewards.joint_pos_l2("slider")),
+            "velocity": rewards.weighted(-0.1, rewards.joint_vel_l2("slider")),
         },
-        start=start,
+        reset=start,
         substeps=4,
         episode_steps=240,
     )

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import math
 
-from ahac.envs import senses, shaping
-from ahac.envs.starts import NoisyStart
+from ahac.envs import observations, rewards
+from ahac.envs.resets import NoisyReset
 from ahac.envs.task import Task
-from ahac.envs.variants import VARIANTS, bundled_model, chosen
+from ahac.envs.variants import VARIANTS, load_bundled_model, select_variant
 
 __all__ = ["double_pendulum"]
 
 
 def double_pendulum(variant: str = "paper") -> Task:
     """−θ₁² − θ₂² − 0.1 (θ̇₁² + θ̇₂²), in both variants."""
-    chosen(variant, dict.fromkeys(VARIANTS))
+    select_variant(variant, dict.fromkeys(VARIANTS))
     return Task(
         name="double_pendulum",
-        model=bundled_model("double_pendulum"),
+        model=load_bundled_model("double_pendulum"),
         observation={
-            "shoulder": senses.circle("shoulder"),
-            "elbow": senses.circle("elbow"),
-            "velocities": senses.rates("shoulder", "elbow"),
+            "shoulder": observations.sin_cos("shoulder"),
+            "elbow": observations.sin_cos("elbow"),
+            "velocities": observations.joint_vel("shoulder", "elbow"),
         },
         reward={
-            "shoulder": shaping.weighted(-1.0, shaping.angle_squared("shoulder")),
-            "elbow": shaping.weighted(-1.0, shaping.angle_squared("elbow")),
-            "shoulder velocity": shaping.weighted(-0.1, shaping.rate_squared("shoulder")),
-            "elbow velocity": shaping.weighted(-0.1, shaping.rate_squared("elbow")),
+            "shoulder": rewards.weighted(-1.0, rewards.joint_angle_l2("shoulder")),
+            "elbow": rewards.weighted(-1.0, rewards.joint_angle_l2("elbow")),
+            "shoulder velocity": rewards.weighted(-0.1, rewards.joint_vel_l2("shoulder")),
+            "elbow velocity": rewards.weighted(-0.1, rewards.joint_vel_l2("elbow")),
         },
-        start=NoisyStart(joints=0.5 * math.pi, velocity=0.25),
+        reset=NoisyReset(joint_position=0.5 * math.pi, velocity=0.25),
         substeps=4,
         episode_steps=240,
     )

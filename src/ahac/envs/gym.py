@@ -34,7 +34,8 @@ class GymVectorEnv(VectorEnv):
     """N worlds behind Gymnasium's interface; finished ones are reset in the same step."""
 
     def __init__(self, env: VecEnv, arrays: str = "numpy") -> None:
-        self.env, self.arrays = env, arrays
+        self.env = env
+        self.arrays = arrays
         self.num_envs = env.spec.num_envs
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": [], "render_fps": 1.0 / env.spec.dt}
         self.single_observation_space, self.single_action_space = _spaces(env)
@@ -53,10 +54,13 @@ class GymVectorEnv(VectorEnv):
         with torch.no_grad():
             step = self.env.step(given.to(self.env.spec.device, self.env.spec.dtype))
         found = {
-            "final_obs": step.final_obs, "_final_obs": step.done, "lost": step.lost,
-            "episode_return": step.episode_return, "episode_length": step.episode_length,
-        }  # fmt: skip
-        terms = dict(zip(self.env.task.reward, step.terms.unbind(dim=-1), strict=True))
+            "final_obs": step.final_obs,
+            "_final_obs": step.done,
+            "diverged": step.diverged,
+            "episode_return": step.episode_return,
+            "episode_length": step.episode_length,
+        }
+        terms = dict(zip(self.env.task.reward, step.reward_terms.unbind(dim=-1), strict=True))
         infos: dict[str, Any] = {name: self._array(value) for name, value in found.items()}
         infos["reward_terms"] = {name: self._array(value) for name, value in terms.items()}
         outcome = (step.obs, step.reward, step.terminated, step.truncated)
@@ -73,7 +77,8 @@ class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def __init__(self, env: VecEnv) -> None:
         if env.spec.num_envs != 1:
             raise InputError(f"a single Gymnasium environment has one world, got {env.spec.num_envs}")
-        self.env, self._over = env, False
+        self.env = env
+        self._over = False
         self.metadata = {"render_modes": [], "render_fps": 1.0 / env.spec.dt}
         self.observation_space, self.action_space = _spaces(env)
 
@@ -93,7 +98,7 @@ class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         given = torch.from_numpy(np.array(action)).to(self.env.spec.device, self.env.spec.dtype)
         with torch.no_grad():
             step = self.env.step(given[None])
-        infos = {"reward_terms": dict(zip(self.env.task.reward, step.terms[0].tolist(), strict=True))}
+        infos = {"reward_terms": dict(zip(self.env.task.reward, step.reward_terms[0].tolist(), strict=True))}
         ended = (bool(step.terminated.item()), bool(step.truncated.item()))
         self._over = any(ended)
         return _row(step.final_obs), float(step.reward.item()), *ended, infos

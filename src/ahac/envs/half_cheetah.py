@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ahac.envs import senses, shaping
-from ahac.envs.starts import NoisyStart
+from ahac.envs import observations, rewards
+from ahac.envs.resets import NoisyReset
 from ahac.envs.task import Task
-from ahac.envs.variants import VARIANTS, bundled_model, chosen
+from ahac.envs.variants import VARIANTS, load_bundled_model, select_variant
 
 __all__ = ["half_cheetah"]
 
@@ -16,14 +16,14 @@ JOINTS = (
 
 def half_cheetah(variant: str = "paper") -> Task:
     """v_x − 0.1 ‖a‖², in both variants."""
-    chosen(variant, dict.fromkeys(VARIANTS))
+    select_variant(variant, dict.fromkeys(VARIANTS))
     return Task(
         name="half_cheetah",
-        model=bundled_model("half_cheetah"),
-        observation={"positions": senses.coordinates(*JOINTS[1:]), "velocities": senses.rates(*JOINTS)},
+        model=load_bundled_model("half_cheetah"),
+        observation={"positions": observations.joint_pos(*JOINTS[1:]), "velocities": observations.joint_vel(*JOINTS)},
         reward={
-            "forward": shaping.forward_speed("torso"),
-            "effort": shaping.weighted(-0.1, shaping.effort()),
+            "forward": rewards.forward_speed("torso"),
+            "effort": rewards.weighted(-0.1, rewards.action_l2()),
         },
-        start=NoisyStart(place=0.1, joints=0.1, velocity=0.25),
+        reset=NoisyReset(root_position=0.1, joint_position=0.1, velocity=0.25),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ahac.envs import senses, shaping
-from ahac.envs.robot import above
-from ahac.envs.starts import NoisyStart
+from ahac.envs import observations, rewards
+from ahac.envs.resets import NoisyReset
+from ahac.envs.robot import MinHeight
 from ahac.envs.task import Task
-from ahac.envs.variants import bundled_model, chosen
+from ahac.envs.variants import load_bundled_model, select_variant
 
 __all__ = ["hopper"]
 
@@ -20,20 +20,23 @@ JOINTS = ("root_x", "root_z", "root_pitch", "thigh", "leg", "foot")
 
 def hopper(variant: str = "paper") -> Task:
     """v_x + R_height + R_angle − 0.1 ‖a‖²; released: height from 0.95 m on, up to 0.3."""
-    height = chosen(variant, {
-        "paper": shaping.stature(TORSO, LOWEST),
-        "released": shaping.stature(TORSO, LOWEST + 0.15, bounds=(-1.0, 0.3)),
-    })  # fmt: skip
+    height = select_variant(
+        variant,
+        {
+            "paper": rewards.height_reward(TORSO, LOWEST),
+            "released": rewards.height_reward(TORSO, LOWEST + 0.15, bounds=(-1.0, 0.3)),
+        },
+    )
     return Task(
         name="hopper",
-        model=bundled_model("hopper"),
-        observation={"positions": senses.coordinates(*JOINTS[1:]), "velocities": senses.rates(*JOINTS)},
+        model=load_bundled_model("hopper"),
+        observation={"positions": observations.joint_pos(*JOINTS[1:]), "velocities": observations.joint_vel(*JOINTS)},
         reward={
-            "forward": shaping.forward_speed(TORSO),
+            "forward": rewards.forward_speed(TORSO),
             "height": height,
-            "upright": shaping.tilt("root_pitch", LARGEST_TILT),
-            "effort": shaping.weighted(-0.1, shaping.effort()),
+            "upright": rewards.pitch_reward("root_pitch", LARGEST_TILT),
+            "effort": rewards.weighted(-0.1, rewards.action_l2()),
         },
-        start=NoisyStart(place=0.05, joints=0.05, velocity=0.05),
-        alive=above(TORSO, LOWEST),
+        reset=NoisyReset(root_position=0.05, joint_position=0.05, velocity=0.05),
+        alive=MinHeight(TORSO, LOWEST),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ahac.envs import shaping
+from ahac.envs import rewards
+from ahac.envs.resets import PAPER_RESET
 from ahac.envs.robot import RobotTask
-from ahac.envs.starts import FREE_START
 from ahac.envs.task import Task
-from ahac.envs.variants import bundled_model, chosen
+from ahac.envs.variants import load_bundled_model, select_variant
 
 __all__ = ["humanoid"]
 
@@ -17,16 +17,19 @@ LOWEST = 0.74
 
 def humanoid(variant: str = "paper") -> Task:
     """v_x + R_height + 0.1 R_angle + R_heading − 0.002 ‖a‖²; released: height from 0.84 m on, tenfold, up to 1."""
-    height = chosen(variant, {
-        "paper": shaping.stature(TORSO, LOWEST),
-        "released": shaping.stature(TORSO, LOWEST + 0.1, slope=10.0, bounds=(-1.0, 0.1)),
-    })  # fmt: skip
+    height = select_variant(
+        variant,
+        {
+            "paper": rewards.height_reward(TORSO, LOWEST),
+            "released": rewards.height_reward(TORSO, LOWEST + 0.1, slope=10.0, bounds=(-1.0, 0.1)),
+        },
+    )
     return RobotTask(
         name="humanoid",
-        model=bundled_model("humanoid"),
+        model=load_bundled_model("humanoid"),
         torso=TORSO,
         terminate_below=LOWEST,
-        reward=shaping.locomotion(TORSO, height, shaping.weighted(-0.002, shaping.effort())),
-        start=FREE_START,
+        reward=rewards.locomotion(TORSO, height, rewards.weighted(-0.002, rewards.action_l2())),
+        reset=PAPER_RESET,
         substeps=48,
     )

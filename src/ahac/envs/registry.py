@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
-from ahac.core.ranks import ALONE, Ranks
 from ahac.core.registry import Registry
 from ahac.envs.ant import ant
 from ahac.envs.anymal import anymal
@@ -60,7 +60,7 @@ def make(  # noqa: PLR0913 - settings of the public door, keyword-only
     episode_steps: int | None = None,
     dtype: torch.dtype = torch.float32,
     num_threads: int | None = None,
-    ranks: Ranks = ALONE,
+    ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> VecEnv:
     """An environment of N worlds.
 
@@ -82,6 +82,12 @@ def make(  # noqa: PLR0913 - settings of the public door, keyword-only
     if episode_steps is not None and isinstance(found, Task):
         found = replace(found, episode_steps=episode_steps)
     return VecEnv(
-        found, num_envs=num_envs, device=device, seed=seed, dtype=dtype, early_termination=early_termination,
-        num_threads=num_threads, ranks=ranks,
-    )  # fmt: skip
+        found,
+        num_envs=num_envs,
+        device=device,
+        seed=seed,
+        dtype=dtype,
+        early_termination=early_termination,
+        num_threads=num_threads,
+        ranks=ranks,
+    )

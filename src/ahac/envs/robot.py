@@ -11,20 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ahac.core.checks import finite_number
+from ahac.core.checks import check_finite
 from ahac.core.errors import InputError
-from ahac.envs import senses, shaping
+from ahac.envs import observations, rewards
+from ahac.envs.resets import NoisyReset
 from ahac.envs.root import find_root
-from ahac.envs.starts import NoisyStart
-from ahac.envs.task import Sense, Start, Task, Term
+from ahac.envs.task import ObsTerm, ResetFn, RewardTerm, Task
 from ahac.sim import JointKind, Model, Real, World
 
-__all__ = ["RobotTask", "above", "running_rewards", "running_senses"]
+__all__ = ["MinHeight", "RobotTask", "locomotion_observations", "locomotion_rewards"]
 
-RATE_SCALE = 0.1
+JOINT_VEL_SCALE = 0.1
 """Of observed joint rates: they are seen in units of 10 rad/s."""
 
-NEAR_REST = NoisyStart(keyframe=None, place=0.05, turn=math.pi / 24, joints=0.05, velocity=0.1)
+DEFAULT_RESET = NoisyReset(
+    keyframe=None, root_position=0.05, root_rotation=math.pi / 24, joint_position=0.05, velocity=0.1
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +39,11 @@ class RobotTask(Task):
     """Name of the body that shall run."""
     terminate_below: float | None = None
     """An episode ends when the torso's origin is lower than this [m]."""
-    observation: Mapping[str, Sense] = field(default_factory=dict)
-    """By default `running_senses`."""
-    reward: Mapping[str, Term] = field(default_factory=dict)
-    """By default `running_rewards`."""
-    start: Start = NEAR_REST
+    observation: Mapping[str, ObsTerm] = field(default_factory=dict)
+    """By default `locomotion_observations`."""
+    reward: Mapping[str, RewardTerm] = field(default_factory=dict)
+    """By default `locomotion_rewards`."""
+    reset: ResetFn = DEFAULT_RESET
     """By default near the file's reference pose."""
 
     def __post_init__(self) -> None:
@@ -53,13 +55,13 @@ class RobotTask(Task):
         filled: dict[str, object] = {"name": self.name or self.model.name}
         # What was filled in before is filled in anew when a copy has another torso or model.
         if not self.observation or isinstance(self.observation, _Filled):
-            filled["observation"] = _Filled(running_senses(self.model, self.torso))
+            filled["observation"] = _Filled(locomotion_observations(self.model, self.torso))
         if not self.reward or isinstance(self.reward, _Filled):
-            filled["reward"] = _Filled(running_rewards(self.model, self.torso))
+            filled["reward"] = _Filled(locomotion_rewards(self.model, self.torso))
         if not own_end:
             lowest = self.terminate_below
             filled["alive"] = (
-                None if lowest is None else _FilledEnd(self.torso, finite_number("terminate_below", lowest))
+                None if lowest is None else _FilledEnd(self.torso, check_finite("terminate_below", lowest))
             )
         for name, value in filled.items():
             object.__setattr__(self, name, value)
@@ -71,7 +73,7 @@ class _Filled(dict[str, Any]):
 
 
 @dataclass(frozen=True)
-class above:
+class MinHeight:
     """An episode goes on while a body's origin is no lower than this [m]."""
 
     body: str
@@ -82,52 +84,52 @@ class above:
         return world.position(self.body).z - self.height
 
 
-class _FilledEnd(above):
+class _FilledEnd(MinHeight):
     """An end that nobody asked for by itself."""
 
 
-def running_senses(model: Model, torso: str) -> dict[str, Sense]:
+def locomotion_observations(model: Model, torso: str) -> dict[str, ObsTerm]:
     """What a runner sees of itself: all but where on the ground it is."""
     root = find_root(model, torso)
-    limbs: dict[str, Sense] = {
-        "joint positions": senses.joint_positions(torso),
-        "joint velocities": senses.joint_velocities(torso, RATE_SCALE),
+    limbs: dict[str, ObsTerm] = {
+        "joint positions": observations.limb_joint_pos(torso),
+        "joint velocities": observations.limb_joint_vel(torso, JOINT_VEL_SCALE),
     }
     if root.ball is not None:
         # A torso may sit on a waist, above the body that floats.
         waist = any(joint.kind is JointKind.HINGE for joint in root.joints)
-        bend: dict[str, Sense] = {
-            "root angles": senses.root_angles(torso),
-            "root rates": senses.root_rates(torso),
+        bend: dict[str, ObsTerm] = {
+            "root angles": observations.root_angles(torso),
+            "root rates": observations.root_angular_velocities(torso),
         }
         return {
-            "height": senses.height(torso),
-            "orientation": senses.orientation(torso),
-            "velocity": senses.velocity(torso),
-            "angular velocity": senses.angular_velocity(torso),
+            "height": observations.height(torso),
+            "orientation": observations.orientation(torso),
+            "velocity": observations.velocity(torso),
+            "angular velocity": observations.angular_velocity(torso),
             **(bend if waist else {}),
             **limbs,
-            "uprightness": senses.uprightness(torso),
-            "heading": senses.heading(torso),
-            "last action": senses.last_action(),
+            "uprightness": observations.uprightness(torso),
+            "heading": observations.heading(torso),
+            "last action": observations.last_action(),
         }
     return {
-        "height": senses.height(torso),
-        "root angles": senses.root_angles(torso),
-        "root velocities": senses.root_velocities(torso),
+        "height": observations.height(torso),
+        "root angles": observations.root_angles(torso),
+        "root velocities": observations.root_velocities(torso),
         **limbs,
-        "last action": senses.last_action(),
+        "last action": observations.last_action(),
     }
 
 
-def running_rewards(model: Model, torso: str, action_cost: float = 0.01) -> dict[str, Term]:
+def locomotion_rewards(model: Model, torso: str, action_cost: float = 0.01) -> dict[str, RewardTerm]:
     """Speed along x, less a cost of actions; a robot in space is also paid for keeping upright and heading for x."""
-    forward: dict[str, Term] = {"forward": shaping.forward_speed(torso)}
-    effort: dict[str, Term] = {"effort": shaping.weighted(-action_cost, shaping.effort())}
+    forward: dict[str, RewardTerm] = {"forward": rewards.forward_speed(torso)}
+    effort: dict[str, RewardTerm] = {"effort": rewards.weighted(-action_cost, rewards.action_l2())}
     if find_root(model, torso).ball is None:
         return {**forward, **effort}
-    balance: dict[str, Term] = {
-        "upright": shaping.weighted(0.1, shaping.uprightness(torso)),
-        "heading": shaping.heading(torso),
+    balance: dict[str, RewardTerm] = {
+        "upright": rewards.weighted(0.1, rewards.uprightness(torso)),
+        "heading": rewards.heading(torso),
     }
     return {**forward, **balance, **effort}

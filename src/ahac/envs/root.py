@@ -16,7 +16,7 @@ class Root:
 
     joints: tuple[Joint, ...]
     """From the world to the torso."""
-    limbs: tuple[Joint, ...]
+    non_root_joints: tuple[Joint, ...]
     """The rest, in the order of their coordinates."""
 
     @property

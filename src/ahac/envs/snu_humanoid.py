@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ahac.envs import shaping
-from ahac.envs.robot import RobotTask, running_senses
-from ahac.envs.starts import FREE_START
+from ahac.envs import rewards
+from ahac.envs.resets import PAPER_RESET
+from ahac.envs.robot import RobotTask, locomotion_observations
 from ahac.envs.task import Task
-from ahac.envs.variants import bundled_model, chosen
+from ahac.envs.variants import load_bundled_model, select_variant
 
 __all__ = ["snu_humanoid"]
 
@@ -17,11 +17,13 @@ LOWEST = 0.46
 
 def snu_humanoid(variant: str = "paper") -> Task:
     """v_x + R_height + 0.1 R_angle + R_heading − 0.002 Σ activation²; released: no height, 0.001 Σ activation."""
-    reward = shaping.locomotion(PELVIS, shaping.stature(PELVIS, LOWEST), shaping.weighted(-0.002, shaping.exertion(2)))
-    released = {**reward, "effort": shaping.weighted(-0.001, shaping.exertion(1))}
+    reward = rewards.locomotion(
+        PELVIS, rewards.height_reward(PELVIS, LOWEST), rewards.weighted(-0.002, rewards.activation_cost(2))
+    )
+    released = {**reward, "effort": rewards.weighted(-0.001, rewards.activation_cost(1))}
     del released["height"]
-    model = bundled_model("snu_humanoid")
-    observation = running_senses(model, PELVIS)
+    model = load_bundled_model("snu_humanoid")
+    observation = locomotion_observations(model, PELVIS)
     del observation["last action"]
     return RobotTask(
         name="snu_humanoid",
@@ -29,7 +31,7 @@ def snu_humanoid(variant: str = "paper") -> Task:
         torso=PELVIS,
         terminate_below=LOWEST,
         observation=observation,
-        reward=chosen(variant, {"paper": reward, "released": released}),
-        start=FREE_START,
+        reward=select_variant(variant, {"paper": reward, "released": released}),
+        reset=PAPER_RESET,
         substeps=48,
     )

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from ahac.core.checks import whole_number
+from ahac.core.checks import check_int
 from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.sim import JointKind, Simulator, State
 
-__all__ = ["SIGNALS", "measure"]
+__all__ = ["SIGNALS", "stiffness"]
 
 SIGNALS = ("dynamics", "contact", "contact_normalised", "force")
 
 
-def measure(
+def stiffness(
     sim: Simulator,
     step: Step,
     signal: str,
@@ -39,22 +39,23 @@ def measure(
     if signal not in SIGNALS:
         raise InputError(f"no stiffness signal named {signal!r}; known: {', '.join(SIGNALS)}")
     if probes is not None:
-        probes = whole_number("probes", probes, 1)
+        probes = check_int("probes", probes, 1)
         if signal != "dynamics":
             raise InputError(f"probes are for the signal 'dynamics' alone, got {probes} for {signal!r}")
     if signal == "dynamics":
-        return torch.where(step.lost, 0.0, _dynamics(sim, step, probes, draw, context))
-    if not sim.model.touches:
+        return torch.where(step.diverged, 0.0, _dynamics(sim, step, probes, draw, context))
+    if not sim.model.contact_candidates:
         return torch.zeros_like(step.reward)
     # A lost world is looked at as it was before, so that no NaN enters the graph; from there nothing flows back.
-    lost, start = step.lost[:, None], (step.start.q.detach(), step.start.v.detach())
-    end = State(torch.where(lost, start[0], step.end.q), torch.where(lost, start[1], step.end.v))
+    lost = step.diverged[:, None]
+    start = (step.state.q.detach(), step.state.v.detach())
+    end = State(torch.where(lost, start[0], step.next_state.q), torch.where(lost, start[1], step.next_state.v))
     if signal == "force":
         square = _force(sim, end)
     else:
         square = _contact(sim, end, step.action if signal == "contact_normalised" else None)
     # The square root has no derivative at zero, where nothing touches and nothing shall flow.
-    touching = (square > 0.0) & ~step.lost
+    touching = (square > 0.0) & ~step.diverged
     return torch.where(touching, torch.where(touching, square, 1.0).sqrt(), 0.0)
 
 
@@ -62,7 +63,7 @@ def _dynamics(
     sim: Simulator, step: Step, probes: int | None, draw: Callable[[int], Tensor], context: Mapping[str, Tensor]
 ) -> Tensor:
     """[N] ‖∂s'/∂(s, a)‖_F: exact, one adjoint launch per row, or estimated by random probes."""
-    q, v = (x.detach().requires_grad_() for x in (step.start.q, step.start.v))
+    q, v = (x.detach().requires_grad_() for x in (step.state.q, step.state.v))
     action = step.action.detach().requires_grad_()
     with torch.enable_grad():
         end = sim.step(State(q, v), action, context=context)
@@ -70,9 +71,9 @@ def _dynamics(
     chosen = list(_rows(sim) if probes is None else _signs(sim, probes, draw))
     for row in chosen:
         positions, velocities = row.split(sim.model.nv, dim=-1)
-        cotangents = (_to_ambient(sim, end.q.detach(), positions), velocities.contiguous())
+        cotangents = (_tangent_to_quaternion(sim, end.q.detach(), positions), velocities.contiguous())
         bars = torch.autograd.grad((end.q, end.v), (q, v, action), cotangents, retain_graph=True)
-        tangent = (_to_tangent(sim, q.detach(), bars[0]), *bars[1:])
+        tangent = (_quaternion_to_tangent(sim, q.detach(), bars[0]), *bars[1:])
         total = total + sum(bar.square().sum(dim=-1) for bar in tangent)
     return (total if probes is None else total / probes).sqrt()
 
@@ -88,7 +89,7 @@ def _contact(sim: Simulator, end: State, action: Tensor | None) -> Tensor:
 
 def _force(sim: Simulator, end: State) -> Tensor:
     found = sim.contact_wrenches(end)
-    return (found.wrench / found.drift.clamp(min=1.0)).square().sum(dim=(1, 2))
+    return (found.wrench / found.velocity_product_acceleration.clamp(min=1.0)).square().sum(dim=(1, 2))
 
 
 def _rows(sim: Simulator) -> Iterator[Tensor]:
@@ -103,29 +104,34 @@ def _signs(sim: Simulator, probes: int, draw: Callable[[int], Tensor]) -> Iterat
         yield torch.where(draw(2 * sim.model.nv) < 0.5, -1.0, 1.0).to(sim.dtype)
 
 
-def _to_ambient(sim: Simulator, q: Tensor, tangent: Tensor) -> Tensor:
+def _tangent_to_quaternion(sim: Simulator, q: Tensor, tangent: Tensor) -> Tensor:
     """A covector on velocities as one on positions: itself, but 2 q ⊗ (0, w) on quaternions."""
     parts = []
     for joint in sim.model.joints:
         w = tangent[:, joint.v : joint.dofs.stop]
-        parts.append(2.0 * _lift(q[:, joint.q : joint.q + 4], w) if joint.kind is JointKind.BALL else w)
+        parts.append(
+            2.0 * _quaternion_derivative(q[:, joint.q : joint.q + 4], w) if joint.kind is JointKind.BALL else w
+        )
     return torch.cat(parts, dim=-1)
 
 
-def _to_tangent(sim: Simulator, q: Tensor, ambient: Tensor) -> Tensor:
+def _quaternion_to_tangent(sim: Simulator, q: Tensor, ambient: Tensor) -> Tensor:
     """A covector on positions as one on velocities: the transpose of ω -> ½ q ⊗ (0, ω) on quaternions."""
     parts = []
     for joint in sim.model.joints:
         if joint.kind is JointKind.BALL:
             at, bar = q[:, joint.q : joint.q + 4], ambient[:, joint.q : joint.q + 4]
-            columns = [_lift(at, unit.expand(len(q), 3)) for unit in torch.eye(3, device=q.device, dtype=q.dtype)]
+            columns = [
+                _quaternion_derivative(at, unit.expand(len(q), 3))
+                for unit in torch.eye(3, device=q.device, dtype=q.dtype)
+            ]
             parts.append(torch.stack([0.5 * (column * bar).sum(dim=-1) for column in columns], dim=-1))
         else:
             parts.append(ambient[:, joint.q : joint.q + 1])
     return torch.cat(parts, dim=-1)
 
 
-def _lift(q: Tensor, w: Tensor) -> Tensor:
+def _quaternion_derivative(q: Tensor, w: Tensor) -> Tensor:
     """q ⊗ (0, w)."""
     real, vector = q[:, :1], q[:, 1:]
     return torch.cat([-(vector * w).sum(dim=-1, keepdim=True), real * w + torch.linalg.cross(vector, w)], dim=-1)

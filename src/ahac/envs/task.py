@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ahac.core.checks import whole_number
+from ahac.core.checks import check_int
 from ahac.core.errors import InputError
 from ahac.sim import Actuator, Model, Real, Vec3, World
 
-__all__ = ["Action", "Draw", "Sense", "Start", "Task", "Term"]
+__all__ = ["Action", "Draw", "ObsTerm", "ResetFn", "RewardTerm", "Task"]
 
 Action = Sequence[Real]
 """One world's action, clipped to [-1, 1]."""
 
-Sense = Callable[[World, Action], "Real | Vec3 | Sequence[Real]"]
+ObsTerm = Callable[[World, Action], "Real | Vec3 | Sequence[Real]"]
 """Part of an observation: from a world and the action that led to it."""
 
-Term = Callable[[World, Action], Real]
+RewardTerm = Callable[[World, Action], Real]
 """Part of a reward: from the world before a step and the action taken in it; `world.after` is the world it led to."""
 
 Draw = Callable[[float, float], Real]
 """A number drawn uniformly between two bounds, anew at each call."""
 
-Start = Callable[[Model, Draw], tuple[Sequence[Real], Sequence[Real]]]
+ResetFn = Callable[[Model, Draw], tuple[Sequence[Real], Sequence[Real]]]
 """Draws the positions and velocities with which an episode starts."""
 
 
@@ -38,11 +38,11 @@ class Task:
     name: str
     model: Model
     """The robot. An action in [-1, 1] spans each actuator's control range."""
-    observation: Mapping[str, Sense]
+    observation: Mapping[str, ObsTerm]
     """What the policy sees, part by part."""
-    reward: Mapping[str, Term]
+    reward: Mapping[str, RewardTerm]
     """What it is paid for: the sum of all parts."""
-    start: Start
+    reset: ResetFn
     """How episodes begin."""
     alive: Callable[[World], Real] | None = None
     """The episode goes on while this is not negative; without it, until the time is up."""
@@ -63,11 +63,11 @@ class Task:
             for key, part in parts.items():
                 if not callable(part):
                     raise InputError(f"{name} {key!r} must be a function of (world, action), got {part!r}")
-        object.__setattr__(self, "episode_steps", whole_number("episode_steps", self.episode_steps, 1))
-        if not callable(self.start):
-            raise InputError(f"start must be a function of (model, draw), NoisyStart() say, got {self.start!r}")
+        object.__setattr__(self, "episode_steps", check_int("episode_steps", self.episode_steps, 1))
+        if not callable(self.reset):
+            raise InputError(f"reset must be a function of (model, draw), NoisyReset() say, got {self.reset!r}")
         if self.alive is not None and not callable(self.alive):
-            raise InputError(f"alive must be a function of a world, above('torso', 0.3) say, got {self.alive!r}")
+            raise InputError(f"alive must be a function of a world, MinHeight('torso', 0.3) say, got {self.alive!r}")
         if not self.model.actuators:
             raise InputError(f"{self.model.name!r} has no actuators: load it with motors=Motor(strength=...)")
         object.__setattr__(self, "model", _with_unit_controls(self.model))

@@ -9,30 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from ahac.core.errors import TraceError
-from ahac.envs.task import Sense, Task
+from ahac.envs.task import ObsTerm, Task
 from ahac.sim import Real, Scalar, Vec3, World, clip, maximum, trace, where
 
-__all__ = ["CLOCK", "begin", "draws", "observation_sizes", "outcome"]
+__all__ = ["CLOCK", "num_noise_inputs", "observation_sizes", "reset_outputs", "step_outputs"]
 
 CLOCK = 2
 """Numbers that an episode carries along: its steps and the sum of its rewards so far."""
 
-LOST = 1e12
+DIVERGENCE_LIMIT = 1e12
 """A world whose squared coordinates and velocities sum up to more is lost."""
 
-HINT = 1e-36
+ACTION_PROBE = 1e-36
 """Of actions in that sum: too little to matter, but one that is not finite shows."""
 
 
-def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
+def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
     """What comes of a step that led to `world`; a new episode begins where one is over."""
     steps, total = world.context["clock"]
-    size = sum((x * x for x in (*world.q, *world.v, *(HINT * u for u in world.control))), 0.0)
-    fresh = begin(task, world.context["noise"])
+    size = sum((x * x for x in (*world.q, *world.v, *(ACTION_PROBE * u for u in world.control))), 0.0)
+    fresh = reset_outputs(task, world.context["noise"])
 
     def unless_lost(value: Real, otherwise: Real) -> Real:
         # Only "<" is false of what is not a number.
-        return where(size < LOST, value, otherwise)
+        return where(size < DIVERGENCE_LIMIT, value, otherwise)
 
     world, action = _finite(world, fresh, unless_lost)
     assert world.before is not None, "an outcome is of a step"
@@ -51,25 +51,25 @@ def outcome(task: Task, world: World, early_termination: bool) -> dict[str, Real
         "clock": [where(over, 0.0, steps), where(over, 0.0, total + reward)],
         "final_obs": final_obs,
         "reward": reward,
-        "terms": terms,
+        "reward_terms": terms,
         "flags": [terminated, timeout * (1.0 - terminated), unless_lost(0.0, 1.0)],
         "episode": [steps, total + reward],
     }
 
 
 def _finite(
-    world: World, fresh: Mapping[str, Sequence[Real]], unless_lost: Callable[[Real, Real], Real]
+    world: World, fresh: Mapping[str, Sequence[Real]], unless_diverged: Callable[[Real, Real], Real]
 ) -> tuple[World, list[Real]]:
     """The world and its clipped action; one that is lost is looked at as if it had just begun.
 
     So nothing that is not a number enters an observation or a reward, nor their derivatives, where 0 · NaN is NaN.
     """
     assert world.before is not None, "an outcome is of a step"
-    control = [unless_lost(u, 0.0) for u in world.control]
+    control = [unless_diverged(u, 0.0) for u in world.control]
 
     def finite(one: World, before: World | None) -> World:
-        q = [unless_lost(a, b) for a, b in zip(one.q, fresh["q"], strict=True)]
-        v = [unless_lost(a, b) for a, b in zip(one.v, fresh["v"], strict=True)]
+        q = [unless_diverged(a, b) for a, b in zip(one.q, fresh["q"], strict=True)]
+        v = [unless_diverged(a, b) for a, b in zip(one.v, fresh["v"], strict=True)]
         return World(one.model, q, v, control, before=before)
 
     return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
@@ -90,7 +90,7 @@ def observation_sizes(task: Task) -> dict[str, int]:
     return {name: len(part) for name, part in trace(parts, {"q": m.nq, "v": m.nv, "u": m.nu}).outputs.items()}
 
 
-def draws(task: Task) -> int:
+def num_noise_inputs(task: Task) -> int:
     """How many random numbers the start of an episode takes."""
     drawn = count()
 
@@ -99,21 +99,21 @@ def draws(task: Task) -> int:
             next(drawn)
             return low + (high - low) * noise[0]
 
-        task.start(task.model, draw)
+        task.reset(task.model, draw)
         return {}
 
     trace(start, {"noise": 1})
     return next(drawn)
 
 
-def begin(task: Task, noise: Sequence[Real]) -> dict[str, list[Real]]:
+def reset_outputs(task: Task, noise: Sequence[Real]) -> dict[str, list[Real]]:
     """State and first observation of an episode, from uniform noise in [0, 1)."""
     numbers = iter(noise)
 
     def draw(low: float, high: float) -> Real:
         return low + (high - low) * next(numbers)
 
-    q, v = _checked_start(task, task.start(task.model, draw))
+    q, v = _checked_start(task, task.reset(task.model, draw))
     idle = [0.0] * task.model.nu
     return {"q": list(q), "v": list(v), "obs": observe(task, World(task.model, q, v, idle), idle)}
 
@@ -131,7 +131,7 @@ def _checked_start(task: Task, found: object) -> tuple[list[Real], list[Real]]:
     )
 
 
-def _part(name: str, sense: Sense, world: World, action: Sequence[Real]) -> list[Real]:
+def _part(name: str, sense: ObsTerm, world: World, action: Sequence[Real]) -> list[Real]:
     value = sense(world, action)
     numbers = list(value) if isinstance(value, Vec3 | Sequence) else [value]
     return [_scalar(name, x) for x in numbers]

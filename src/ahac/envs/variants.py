@@ -9,7 +9,7 @@ from typing import TypeVar
 from ahac.core.errors import InputError
 from ahac.sim import Model, load_model
 
-__all__ = ["VARIANTS", "bundled_model", "chosen"]
+__all__ = ["VARIANTS", "load_bundled_model", "select_variant"]
 
 VARIANTS = ("paper", "released")
 """The paper's appendix, with the released constants where it is silent; and what the released code does."""
@@ -17,14 +17,14 @@ VARIANTS = ("paper", "released")
 Choice = TypeVar("Choice")
 
 
-def chosen(variant: str, choices: Mapping[str, Choice]) -> Choice:
+def select_variant(variant: str, choices: Mapping[str, Choice]) -> Choice:
     """The choice of that name."""
     if variant not in choices:
         raise InputError(f"no variant named {variant!r}; known: {', '.join(choices)}")
     return choices[variant]
 
 
-def bundled_model(name: str) -> Model:
+def load_bundled_model(name: str) -> Model:
     """A robot of our own, from the assets."""
     with as_file(files("ahac.envs") / "assets" / f"{name}.xml") as path:
         return load_model(path)

@@ -13,11 +13,11 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from ahac.core.chance import go_on, is_chance
-from ahac.core.checks import dense_tensor, is_dense, kind_of, whole_number
+from ahac.core.checks import check_int, check_tensor, describe_type, is_dense
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
-from ahac.core.ranks import ALONE, Ranks
+from ahac.core.rng import is_generator_state, restore_generator
 from ahac.envs import stiffness, tracing
 from ahac.envs.task import Task
 from ahac.sim import Simulator, State
@@ -26,7 +26,7 @@ __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
 """Sets the seed of probes apart from that of starts: the two must not draw the same numbers."""
-MEMORY = ("q", "v", "obs", "clock", "noise")
+BUFFERS = ("q", "v", "obs", "clock", "noise")
 """What there is of every world, by name."""
 
 
@@ -34,7 +34,7 @@ Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
 
-def _lasting(method: Callable[Args, Result]) -> Callable[Args, Result]:
+def _outside_inference_mode(method: Callable[Args, Result]) -> Callable[Args, Result]:
     """What a method keeps must serve steps with gradients later on, also when it is called in inference mode."""
 
     @wraps(method)
@@ -60,7 +60,7 @@ class VecEnv:
         dtype: torch.dtype = torch.float32,
         early_termination: bool = True,
         num_threads: int | None = None,
-        ranks: Ranks = ALONE,
+        ranks: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         """Trace the task and start an episode in every world.
 
@@ -76,26 +76,40 @@ class VecEnv:
         """
         if not isinstance(task, Task):
             raise InputError(f"task must be a Task, or a name out of ahac.tasks(), got {type(task).__name__}")
-        num_envs = whole_number("num_envs", num_envs, 1)
-        self.task, self.ranks, draws = task, ranks, max(tracing.draws(task), 1)
+        num_envs = check_int("num_envs", num_envs, 1)
+        self.task = task
+        self.ranks = ranks
+        draws = max(tracing.num_noise_inputs(task), 1)
         self.sim = Simulator(
-            task.model, num_worlds=num_envs, dt=task.dt, substeps=task.substeps, device=device, dtype=dtype,
-            num_threads=num_threads, context={"clock": tracing.CLOCK, "noise": draws},
-            readouts={"step": lambda world: tracing.outcome(task, world, early_termination)},
-        )  # fmt: skip
-        self.layout = tracing.observation_sizes(task)
+            task.model,
+            num_worlds=num_envs,
+            dt=task.dt,
+            substeps=task.substeps,
+            device=device,
+            dtype=dtype,
+            num_threads=num_threads,
+            context={"clock": tracing.CLOCK, "noise": draws},
+            readouts={"step": lambda world: tracing.step_outputs(task, world, early_termination)},
+        )
+        self.obs_layout = tracing.observation_sizes(task)
         """How many numbers each part of an observation has, in order."""
         self.spec = EnvSpec(
-            name=task.name, num_envs=num_envs, obs_size=sum(self.layout.values()), action_size=task.model.nu,
-            episode_steps=task.episode_steps, dt=task.dt, device=self.sim.device, dtype=dtype,
+            name=task.name,
+            num_envs=num_envs,
+            obs_size=sum(self.obs_layout.values()),
+            action_size=task.model.nu,
+            episode_steps=task.episode_steps,
+            dt=task.dt,
+            device=self.sim.device,
+            dtype=dtype,
             reward_terms=tuple(task.reward),
-        )  # fmt: skip
-        self._begin = self.sim.compiled(
-            "start of an episode", lambda noise: tracing.begin(task, noise), {"noise": draws}
+        )
+        self._reset_function = self.sim.compile_function(
+            "start of an episode", lambda noise: tracing.reset_outputs(task, noise), {"noise": draws}
         )
         # Probes have a generator of their own: whether stiffness is measured does not change how episodes begin.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
-        self.reset(whole_number("seed", seed, 0))
+        self.reset(check_int("seed", seed, 0))
 
     @property
     def obs(self) -> Tensor:
@@ -107,35 +121,36 @@ class VecEnv:
         """Positions and velocities of all worlds."""
         return self._state
 
-    @_lasting
+    @_outside_inference_mode
     def reset(self, seed: int | None = None) -> Tensor:
         """Start a new episode in every world; with a seed, all chance starts anew as well."""
         if seed is not None:
-            seed = whole_number("seed", seed, 0)
+            seed = check_int("seed", seed, 0)
             if seed >= 2**63:
                 raise InputError(f"seed must be below 2**63, got {seed}")
             self._generator.manual_seed(seed)
             self._probe_generator.manual_seed(seed ^ PROBE_SEED)
-        new = self._begin(self._draw())
-        self._state, self._obs = State(new["q"], new["v"]), new["obs"]
+        new = self._reset_function(self._draw())
+        self._state = State(new["q"], new["v"])
+        self._obs = new["obs"]
         self._clock = torch.zeros(self.spec.num_envs, tracing.CLOCK, dtype=self.spec.dtype, device=self.spec.device)
         self._noise = self._draw()
         return self._obs
 
-    @_lasting
-    def restart(self, worlds: Tensor) -> None:
+    @_outside_inference_mode
+    def reset_worlds(self, worlds: Tensor) -> None:
         """Start a new episode in some worlds.
 
         Args:
             worlds: [N] bool, which.
         """
         self._check_worlds(worlds)
-        new, over = self._begin(self._draw()), worlds[:, None]
+        new, over = self._reset_function(self._draw()), worlds[:, None]
         self._state = State(torch.where(over, new["q"], self._state.q), torch.where(over, new["v"], self._state.v))
         self._obs = torch.where(over, new["obs"], self._obs)
         self._clock = torch.where(over, 0.0, self._clock)
 
-    @_lasting
+    @_outside_inference_mode
     def step(self, action: Tensor) -> Step:
         """Advance every world by one control step; a new episode begins where one is over.
 
@@ -143,7 +158,7 @@ class VecEnv:
             action: [N, action]; entries outside [-1, 1] act as if they were clipped.
         """
         spec = self.spec
-        action = dense_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
+        action = check_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
         start = self._state
         end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
         read = end.readouts
@@ -154,14 +169,24 @@ class VecEnv:
             _refuse_non_finite(action)
         if not on_cpu or bool(self.ranks.any((terminated | truncated).any())):
             self._noise = self._draw()
-        self._state, self._obs = State(read["step.q"], read["step.v"]), read["step.obs"]
+        self._state = State(read["step.q"], read["step.v"])
+        self._obs = read["step.obs"]
         self._clock = read["step.clock"].detach()
         length, total = read["step.episode"].detach().unbind(dim=-1)
         return Step(
-            obs=self._obs, final_obs=read["step.final_obs"], reward=read["step.reward"], terminated=terminated,
-            truncated=truncated, lost=lost, terms=read["step.terms"].detach(), episode_return=total,
-            episode_length=length, action=action, start=start, end=State(end.q, end.v),
-        )  # fmt: skip
+            obs=self._obs,
+            final_obs=read["step.final_obs"],
+            reward=read["step.reward"],
+            terminated=terminated,
+            truncated=truncated,
+            diverged=lost,
+            reward_terms=read["step.reward_terms"].detach(),
+            episode_return=total,
+            episode_length=length,
+            action=action,
+            state=start,
+            next_state=State(end.q, end.v),
+        )
 
     def detach(self, worlds: Tensor | None = None) -> None:
         """Cut the graph here: no gradient flows further back by way of `env.obs`, from which the next action is chosen.
@@ -170,12 +195,14 @@ class VecEnv:
             worlds: [N] bool, to cut in these worlds only; by default in all.
         """
         if worlds is None:
-            self._state, self._obs = self._state.detach(), self._obs.detach()
+            self._state = self._state.detach()
+            self._obs = self._obs.detach()
             return
         self._check_worlds(worlds)
         cut = worlds[:, None]
         q, v, obs = (torch.where(cut, x.detach(), x) for x in (self._state.q, self._state.v, self._obs))
-        self._state, self._obs = State(q, v), obs
+        self._state = State(q, v)
+        self._obs = obs
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
         """[N] how stiff a step was; see `ahac.envs.stiffness` for the signals.
@@ -187,14 +214,14 @@ class VecEnv:
         """
         context = {"clock": self._clock, "noise": self._noise}
         draw = partial(self._uniform, self._probe_generator)
-        return stiffness.measure(self.sim, step, signal, probes, draw, context)
+        return stiffness.stiffness(self.sim, step, signal, probes, draw, context)
 
     @property
-    def memory(self) -> list[Tensor]:
+    def buffers(self) -> list[Tensor]:
         """What the future depends on, but for chance."""
         return [self._state.q, self._state.v, self._obs, self._clock, self._noise]
 
-    def adopt(self, memory: list[Tensor]) -> None:
+    def set_buffers(self, memory: list[Tensor]) -> None:
         """Go on from these tensors, without copying them; the graph is theirs."""
         q, v, self._obs, self._clock, self._noise = memory
         self._state = State(q, v)
@@ -206,36 +233,38 @@ class VecEnv:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the future depends on: physics, clocks, returns so far, chance; worlds of all ranks."""
-        worlds = dict(zip(MEMORY, self.memory, strict=True))
-        return {name: self.ranks.gather(x.detach().clone()) for name, x in worlds.items()} | self._chance()
+        worlds = dict(zip(BUFFERS, self.buffers, strict=True))
+        return {name: self.ranks.gather(x.detach().clone()) for name, x in worlds.items()} | self._rng_state()
 
-    def _chance(self) -> dict[str, Tensor]:
+    def _rng_state(self) -> dict[str, Tensor]:
         return {"generator": self._generator.get_state(), "probe_generator": self._probe_generator.get_state()}
 
-    @_lasting
+    @_outside_inference_mode
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on exactly from a saved state; the graph is cut."""
-        own = dict(zip(MEMORY, self.memory, strict=True)) | self._chance()
+        own = dict(zip(BUFFERS, self.buffers, strict=True)) | self._rng_state()
         if odd := own.keys() ^ state.keys():
             wanted, differs = ", ".join(own), ", ".join(sorted(odd))
             raise InputError(f"a saved state has the entries {wanted}; this one differs in {differs}")
-        worlds = {name: own[name] for name in MEMORY}
+        worlds = {name: own[name] for name in BUFFERS}
         for name, value in worlds.items():
             wanted = [len(value) * self.ranks.size, *value.shape[1:]]
-            got = list(state[name].shape) if is_dense(state[name]) else kind_of(state[name])
+            got = list(state[name].shape) if is_dense(state[name]) else describe_type(state[name])
             if got != wanted:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
             if state[name].dtype not in (torch.float32, torch.float64):
                 got = state[name].dtype
                 raise InputError(f"{name!r} of a saved {self.spec.name} must be torch.float32 or float64, got {got}")
-        if odd := [name for name in own if name not in worlds and not is_chance(state[name])]:
+        if odd := [name for name in own if name not in worlds and not is_generator_state(state[name])]:
             raise InputError(f"{odd[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
-        mine = {name: self.ranks.share(state[name]) for name in MEMORY}
+        mine = {name: self.ranks.local_slice(state[name]) for name in BUFFERS}
         new = {name: mine[name].detach().to(value.device, value.dtype, copy=True) for name, value in worlds.items()}
-        self._state, self._obs = State(new["q"], new["v"]), new["obs"]
-        self._clock, self._noise = new["clock"], new["noise"]
-        go_on(self._generator, state["generator"])
-        go_on(self._probe_generator, state["probe_generator"])
+        self._state = State(new["q"], new["v"])
+        self._obs = new["obs"]
+        self._clock = new["clock"]
+        self._noise = new["noise"]
+        restore_generator(self._generator, state["generator"])
+        restore_generator(self._probe_generator, state["probe_generator"])
 
     def _draw(self) -> Tensor:
         """Uniform noise with which episodes begin."""
@@ -244,10 +273,12 @@ class VecEnv:
     def _uniform(self, generator: torch.Generator, count: int) -> Tensor:
         """[N, count] of this rank's worlds; all ranks draw for all worlds, and so stay in step."""
         size = (self.spec.num_envs * self.ranks.size, count)
-        return self.ranks.share(torch.rand(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype))
+        return self.ranks.local_slice(
+            torch.rand(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype)
+        )
 
     def _check_worlds(self, worlds: Tensor) -> None:
-        dense_tensor("worlds", worlds, (self.spec.num_envs,), torch.bool, self.spec.device)
+        check_tensor("worlds", worlds, (self.spec.num_envs,), torch.bool, self.spec.device)
 
 
 def _refuse_non_finite(action: Tensor) -> None:

@@ -18,13 +18,33 @@ from ahac.gradients.gait_runs import study as study_gaits
 from ahac.gradients.heaviside import HeavisideSettings
 from ahac.gradients.heaviside import study as study_heaviside
 from ahac.gradients.landscape import LandscapeSettings, landscape
-from ahac.gradients.report import Report, Row
+from ahac.gradients.report import GradientReport, GradientRow
 from ahac.gradients.study import Study, load_study
-from ahac.gradients.task import TaskSettings
-from ahac.gradients.task import study as study_task
+from ahac.gradients.task_study import TaskSettings
+from ahac.gradients.task_study import study as study_task
 
 __all__ = [
-    "Agreement", "BallSettings", "CheckSettings", "Estimate", "GaitSettings", "HeavisideSettings", "LandscapeSettings",
-    "Report", "Row", "Study", "TaskSettings", "agreement", "check", "estimate", "gait_period", "gaussian_scores",
-    "landscape", "load_study", "study_ball", "study_gaits", "study_heaviside", "study_task", "zeroth_order",
+    "Agreement",
+    "BallSettings",
+    "CheckSettings",
+    "Estimate",
+    "GaitSettings",
+    "GradientReport",
+    "GradientRow",
+    "HeavisideSettings",
+    "LandscapeSettings",
+    "Study",
+    "TaskSettings",
+    "agreement",
+    "check",
+    "estimate",
+    "gait_period",
+    "gaussian_scores",
+    "landscape",
+    "load_study",
+    "study_ball",
+    "study_gaits",
+    "study_heaviside",
+    "study_task",
+    "zeroth_order",
 ]  # fmt: skip

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ahac.core.checks import finite_number, positive_number, whole_number
+from ahac.core.checks import check_finite, check_int, check_positive
 from ahac.gradients import lemma
-from ahac.gradients.checks import some
+from ahac.gradients.checks import non_empty
 from ahac.gradients.estimators import agreement, estimate, gaussian_scores, zeroth_order
 from ahac.gradients.progress import Track, silent
 from ahac.gradients.study import Study
@@ -58,27 +58,29 @@ class BallSettings:
     """Of the noise."""
 
     def __post_init__(self) -> None:
-        whole_number("samples", self.samples, 2)
-        whole_number("horizon", self.horizon, 1)
-        whole_number("substeps", self.substeps, 1)
-        for substeps in some("refinements", self.refinements):
-            whole_number("refinements", substeps, 1)
-        whole_number("seed", self.seed, 0)
-        finite_number("angle", self.angle)
+        check_int("samples", self.samples, 2)
+        check_int("horizon", self.horizon, 1)
+        check_int("substeps", self.substeps, 1)
+        for substeps in non_empty("refinements", self.refinements):
+            check_int("refinements", substeps, 1)
+        check_int("seed", self.seed, 0)
+        check_finite("angle", self.angle)
         for name in ("speed", "sigma", "stiffness"):
-            positive_number(name, getattr(self, name))
-        for stiffness in some("stiffnesses", self.stiffnesses):
-            positive_number("stiffnesses", stiffness)
+            check_positive(name, getattr(self, name))
+        for stiffness in non_empty("stiffnesses", self.stiffnesses):
+            check_positive("stiffnesses", stiffness)
 
 
 def ball_model(stiffness: float = 1e4) -> Model:
     """The ball with contact so stiff; damping and viscosity keep their ratio to the stiffness."""
     with as_file(files("ahac.gradients") / "assets" / "ball.xml") as path:
         model = load_model(path)
-    usual = model.touches[0].material
+    usual = model.contact_candidates[0].material
     share = stiffness / usual.stiffness
     material = ContactMaterial(**{**{name: x * share for name, x in asdict(usual).items()}, "friction": usual.friction})
-    return replace(model, touches=tuple(replace(touch, material=material) for touch in model.touches))
+    return replace(
+        model, contact_candidates=tuple(replace(touch, material=material) for touch in model.contact_candidates)
+    )
 
 
 def study(settings: BallSettings | None = None, track: Track = silent) -> Study:
@@ -93,16 +95,16 @@ def study(settings: BallSettings | None = None, track: Track = silent) -> Study:
         sweep_zeroth_esnr, sweep_tight_bound [S, H] by stiffness, and refined_error, ... [R, H] by substeps.
     """
     c = settings or BallSettings()
-    arrays = throws(c)
-    stiffer = [throws(replace(c, stiffness=x)) for x in track(c.stiffnesses, "ball by stiffness")]
-    finer = [throws(replace(c, substeps=x)) for x in track(c.refinements, "ball by substeps")]
+    arrays = simulate_throws(c)
+    stiffer = [simulate_throws(replace(c, stiffness=x)) for x in track(c.stiffnesses, "ball by stiffness")]
+    finer = [simulate_throws(replace(c, substeps=x)) for x in track(c.refinements, "ball by substeps")]
     for name in ("error", "expected", "first_esnr", "zeroth_esnr", "tight_bound"):
         arrays[f"sweep_{name}"] = np.array([found[name] for found in stiffer])
         arrays[f"refined_{name}"] = np.array([found[name] for found in finer])
     return Study(KIND, asdict(c), arrays)
 
 
-def throws(c: BallSettings) -> dict[str, np.ndarray]:
+def simulate_throws(c: BallSettings) -> dict[str, np.ndarray]:
     """All that is known of one stiffness and one number of substeps."""
     model = ball_model(c.stiffness)
     sim = Simulator(model, num_worlds=c.samples + 1, dt=DT, substeps=c.substeps, dtype=torch.float64)
@@ -124,16 +126,19 @@ def throws(c: BallSettings) -> dict[str, np.ndarray]:
         reward = (start + state.q - target).norm(dim=-1).reciprocal()
         (slopes,) = torch.autograd.grad(reward.sum(), angle, retain_graph=True)
         kick = (state.v - before.v).detach() - DT * _plane(model.gravity)
-        rows.append({
-            **_compared(slopes[1:, None], reward.detach(), noise, c.sigma),
-            "contact": float((kick.norm(dim=-1) > FORCED).double().mean()),
-            "reward_norm": float(reward.detach().square().max()),  # of 1/d it is 1/d²
-            "dynamics_norm": float(norms.max()), "gathered": float(gathered.max()),
-        })  # fmt: skip
+        rows.append(
+            {
+                **_compared(slopes[1:, None], reward.detach(), noise, c.sigma),
+                "contact": float((kick.norm(dim=-1) > FORCED).double().mean()),
+                "reward_norm": float(reward.detach().square().max()),  # of 1/d it is 1/d²
+                "dynamics_norm": float(norms.max()),
+                "gathered": float(gathered.max()),
+            }
+        )
         paths.append(state.q.detach())
     arrays = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    arrays["bound"] = lemma.as_printed(arrays["reward_norm"], arrays["dynamics_norm"])
-    arrays["tight_bound"] = lemma.along_the_way(arrays["reward_norm"], arrays["gathered"])
+    arrays["bound"] = lemma.bound_as_printed(arrays["reward_norm"], arrays["dynamics_norm"])
+    arrays["tight_bound"] = lemma.bound_along_trajectory(arrays["reward_norm"], arrays["gathered"])
     return arrays | {"paths": (start + torch.stack(paths)[:, :SHOWN]).numpy(), "target": target.numpy()}
 
 
@@ -143,10 +148,15 @@ def _compared(slopes: Tensor, reward: Tensor, noise: Tensor, sigma: float) -> di
     zeroth = estimate(zeroth_order(reward[1:], reward[0], gaussian_scores(noise, sigma)))
     both = agreement(first, zeroth)
     return {
-        "first": float(first.mean), "zeroth": float(zeroth.mean), "error": both.error, "expected": both.expected,
-        "first_variance": first.variance, "zeroth_variance": zeroth.variance, "first_esnr": first.esnr,
+        "first": float(first.mean),
+        "zeroth": float(zeroth.mean),
+        "error": both.error,
+        "expected": both.expected,
+        "first_variance": first.variance,
+        "zeroth_variance": zeroth.variance,
+        "first_esnr": first.esnr,
         "zeroth_esnr": zeroth.esnr,
-    }  # fmt: skip
+    }
 
 
 def _jacobian(sim: Simulator, state: State) -> Tensor:

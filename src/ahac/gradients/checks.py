@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ahac.core.errors import InputError
 
-__all__ = ["some"]
+__all__ = ["non_empty"]
 
 
-def some(name: str, values: Sequence[float]) -> Sequence[float]:
+def non_empty(name: str, values: Sequence[float]) -> Sequence[float]:
     """The same numbers, or an error if there are none."""
     if len(values) == 0:
         raise InputError(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ahac.envs import VecEnv
 
-__all__ = ["Footfalls", "gait_period", "phase_means", "watch_feet"]
+__all__ = ["ContactLog", "gait_period", "log_contacts", "phase_means"]
 
 SHORTEST = 3
 """Steps that a period has at least."""
@@ -27,7 +27,7 @@ RARE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Footfalls:
+class ContactLog:
     """What touched the ground, step by step."""
 
     contact: np.ndarray
@@ -41,10 +41,12 @@ class Footfalls:
 
 
 @torch.no_grad()
-def watch_feet(env: VecEnv, act: Callable[[Tensor], Tensor], steps: int, skip: int = 0, probes: int = 2) -> Footfalls:
+def log_contacts(
+    env: VecEnv, act: Callable[[Tensor], Tensor], steps: int, skip: int = 0, probes: int = 2
+) -> ContactLog:
     """Let a policy act, and look at the ground after the first `skip` steps."""
-    geoms = tuple(dict.fromkeys(touch.geom for touch in env.sim.model.touches))
-    owner = [geoms.index(touch.geom) for touch in env.sim.model.touches]
+    geoms = tuple(dict.fromkeys(touch.geom for touch in env.sim.model.contact_candidates))
+    owner = [geoms.index(touch.geom) for touch in env.sim.model.contact_candidates]
     whole = torch.ones(env.spec.num_envs, dtype=torch.bool, device=env.spec.device)
     contact, stiffness = [], []
     for k in range(skip + steps):
@@ -56,10 +58,12 @@ def watch_feet(env: VecEnv, act: Callable[[Tensor], Tensor], steps: int, skip: i
         shapes = [depth[:, [j for j, g in enumerate(owner) if g == k]].amax(dim=1) > 0.0 for k in range(len(geoms))]
         contact.append(torch.stack(shapes, dim=1) if shapes else depth > 0.0)
         stiffness.append(env.stiffness(step, "dynamics", probes))
-    return Footfalls(
-        torch.stack(contact).cpu().numpy(), torch.stack(stiffness).cpu().numpy().astype(np.float64), geoms,
+    return ContactLog(
+        torch.stack(contact).cpu().numpy(),
+        torch.stack(stiffness).cpu().numpy().astype(np.float64),
+        geoms,
         whole.cpu().numpy(),
-    )  # fmt: skip
+    )
 
 
 def gait_period(contact: np.ndarray) -> float:

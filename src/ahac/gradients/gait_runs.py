@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ahac.algos.config import FirstOrderConfig
-from ahac.core.checks import whole_number
+from ahac.algos.config import ShortHorizonConfig
+from ahac.core.checks import check_int
 from ahac.core.errors import InputError
 from ahac.envs import make
-from ahac.gradients.checks import some
-from ahac.gradients.gait import gait_period, watch_feet
+from ahac.experiments.run_files import RunFiles, find_runs, read_run
+from ahac.gradients.checks import non_empty
+from ahac.gradients.gait import gait_period, log_contacts
+from ahac.gradients.policies import fingerprint
 from ahac.gradients.progress import Track, silent
-from ahac.gradients.study import Study, recalled
-from ahac.gradients.subjects import describe
+from ahac.gradients.study import Study, load_or_compute
 from ahac.training.api import configure
 from ahac.training.config import RunConfig
-from ahac.training.records import Record, find_runs, read_record
 from ahac.training.run import Run, open_run
 
 __all__ = ["GaitSettings", "gait_configs", "measure_gait", "study"]
@@ -43,25 +43,30 @@ class GaitSettings:
 
     def __post_init__(self) -> None:
         for name, least in (("worlds", 1), ("steps", 8), ("skip", 0)):
-            whole_number(name, getattr(self, name), least)
+            check_int(name, getattr(self, name), least)
 
 
 def gait_configs(
-    horizons: Sequence[int], seeds: Sequence[int], task: str = "ant", out: str = "runs/gaits", **settings: Any  # noqa: ANN401 - fields of RunConfig
-) -> list[RunConfig]:  # fmt: skip
+    horizons: Sequence[int],
+    seeds: Sequence[int],
+    task: str = "ant",
+    out: str = "runs/gaits",
+    **settings: Any,  # noqa: ANN401 - fields of RunConfig
+) -> list[RunConfig]:
     """The runs of the study: SHAC with every horizon and seed, a seed of all horizons after the other.
 
-    `ahac.training.sweep.sweep` trains them.
+    `ahac.experiments.sweep.sweep` trains them.
     """
     base = configure(task, "shac", **settings)
-    if not isinstance(base.learner, FirstOrderConfig):
-        raise InputError(f"learner must have a horizon, as SHAC's has, got a {type(base.learner).__name__}")
+    if not isinstance(base.algorithm, ShortHorizonConfig):
+        raise InputError(f"algorithm must have a horizon, as SHAC's has, got a {type(base.algorithm).__name__}")
     made = []
-    for seed in some("seeds", seeds):
-        for horizon in some("horizons", horizons):
-            fixed = replace(base.learner.horizon, first=whole_number("a horizon", horizon, 1))
-            learner, name = replace(base.learner, horizon=fixed), f"{task}-shac-h{horizon:02}-{seed}"
-            made.append(replace(base, name=name, seed=seed, out=out, learner=learner))
+    for seed in non_empty("seeds", seeds):
+        for horizon in non_empty("horizons", horizons):
+            fixed = replace(base.algorithm.horizon, initial=check_int("a horizon", horizon, 1))
+            algorithm = replace(base.algorithm, horizon=fixed)
+            name = f"{task}-shac-h{horizon:02}-{seed}"
+            made.append(replace(base, name=name, seed=seed, out=out, algorithm=algorithm))
     return made
 
 
@@ -73,8 +78,8 @@ def measure_gait(folder: Path, settings: GaitSettings | None = None, redo: bool 
         are what it is of; dt [s].
     """
     c = settings or GaitSettings()
-    about = {**asdict(c), **describe(folder)}
-    return recalled(folder / "gradients" / "gait.npz", "gait", about, lambda: _measured(folder, c, about), redo)
+    about = {**asdict(c), **fingerprint(folder)}
+    return load_or_compute(folder / "gradients" / "gait.npz", "gait", about, lambda: _measured(folder, c, about), redo)
 
 
 def _measured(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
@@ -83,7 +88,7 @@ def _measured(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
     run.restore("last", with_env=False)
     o = run.config
     env = make(o.task, num_envs=c.worlds, seed=o.seed + EVAL_SEED, variant=o.variant)
-    feet = watch_feet(env, run.algo.act, c.steps, c.skip, probes=1)
+    feet = log_contacts(env, run.algo.act, c.steps, c.skip, probes=1)
     period = gait_period(feet.contact[:, feet.whole])
     return Study("gait", about, {"period": np.array(period), "whole": feet.whole, "dt": np.array(env.spec.dt)})
 
@@ -94,7 +99,7 @@ def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, t
     Returns:
         By run [R]: horizon, seed, period (control steps), score (mean return of the evaluation).
     """
-    records = [read_record(folder) for folder in find_runs(out)]
+    records = [read_run(folder) for folder in find_runs(out)]
     wanted = [record for record in records if _has_fixed_horizon(record)]
     done = [record for record in wanted if record.complete and record.evaluation is not None]
     if not done:
@@ -113,15 +118,17 @@ def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, t
     return Study(KIND, {**asdict(settings or GaitSettings()), "task": tasks[0], **counts}, arrays)
 
 
-def _has_fixed_horizon(record: Record) -> bool:
+def _has_fixed_horizon(record: RunFiles) -> bool:
     """Whether it is of SHAC with the same horizon all along."""
-    horizon = record.settings.get("learner", {}).get("horizon", {})
+    horizon = record.settings.get("algorithm", {}).get("horizon", {})
     return record.settings["algo"] == "shac" and horizon.get("rule") == "fixed"
 
 
-def _row(record: Record, gait: Study) -> dict[str, float]:
+def _row(record: RunFiles, gait: Study) -> dict[str, float]:
     assert record.evaluation is not None, "only complete runs are looked at"
     return {
-        "horizon": float(record.settings["learner"]["horizon"]["first"]), "seed": float(record.settings["seed"]),
-        "period": float(gait["period"]), "score": float(record.evaluation["mean"]),
-    }  # fmt: skip
+        "horizon": float(record.settings["algorithm"]["horizon"]["initial"]),
+        "seed": float(record.settings["seed"]),
+        "period": float(gait["period"]),
+        "score": float(record.evaluation["mean"]),
+    }

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ahac.core.checks import positive_number, whole_number
+from ahac.core.checks import check_int, check_positive
 from ahac.core.config import to_dict
-from ahac.gradients.checks import some
+from ahac.gradients.checks import non_empty
 from ahac.gradients.progress import Track, silent
 from ahac.gradients.study import Study
 
@@ -53,13 +53,13 @@ class HeavisideSettings:
 
     def __post_init__(self) -> None:
         for name in ("width", "sigma"):
-            positive_number(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         for name in ("widths", "sigmas"):
-            for value in some(name, getattr(self, name)):
-                positive_number(name, value)
-        whole_number("samples", self.samples, 1)
-        whole_number("points", self.points, 2)
-        whole_number("seed", self.seed, 0)
+            for value in non_empty(name, getattr(self, name)):
+                check_positive(name, value)
+        check_int("samples", self.samples, 1)
+        check_int("points", self.points, 2)
+        check_int("seed", self.seed, 0)
 
 
 def soft_heaviside(x: np.ndarray, width: float) -> np.ndarray:
@@ -107,10 +107,14 @@ def study(settings: HeavisideSettings | None = None, track: Track = silent) -> S
     sizes = np.unique(np.geomspace(1, c.samples, SIZES).round().astype(int))
     first, zeroth = _estimates(theta, c.width, c.sigma, sizes, c.seed)
     arrays = {
-        "theta": theta, "sizes": sizes, "function": soft_heaviside(theta, c.width),
-        "expectation": expectation(theta, c.width, c.sigma), "gradient": gradient(theta, c.width, c.sigma),
-        "first": first[-1], "zeroth": zeroth[-1],
-    }  # fmt: skip
+        "theta": theta,
+        "sizes": sizes,
+        "function": soft_heaviside(theta, c.width),
+        "expectation": expectation(theta, c.width, c.sigma),
+        "gradient": gradient(theta, c.width, c.sigma),
+        "first": first[-1],
+        "zeroth": zeroth[-1],
+    }
     for name, estimates in (("first", first), ("zeroth", zeroth)):
         arrays[f"{name}_error"] = np.abs(estimates - arrays["gradient"]).mean(axis=1)
     sweeps = {"width": [(w, c.sigma) for w in c.widths], "sigma": [(c.width, s) for s in c.sigmas]}

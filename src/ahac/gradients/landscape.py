@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from ahac.core.checks import finite_number, whole_number
+from ahac.core.checks import check_finite, check_int
 from ahac.core.errors import InputError
 from ahac.envs import Task
+from ahac.gradients.policies import StudyTarget, load_target
 from ahac.gradients.progress import Track, silent
-from ahac.gradients.sampling import Samples, at_one_start, noise_free_returns, sample_gradients, try_out
+from ahac.gradients.sampling import Samples, noise_free_returns, reset_to_one_start, sample_gradients, sample_rollout
 from ahac.gradients.study import Study
-from ahac.gradients.subjects import Subject, subject
 
 __all__ = ["LandscapeSettings", "depends_on", "landscape"]
 
@@ -58,8 +58,8 @@ class LandscapeSettings:
         if self.along not in ("random", *ESTIMATES) and not self.along.endswith(".npy"):
             raise InputError(f"along must be random, first, zeroth or a .npy file, got {self.along!r}")
         for name, least in (("horizon", 1), ("points", 2), ("samples", 2), ("after", 0), ("seed", 0)):
-            whole_number(name, getattr(self, name), least)
-        if finite_number("reach", self.reach, 0.0) == 0.0:
+            check_int(name, getattr(self, name), least)
+        if check_finite("reach", self.reach, 0.0) == 0.0:
             raise InputError(f"reach must be more than 0, got {self.reach!r}")
 
 
@@ -72,10 +72,14 @@ def depends_on(c: LandscapeSettings, about: Mapping[str, Any]) -> dict[str, Any]
 
 
 def landscape(
-    what: str | os.PathLike[str] | Task, settings: LandscapeSettings | None = None, *, checkpoint: str = "last",
-    device: str = "cpu", track: Track = silent,
-) -> Study:  # fmt: skip
-    """Walk along a direction; arguments as of `ahac.gradients.task.study`.
+    what: str | os.PathLike[str] | Task,
+    settings: LandscapeSettings | None = None,
+    *,
+    checkpoint: str = "last",
+    device: str = "cpu",
+    track: Track = silent,
+) -> Study:
+    """Walk along a direction; arguments as of `ahac.gradients.task_study.study`.
 
     Returns:
         places [P] t, in lengths of the parameter vector; mean, low, high [P] of the return with noise (low and high:
@@ -83,10 +87,10 @@ def landscape(
         number each, by t); direction [d].
     """
     c = settings or LandscapeSettings()
-    found = subject(what, worlds=c.samples, checkpoint=checkpoint, seed=c.seed, device=device)
-    start = at_one_start(found, c.after, c.seed)
+    found = load_target(what, worlds=c.samples, checkpoint=checkpoint, seed=c.seed, device=device)
+    start = reset_to_one_start(found, c.after, c.seed)
     baseline = noise_free_returns(found, start, c.horizon)
-    (samples,) = sample_gradients(try_out(found, start, [c.horizon], c.seed), baseline, [c.horizon])
+    (samples,) = sample_gradients(sample_rollout(found, start, [c.horizon], c.seed), baseline, [c.horizon])
     theta = parameters_to_vector(found.actor.parameters()).detach().double()
     direction = _direction(c, samples, theta)
     arrays = {"direction": direction.cpu().numpy(), "places": np.linspace(-c.reach, c.reach, c.points)}
@@ -141,16 +145,17 @@ def _content(path: Path) -> bytes:
 
 
 @torch.no_grad()
-def _returns(found: Subject, start: Mapping[str, Tensor], c: LandscapeSettings) -> tuple[float, float, float]:
+def _returns(found: StudyTarget, start: Mapping[str, Tensor], c: LandscapeSettings) -> tuple[float, float, float]:
     """Mean with noise, its standard error, and without noise."""
     env = found.env
     free = float(noise_free_returns(found, start, c.horizon)[-1])
     env.load_state_dict(start)
     rng = torch.Generator(env.spec.device).manual_seed(c.seed)
     shape = (env.spec.num_envs, env.spec.action_size)
-    total, on = torch.zeros_like(env.obs[:, 0]), torch.ones(shape[0], dtype=torch.bool, device=env.spec.device)
+    total = torch.zeros_like(env.obs[:, 0])
+    on = torch.ones(shape[0], dtype=torch.bool, device=env.spec.device)
     for _ in range(c.horizon):
         noise = torch.randn(shape, generator=rng, device=env.spec.device, dtype=env.spec.dtype)
-        step = env.step(found.actor(found.view(env.obs), noise))
+        step = env.step(found.actor(found.normalize(env.obs), noise))
         total, on = total + torch.where(on, step.reward, 0.0), on & ~step.done
     return float(total.double().mean()), float(total.double().std()) / c.samples**0.5, free

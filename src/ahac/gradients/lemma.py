@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["along_the_way", "as_printed"]
+__all__ = ["bound_along_trajectory", "bound_as_printed"]
 
 
-def as_printed(reward: np.ndarray, dynamics: np.ndarray, policy: float = 1.0) -> np.ndarray:
+def bound_as_printed(reward: np.ndarray, dynamics: np.ndarray, policy: float = 1.0) -> np.ndarray:
     """[H] the bound at every horizon, from the largest ‖∇r‖ and ‖∇f‖ over samples at each step [H], and B_π."""
     steps = np.arange(1, len(reward) + 1)
     b_r, b_f = np.maximum.accumulate(reward), np.maximum.accumulate(dynamics)
     return steps * b_r * policy * (0.5 + b_f ** (steps - 1.0))
 
 
-def along_the_way(reward: np.ndarray, gathered: np.ndarray, policy: float = 1.0) -> np.ndarray:
+def bound_along_trajectory(reward: np.ndarray, gathered: np.ndarray, policy: float = 1.0) -> np.ndarray:
     """[H] the same from the largest product of norms ‖∇f‖ that a sample has gathered up to each step [H]."""
     steps = np.arange(1, len(reward) + 1)
     return steps * np.maximum.accumulate(reward) * policy * (0.5 + gathered)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Report", "Row"]
+__all__ = ["GradientReport", "GradientRow"]
 
 
 @dataclass(frozen=True)
-class Row:
+class GradientRow:
     """One joint, control, output or contact."""
 
     name: str
@@ -32,7 +32,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class GradientReport:
     """What a check found."""
 
     name: str
@@ -40,17 +40,17 @@ class Report:
     """That were looked at."""
     tolerance: float
     """Largest relative difference that passes."""
-    inputs: list[Row]
+    inputs: list[GradientRow]
     """Positions and velocities by joint, and controls."""
-    outputs: list[Row]
+    outputs: list[GradientRow]
     """What a step gives: positions, velocities; of a task, parts of observation and reward."""
-    contacts: list[Row]
+    contacts: list[GradientRow]
     """Derivatives of contact forces by the state, by shape and plane."""
     errors: np.ndarray
     """[inputs, outputs] the largest relative difference over states; not a number where only kinks were met."""
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[GradientRow]:
         """All of them."""
         return [*self.inputs, *self.outputs, *self.contacts]
 
@@ -60,7 +60,7 @@ class Report:
         return not self.wrong
 
     @property
-    def wrong(self) -> list[Row]:
+    def wrong(self) -> list[GradientRow]:
         """What does not agree."""
         return [row for row in self.rows if row.verdict(self.tolerance) == "WRONG"]
 
@@ -74,7 +74,7 @@ class Report:
         right = f"all derivatives agree with differences to {self.tolerance:g}"
         return "\n".join([*lines, f"{self.name}, {self.states} states: {right if self.passed else told}"])
 
-    def _lines(self, title: str, rows: list[Row]) -> list[str]:
+    def _lines(self, title: str, rows: list[GradientRow]) -> list[str]:
         width = max(len(title), *(len(row.name) for row in rows))
         lines = [f"{title:{width}}  {'error':>8}  {'kinks':>5}  {'verdict':8}  largest with"]
         for row in rows:

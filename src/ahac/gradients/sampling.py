@@ -16,11 +16,18 @@ from torch.func import functional_call, vmap
 
 from ahac.core.env import Step
 from ahac.gradients.estimators import zeroth_order
-from ahac.gradients.subjects import Subject
+from ahac.gradients.policies import StudyTarget
 from ahac.nets.actor import Actor
-from ahac.rl.diagnostics import keep_gradients
+from ahac.rl.diagnostics import retain_step_gradients
 
-__all__ = ["Samples", "Trial", "at_one_start", "noise_free_returns", "sample_gradients", "try_out"]
+__all__ = [
+    "SampledRollout",
+    "Samples",
+    "noise_free_returns",
+    "reset_to_one_start",
+    "sample_gradients",
+    "sample_rollout",
+]
 
 Parameters = dict[str, Tensor]
 
@@ -37,7 +44,7 @@ class Samples:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class SampledRollout:
     """A rollout with noise, whose graph is kept, and what is needed to differentiate it."""
 
     steps: list[Step]
@@ -49,7 +56,7 @@ class Trial:
     """[N, ...] each, the worlds' own copies."""
 
 
-def at_one_start(subject: Subject, after: int, seed: int) -> Mapping[str, Tensor]:
+def reset_to_one_start(subject: StudyTarget, after: int, seed: int) -> Mapping[str, Tensor]:
     """The state of the environment when all worlds are where the first one is `after` steps into an episode."""
     env = subject.env
     env.reset(seed)
@@ -63,11 +70,12 @@ def at_one_start(subject: Subject, after: int, seed: int) -> Mapping[str, Tensor
     return env.state_dict()
 
 
-def noise_free_returns(subject: Subject, start: Mapping[str, Tensor], horizon: int) -> Tensor:
+def noise_free_returns(subject: StudyTarget, start: Mapping[str, Tensor], horizon: int) -> Tensor:
     """[T] of the policy without noise, the baseline."""
     env = subject.env
     env.load_state_dict(start)
-    earned, on = [], torch.ones(env.spec.num_envs, device=env.spec.device, dtype=torch.bool)
+    earned = []
+    on = torch.ones(env.spec.num_envs, device=env.spec.device, dtype=torch.bool)
     with torch.no_grad():
         for _ in range(horizon):
             step = env.step(subject.act(env.obs))
@@ -76,34 +84,41 @@ def noise_free_returns(subject: Subject, start: Mapping[str, Tensor], horizon: i
     return torch.stack(earned).cumsum(dim=0)[:, 0]
 
 
-def try_out(subject: Subject, start: Mapping[str, Tensor], horizons: Sequence[int], seed: int) -> Trial:
+def sample_rollout(
+    subject: StudyTarget, start: Mapping[str, Tensor], horizons: Sequence[int], seed: int
+) -> SampledRollout:
     """Roll the policy out up to the longest of these horizons, with noise of its own in every world."""
     env, actor = subject.env, subject.actor
     rng = torch.Generator(env.spec.device).manual_seed(seed)
     shape = (env.spec.num_envs, env.spec.action_size)
-    parameters = {name: p.detach().expand(env.spec.num_envs, *p.shape).clone().requires_grad_()
-                  for name, p in actor.named_parameters()}  # fmt: skip
+    parameters = {
+        name: p.detach().expand(env.spec.num_envs, *p.shape).clone().requires_grad_()
+        for name, p in actor.named_parameters()
+    }
     act = vmap(lambda own, obs, noise: functional_call(actor, own, (obs, noise)))
     likely = vmap(lambda own, obs, noise: _log_density(actor, own, obs, noise))
     env.load_state_dict(start)
     on = torch.ones(shape[0], device=env.spec.device, dtype=torch.bool)
-    steps, earned, scores, total = [], [], dict[int, Tensor](), torch.zeros((), device=env.spec.device)
+    steps = []
+    earned = []
+    scores = dict[int, Tensor]()
+    total = torch.zeros((), device=env.spec.device)
     for horizon in range(1, max(horizons) + 1):
-        seen = subject.view(env.obs)
+        seen = subject.normalize(env.obs)
         noise = torch.randn(shape, generator=rng, device=env.spec.device, dtype=env.spec.dtype)
         density = torch.where(on, likely(parameters, seen.detach(), noise), 0.0)
         total = total + _flat(torch.autograd.grad(density.sum(), list(parameters.values())))
         if horizon in horizons:
             scores[horizon] = total
         step = env.step(act(parameters, seen, noise))
-        keep_gradients(step, states=True)
+        retain_step_gradients(step, states=True)
         earned.append(torch.where(on, step.reward, 0.0))
         on = on & ~step.done
         steps.append(step)
-    return Trial(steps, torch.stack(earned).cumsum(dim=0), scores, parameters)
+    return SampledRollout(steps, torch.stack(earned).cumsum(dim=0), scores, parameters)
 
 
-def sample_gradients(trial: Trial, baseline: Tensor, horizons: Sequence[int]) -> Iterator[Samples]:
+def sample_gradients(trial: SampledRollout, baseline: Tensor, horizons: Sequence[int]) -> Iterator[Samples]:
     """Samples of both kinds, horizon by horizon; the last one leaves its gradients at actions and states behind."""
     leaves = list(trial.parameters.values())
     for horizon in horizons:

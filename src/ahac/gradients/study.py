@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ahac.core.errors import InputError
-from ahac.core.files import replacing
+from ahac.core.files import atomic_write
 
-__all__ = ["Study", "load_study", "recalled"]
+__all__ = ["Study", "load_or_compute", "load_study"]
 
 ABOUT = "about"
 """The entry of the file that is no array: kind and settings, as JSON."""
@@ -38,7 +38,7 @@ class Study:
         """Write it, all of it or nothing."""
         about = json.dumps({"kind": self.kind, "settings": self.settings})
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as unfinished:
+        with atomic_write(path) as unfinished:
             np.savez_compressed(unfinished, allow_pickle=False, **{ABOUT: np.array(about)}, **self.arrays)
 
 
@@ -54,8 +54,8 @@ def load_study(path: Path) -> Study:
         raise InputError(f"{path} is damaged or no study: {error}; move it away, and it is made anew") from error
 
 
-def recalled(
-    path: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Study], redo: bool = False
+def load_or_compute(
+    path: Path, kind: str, settings: Mapping[str, Any], compute: Callable[[], Study], redo: bool = False
 ) -> Study:
     """The study of a file if it has these settings; else a new one, which the file then holds."""
     wanted = json.loads(json.dumps(settings))
@@ -63,6 +63,6 @@ def recalled(
         found = load_study(path)
         if found.kind == kind and found.settings == wanted:
             return found
-    made = make()
+    made = compute()
     made.save(path)
     return made

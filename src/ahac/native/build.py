@@ -18,13 +18,13 @@ from typing import Any
 import warp as wp
 
 from ahac.core.errors import CompileError
-from ahac.core.machine import usable_cores
+from ahac.core.hardware import usable_cores
 from ahac.native.cache import Contents, Module, check, contents, discard, exclusive, record, unwritable
-from ahac.native.frame import MAX_ARRAYS, WARP, Target, Task, framed
+from ahac.native.codegen import MAX_ARRAYS, WARP, LaunchArgs, Target, wrap_kernel
 from ahac.native.source import Source
-from ahac.native.threads import share
+from ahac.native.threads import run_with_helpers
 
-__all__ = ["Kernel", "cache_contents", "compile_seconds", "settle"]
+__all__ = ["Kernel", "cache_contents", "compile_seconds", "wait_for_pending_builds"]
 
 logger = logging.getLogger("ahac")
 
@@ -39,16 +39,16 @@ CPU_FLAGS = (
 CUDA_OPTIMIZATION = 2
 """Faster than level 3, both to compile and to run (docs/performance.md)."""
 
-NOTICE_AFTER = 0.5
+NOTICE_AFTER_SECONDS = 0.5
 """Seconds after which a build is worth a word: loading a kernel that was compiled before takes a tenth of that."""
-WORTH_SHARING = 5e5
+MIN_WORK_TO_SHARE = 5e5
 """Operations on lanes per thread (about 0.2 ms) below which waking one costs more than it brings."""
 
-OURS = ("wp__cpu_kernel__locals__", "wp__cuda_kernel__locals__")
+KERNEL_PREFIX = ("wp__cpu_kernel__locals__", "wp__cuda_kernel__locals__")
 """How Warp names the folders of the kernels defined below."""
-ROOM = 2**20
-"""Bytes that must be free in the kernel cache, plus `ROOM_PER_BYTE` for each byte of source: files are smaller."""
-ROOM_PER_BYTE = 8
+MIN_FREE_BYTES = 2**20
+"""Bytes that must be free in the kernel cache, plus `FREE_BYTES_PER_SOURCE_BYTE` for each byte of source: files are smaller."""
+FREE_BYTES_PER_SOURCE_BYTE = 8
 
 NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 
@@ -60,10 +60,11 @@ class Kernel:
     """A compiled kernel; compiling starts with the first `prepare` or `launch`, in another thread."""
 
     def __init__(self, source: Source, target: Target, label: str) -> None:
-        self.source, self.target = source, target
+        self.source = source
+        self.target = target
         self.label = f"{source.name} of {label!r}"
         self._worlds = WARP * source.warps
-        self._block = self._worlds * source.parts if target.cuda else 1
+        self._block = self._worlds * source.threads_per_world if target.cuda else 1
         self._local = threading.local()
         self._started = False
         self._ready = threading.Event()
@@ -80,9 +81,15 @@ class Kernel:
                 _builders.submit(self._build)
 
     def launch(
-        self, addresses: Mapping[str, int], worlds: int, steps: int, h: float, threads: int = 1, stream: int = 0,
+        self,
+        addresses: Mapping[str, int],
+        worlds: int,
+        steps: int,
+        h: float,
+        threads: int = 1,
+        stream: int = 0,
         blocks: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Run for `worlds` worlds on arrays at the given addresses; arrays left out count as not given.
 
         The work is in blocks: of as many worlds as there are lanes, or as warps take; or so many as are asked for.
@@ -95,10 +102,10 @@ class Kernel:
             return
         if blocks is None:
             blocks = -(-worlds // self.target.lanes)
-            threads = min(threads, int(blocks * max(steps, 1) * self.source.operations / WORTH_SHARING))
-        share(self._work, Task.of(slots, h, worlds, steps, blocks), min(threads, blocks) - 1)
+            threads = min(threads, int(blocks * max(steps, 1) * self.source.operations / MIN_WORK_TO_SHARE))
+        run_with_helpers(self._work, LaunchArgs.of(slots, h, worlds, steps, blocks), min(threads, blocks) - 1)
 
-    def _work(self, task: Task) -> None:
+    def _work(self, task: LaunchArgs) -> None:
         """One thread's share of a CPU launch."""
         command = self._command()
         command.set_param_at_index_from_ctype(0, ctypes.addressof(task))
@@ -128,7 +135,7 @@ class Kernel:
             return
         self.prepare()
         with _blocked.waiting():
-            if not self._ready.wait(NOTICE_AFTER):
+            if not self._ready.wait(NOTICE_AFTER_SECONDS):
                 logger.warning("compiling the %s for %s; later runs find it on disk", self.label, self.target.device)
                 self._ready.wait()
         if (failure := self._failure) is not None:
@@ -174,7 +181,9 @@ class Kernel:
                 discard(folder)
         except OSError as error:
             raise _cache_error(folder.parent, error.strerror or str(error)) from error
-        if reason := unwritable(folder.parent, ROOM + ROOM_PER_BYTE * len(framed(self.source, self.target))):
+        if reason := unwritable(
+            folder.parent, MIN_FREE_BYTES + FREE_BYTES_PER_SOURCE_BYTE * len(wrap_kernel(self.source, self.target))
+        ):
             raise _cache_error(folder.parent, reason)
 
     def _load_module(self, folder: Path) -> None:
@@ -198,15 +207,16 @@ class Kernel:
 
     def _defined(self) -> Any:
         """Known to Warp, and not compiled yet."""
-        code, shared = framed(self.source, self.target), self.source.slots * self._worlds
+        code = wrap_kernel(self.source, self.target)
+        shared = self.source.shared_words * self._worlds
         with _creating:
             _start(self.target.cuda)
             if self.target.cuda:
-                return _cuda_kernel(code, self.target.wide, shared, self._block)
+                return _cuda_kernel(code, self.target.float64, shared, self._block)
             return _cpu_kernel(code)
 
 
-def settle() -> None:
+def wait_for_pending_builds() -> None:
     """Wait until all that is being compiled is there, or has failed."""
     with _blocked.waiting():
         for kernel in list(_building):
@@ -230,7 +240,7 @@ def cache_contents() -> Contents:
     """
     with _creating:
         _start(cuda=False)
-    return contents(_cache(), OURS, ROOM)
+    return contents(_cache(), KERNEL_PREFIX, MIN_FREE_BYTES)
 
 
 def _cpu_kernel(code: str) -> Any:
@@ -278,7 +288,8 @@ def _start(cuda: bool) -> None:
         with nullcontext() if cuda else _without_driver_warning():
             wp.init()
     except OSError as error:
-        folder, wp.config.kernel_cache_dir = wp.config.kernel_cache_dir, configured
+        folder = wp.config.kernel_cache_dir
+        wp.config.kernel_cache_dir = configured
         if folder is None or unwritable(Path(folder), 0) is None:
             raise
         raise _cache_error(Path(folder), error.strerror or str(error)) from error
@@ -301,7 +312,9 @@ class _Blocked:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._threads, self._since, self._before = 0, 0.0, 0.0
+        self._threads = 0
+        self._since = 0.0
+        self._before = 0.0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -372,15 +385,18 @@ def _before_fork() -> None:
     """Let all kernels be ready: a forked child has none of the threads that compile, and inherits locks as they are."""
     _starting.acquire()
     with _blocked.waiting():
-        if any(not kernel._ready.wait(NOTICE_AFTER) for kernel in list(_building)):
+        if any(not kernel._ready.wait(NOTICE_AFTER_SECONDS) for kernel in list(_building)):
             logger.warning("waiting until all kernels are compiled before this process forks")
-        settle()
+        wait_for_pending_builds()
 
 
 def _after_fork() -> None:
     """In the child."""
     global _starting, _creating, _blocked, _builders
-    _starting, _creating, _blocked, _builders = threading.RLock(), threading.Lock(), _Blocked(), _new_builders()
+    _starting = threading.RLock()
+    _creating = threading.Lock()
+    _blocked = _Blocked()
+    _builders = _new_builders()
     for kernel in list(_building):  # there are some if waiting for them was interrupted
         kernel._forget()
     _building.clear()

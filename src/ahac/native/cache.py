@@ -91,7 +91,7 @@ def discard(folder: Path) -> None:
 def exclusive(folder: Path) -> Iterator[None]:
     """Keep other processes from compiling a module meanwhile, where the file system has locks.
 
-    The lock of a process that dies is released; one that hangs is waited for no longer than `PATIENCE`.
+    The lock of a process that dies is released; one that hangs is waited for no longer than `TIMEOUT`.
     """
     lock = None
     try:

@@ -119,8 +119,8 @@ struct lane {
 #endif
     }
 
-    // Number `i` of the `width` kept for substep `s` of `steps`: worlds side by side, so that lanes are contiguous.
-    static CUDA_CALLABLE real* kept(real* base, int i, int s, int width, int steps, int e, int n) {
+    // Number `i` of the `width` saved for substep `s` of `steps`: worlds side by side, so that lanes are contiguous.
+    static CUDA_CALLABLE real* saved_state(real* base, int i, int s, int width, int steps, int e, int n) {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC__)
         return base + ((long long)s * width + i) * n + e;
 #else

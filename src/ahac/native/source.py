@@ -17,9 +17,9 @@ class Source:
     body: str
     operations: int
     """On lanes, per block and step: a measure of how long it runs, and of how long compiling takes."""
-    parts: int = 1
+    threads_per_world: int = 1
     """CUDA threads that share a world; on the CPU there is one."""
-    slots: int = 0
+    shared_words: int = 0
     """Numbers per world in shared memory, through which those threads speak."""
     warps: int = 1
     """Warps of 32 worlds each that a block of CUDA threads has for every part: they run the same code side by side."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-__all__ = ["share"]
+__all__ = ["run_with_helpers"]
 
 logger = logging.getLogger("ahac")
 
@@ -47,7 +47,7 @@ class _Pool:
 _pool = _Pool()
 
 
-def share(work: Work, task: Any, helpers: int) -> None:
+def run_with_helpers(work: Work, task: Any, helpers: int) -> None:
     """Run `work(task)` here, and in up to `helpers` other threads; returns when the work is done.
 
     A helper keeps `task` alive until it has looked at it, also when that is after the work was done.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ahac.nets.normalizer import View
+from ahac.nets.normalizer import FrozenNormalizer
 
 __all__ = ["Actor"]
 
@@ -34,7 +34,7 @@ class Actor(nn.Module):
         mean = self.net(obs)
         return torch.tanh(mean if noise is None else torch.addcmul(mean, self.log_std.exp(), noise))
 
-    def sampler(self, view: View) -> Callable[[Tensor, Tensor], Tensor]:
+    def sampler(self, view: FrozenNormalizer) -> Callable[[Tensor, Tensor], Tensor]:
         """The same of raw observations seen through a view, for many steps with the same weights.
 
         What does not change from step to step is computed once: the deviation, and first weights that scale as well.
@@ -44,7 +44,7 @@ class Actor(nn.Module):
         weight, deviation = view.scaled(first.weight), self.log_std.exp()
 
         def sample(obs: Tensor, noise: Tensor) -> Tensor:
-            mean = later(functional.linear(view.centred(obs), weight, first.bias))
+            mean = later(functional.linear(view.center(obs), weight, first.bias))
             return torch.tanh(torch.addcmul(mean, deviation, noise))
 
         return sample

@@ -60,7 +60,8 @@ class Critic(nn.Module):
 
     def __init__(self, obs: int, hidden: Sequence[int], *, members: int, rng: torch.Generator) -> None:
         super().__init__()
-        self.members, self.widths = members, [obs, *hidden, 1]
+        self.members = members
+        self.widths = [obs, *hidden, 1]
         size = sum(a * b + b for a, b in pairwise(self.widths)) + 2 * sum(hidden)
         self.theta = nn.Parameter(torch.zeros(members, size))
         with torch.no_grad():
@@ -71,13 +72,13 @@ class Critic(nn.Module):
             for layer in layers:
                 layer.scale.fill_(1.0)
 
-    def each(self, obs: Tensor) -> Tensor:
+    def values(self, obs: Tensor) -> Tensor:
         """[M, B] what every member says of [B, obs]; gradients flow through the observations alone."""
         return torch.stack([self._value(member, obs) for member in range(self.members)])
 
     def forward(self, obs: Tensor) -> Tensor:
         """[...] the least of what the members say."""
-        values = self.each(obs.reshape(-1, obs.shape[-1]))
+        values = self.values(obs.reshape(-1, obs.shape[-1]))
         return (values[0] if self.members == 1 else values.amin(dim=0)).reshape(obs.shape[:-1])
 
     @torch.no_grad()
@@ -99,7 +100,9 @@ class Critic(nn.Module):
         head_bar.bias.copy_(bar.sum(dim=1, keepdim=True))
         bar = bar * head.weight.mT
         for k in reversed(range(len(hidden))):
-            layer, trace, bars = hidden[k], traces[k], hidden_bars[k]
+            layer = hidden[k]
+            trace = traces[k]
+            bars = hidden_bars[k]
             bars.shift.copy_(bar.sum(dim=1, keepdim=True))
             bars.scale.copy_((bar * trace.normal).sum(dim=1, keepdim=True))
             bar = aten.native_layer_norm_backward(

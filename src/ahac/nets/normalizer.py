@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ahac.core.ranks import ALONE, Ranks
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 
-__all__ = ["Normalizer", "View"]
+__all__ = ["FrozenNormalizer", "Normalizer"]
 
 FLOOR = 1e-5
 """Added to variances."""
@@ -15,17 +15,19 @@ FIRST_COUNT = 1e-4
 """Weight of the initial guess, mean 0 and variance 1."""
 
 
-class View:
+class FrozenNormalizer:
     """The statistics of one moment: a rollout is seen through one view, while the statistics grow."""
 
     def __init__(self, mean: Tensor, variance: Tensor, enabled: bool = True) -> None:
-        self.mean, self.scale, self.enabled = mean, torch.rsqrt(variance + FLOOR), enabled
+        self.mean = mean
+        self.scale = torch.rsqrt(variance + FLOOR)
+        self.enabled = enabled
 
     def __call__(self, x: Tensor) -> Tensor:
         """(x − mean) / √(variance + 1e-5), or x itself where nothing is normalised; gradients flow through x alone."""
-        return self.scaled(self.centred(x))
+        return self.scaled(self.center(x))
 
-    def centred(self, x: Tensor) -> Tensor:
+    def center(self, x: Tensor) -> Tensor:
         """Its first half, x − mean."""
         return x - self.mean if self.enabled else x
 
@@ -33,12 +35,12 @@ class View:
         """Its second half; of weights that are applied to centred observations as well."""
         return x * self.scale if self.enabled else x
 
-    def take(self, other: View) -> None:
+    def copy_from(self, other: FrozenNormalizer) -> None:
         """See as another view does, without moving: recorded work looks through the same tensors."""
         self.mean.copy_(other.mean)
         self.scale.copy_(other.scale)
 
-    def undo(self, x: Tensor) -> Tensor:
+    def denormalize(self, x: Tensor) -> Tensor:
         """What was normalised, as it was."""
         return x / self.scale + self.mean if self.enabled else x
 
@@ -59,12 +61,12 @@ class Normalizer(nn.Module):
         self.register_buffer("count", torch.tensor(FIRST_COUNT, dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, batch: Tensor, sound: Tensor | None = None, ranks: Ranks = ALONE) -> None:
+    def update(self, batch: Tensor, sound: Tensor | None = None, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
         """Learn from [B, size] observations on each rank, where `sound`, a bool on the device, says so."""
         if not self.enabled:
             return
         variance, mean = torch.var_mean(batch, dim=0, correction=0)
-        mean, variance = ranks.merged(mean, variance)
+        mean, variance = ranks.merge_moments(mean, variance)
         seen = len(batch) * ranks.size
         total = self.count + seen
         share = (seen / total).to(mean.dtype)
@@ -73,6 +75,6 @@ class Normalizer(nn.Module):
         for old, new in ((self.mean, self.mean + delta * share), (self.variance, spread), (self.count, total)):
             old.copy_(new if sound is None else torch.where(sound, new, old))
 
-    def view(self) -> View:
+    def frozen(self) -> FrozenNormalizer:
         """The statistics as they are now."""
-        return View(self.mean.clone(), self.variance.clone(), self.enabled)
+        return FrozenNormalizer(self.mean.clone(), self.variance.clone(), self.enabled)

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ahac.core.errors import InputError
-from ahac.core.files import replacing
+from ahac.core.files import atomic_write
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Figure
 
-__all__ = ["COLOURS", "KINDS", "QUIET", "STROKES", "check_kind", "drawing", "plain"]
+__all__ = ["COLORS", "FORMATS", "LINESTYLES", "MUTED", "check_format", "new_figure", "plain"]
 
-KINDS = (".png", ".svg")
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#332288")
+FORMATS = (".png", ".svg")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#332288")
 """Of Okabe and Ito's, which colour-blind readers tell apart, too; the last two are ours."""
-STROKES = ("-", "--", ":", "-.")
+LINESTYLES = ("-", "--", ":", "-.")
 """Of the first eight groups, of the next eight, ..."""
-QUIET = "#777777"
+MUTED = "#777777"
 """Of what is said in passing."""
 THEME: Any = {
     "font.size": 10.0, "axes.titlesize": 11.0, "axes.spines.top": False, "axes.spines.right": False,
@@ -42,20 +42,20 @@ def plain(text: str) -> str:
     return f" {shown}" if shown.startswith("_") else shown
 
 
-def check_kind(path: Path) -> None:
+def check_format(path: Path) -> None:
     """Refuse a file that is no picture by its name."""
-    if path.suffix not in KINDS:
-        raise InputError(f"a picture is a {' or '.join(KINDS)} file, got {str(path)!r}")
+    if path.suffix not in FORMATS:
+        raise InputError(f"a picture is a {' or '.join(FORMATS)} file, got {str(path)!r}")
 
 
 @contextmanager
-def drawing(paths: Sequence[Path], width: float, height: float) -> Iterator[Figure]:
+def new_figure(paths: Sequence[Path], width: float, height: float) -> Iterator[Figure]:
     """A figure to draw on [inches], written to all these files when it is done.
 
     Inside, matplotlib has our look; outside, it is as it was.
     """
     for path in paths:
-        check_kind(path)
+        check_format(path)
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def drawing(paths: Sequence[Path], width: float, height: float) -> Iterator[Figu
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         for path in paths:
-            with replacing(path) as unfinished:
+            with atomic_write(path) as unfinished:
                 # Without a date: the same numbers, the same file.
                 about = {"Date": None} if path.suffix == ".svg" else None
                 figure.savefig(unfinished, format=path.suffix[1:], dpi=150, metadata=about)

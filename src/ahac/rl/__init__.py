@@ -1,1 +1,1 @@
-"""Mathematics and parts that algorithms share: rollouts, returns, losses, critic fits, horizons, schedules."""
+"""Mathematics and records that algorithms share: rollouts, returns, losses, schedules, gradient diagnostics."""

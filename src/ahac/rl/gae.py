@@ -8,7 +8,7 @@ from torch import Tensor
 __all__ = ["gae"]
 
 
-def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, gamma: float, lam: float) -> Tensor:
+def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, gamma: float, gae_lambda: float) -> Tensor:
     """[T, N] advantages, worked backwards from the last step:
 
         δ_t = r_t + γ V(s_{t+1}) − V(s_t),        A_t = δ_t + γ λ A_{t+1},        A_t = δ_t where cut.
@@ -23,7 +23,7 @@ def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, gamma: f
         lam: λ.
     """
     delta = torch.add(reward - value, next_value, alpha=gamma)
-    weight = torch.full_like(reward, gamma * lam).masked_fill(cut, 0.0)
+    weight = torch.full_like(reward, gamma * gae_lambda).masked_fill(cut, 0.0)
     weight[-1] = 0.0
     found = torch.empty_like(reward)
     tail = torch.zeros_like(reward[0])

@@ -11,12 +11,12 @@ from torch import Tensor
 __all__ = ["segment_discounts", "td_lambda"]
 
 
-def td_lambda(reward: Tensor, next_value: Tensor, cut: Tensor, gamma: float, lam: float) -> Tensor:
+def td_lambda(reward: Tensor, next_value: Tensor, cut: Tensor, gamma: float, lambda_: float) -> Tensor:
     """TD(λ) value targets [T, N], worked backwards from the last step, V̂ of the paper:
 
     G_t = r_t + γ [ (1 − λ) V_{t+1} + λ G_{t+1} ],        G_t = r_t + γ V_{t+1} where cut.
     """
-    weight = torch.full_like(reward, gamma * lam).masked_fill_(cut, 0.0)
+    weight = torch.full_like(reward, gamma * lambda_).masked_fill_(cut, 0.0)
     weight[-1] = 0.0
     at_once = torch.addcmul(reward, next_value, gamma - weight)
     targets = torch.empty_like(reward)

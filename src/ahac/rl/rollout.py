@@ -9,24 +9,24 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Env, Step
-from ahac.rl.halt import take_step
+from ahac.rl.stepping import step_env
 
-__all__ = ["Gauge", "Rollout", "roll_out"]
+__all__ = ["Rollout", "StiffnessMonitor", "roll_out"]
 
 Function = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gauge:
+class StiffnessMonitor:
     """How stiffness is measured along a rollout, and whether stiff steps end a world's trajectory."""
 
     signal: str
     """One of `ahac.envs.SIGNALS`."""
     probes: int | None = None
     """Random probes of the signal "dynamics"; exact without."""
-    cut_above: float | None = None
+    truncate_above: float | None = None
     """A world's trajectory ends where it is stiffer than this, and no gradient crosses that point."""
-    least_steps: int = 0
+    min_steps: int = 0
     """Steps that a trajectory has at least before it may end so."""
 
 
@@ -54,7 +54,9 @@ class Rollout:
     """What the environment answered, step by step."""
 
 
-def roll_out(env: Env, policy: Function, view: Function, length: int, gauge: Gauge | None = None) -> Rollout:
+def roll_out(
+    env: Env, policy: Function, normalize: Function, length: int, monitor: StiffnessMonitor | None = None
+) -> Rollout:
     """Go on from where the environment is, cut off from what came before.
 
     Args:
@@ -65,30 +67,33 @@ def roll_out(env: Env, policy: Function, view: Function, length: int, gauge: Gau
         gauge: How stiffness is measured; by default it is not.
     """
     env.detach()
-    raw, measured, cuts = [], [], []
+    raw = []
+    measured = []
+    cuts = []
     steps: list[Step] = []
     age = torch.zeros(env.spec.num_envs, device=env.spec.device)
     never = torch.zeros_like(age, dtype=torch.bool)
     for _ in range(length):
         raw.append(env.obs.detach())
-        step = take_step(env, policy(env.obs), steps)
+        step = step_env(env, policy(env.obs), steps)
         stiff = never
-        if gauge is not None:
-            measured.append(env.stiffness(step, gauge.signal, gauge.probes))
-        if gauge is not None and gauge.cut_above is not None:
+        if monitor is not None:
+            measured.append(env.stiffness(step, monitor.signal, monitor.probes))
+        if monitor is not None and monitor.truncate_above is not None:
             age, done = age + 1.0, step.done
-            stiff = (measured[-1].detach() > gauge.cut_above) & (age >= gauge.least_steps) & ~done
+            stiff = (measured[-1].detach() > monitor.truncate_above) & (age >= monitor.min_steps) & ~done
             env.detach(stiff)
             age.masked_fill_(stiff | done, 0.0)
         cuts.append(stiff)
-    stiff, terminated = torch.stack(cuts), torch.stack([step.terminated for step in steps])
+    stiff = torch.stack(cuts)
+    terminated = torch.stack([step.terminated for step in steps])
     cut = terminated | torch.stack([step.truncated for step in steps]) | stiff
     cut[-1] = True
     raw_obs = torch.stack(raw)
     return Rollout(
         raw_obs=raw_obs,
-        obs=view(raw_obs),
-        final_obs=view(torch.stack([step.final_obs for step in steps])),
+        obs=normalize(raw_obs),
+        final_obs=normalize(torch.stack([step.final_obs for step in steps])),
         reward=torch.stack([step.reward for step in steps]),
         terminated=terminated,
         cut=cut,

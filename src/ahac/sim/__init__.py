@@ -11,7 +11,7 @@ Force laws and readouts of your own are written in the same Python: see `World`,
 from ahac.core.errors import AhacError, InputError, ModelError, TraceError
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import (
-    absolute,
+    abs_,
     atan2,
     clip,
     cos,
@@ -21,25 +21,64 @@ from ahac.sim.compiler.operations import (
     minimum,
     sin,
     sqrt,
-    stop,
+    stop_gradient,
     tanh,
     where,
-)  # fmt: skip
+)
 from ahac.sim.compiler.program import trace
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor
-from ahac.sim.model.records import Actuator, ContactMaterial, Joint, JointKind, JointLimit, Model
+from ahac.sim.model.types import Actuator, ContactMaterial, Joint, JointKind, JointLimit, Model
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
 from ahac.sim.physics.contact import ContactLaw, penalty
 from ahac.sim.physics.substep import ForceLaw
-from ahac.sim.physics.world import Effort, World
+from ahac.sim.physics.world import AppliedForce, World
 from ahac.sim.programs import Readout
 from ahac.sim.simulator import Simulator
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 __all__ = [
-    "Actuator", "AhacError", "ContactLaw", "ContactMaterial", "Contacts", "Effort", "ForceLaw", "InputError", "Joint",
-    "JointKind", "JointLimit", "Mat3", "Model", "ModelError", "Motor", "Poses", "Quat", "Readout", "Real", "Scalar",
-    "Simulator", "State", "TraceError", "Vec3", "World", "Wrenches", "absolute", "atan2", "clip", "cos", "exp",
-    "load_model", "log", "maximum", "minimum", "norm", "penalty", "sin", "sqrt", "stop", "tanh", "trace", "where",
+    "Actuator",
+    "AhacError",
+    "AppliedForce",
+    "ContactLaw",
+    "ContactMaterial",
+    "Contacts",
+    "ForceLaw",
+    "InputError",
+    "Joint",
+    "JointKind",
+    "JointLimit",
+    "Mat3",
+    "Model",
+    "ModelError",
+    "Motor",
+    "Poses",
+    "Quat",
+    "Readout",
+    "Real",
+    "Scalar",
+    "Simulator",
+    "State",
+    "TraceError",
+    "Vec3",
+    "World",
+    "Wrenches",
+    "abs_",
+    "atan2",
+    "clip",
+    "cos",
+    "exp",
+    "load_model",
+    "log",
+    "maximum",
+    "minimum",
+    "norm",
+    "penalty",
+    "sin",
+    "sqrt",
+    "stop_gradient",
+    "tanh",
+    "trace",
+    "where",
 ]  # fmt: skip

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.derivative import pullback
 from ahac.sim.compiler.graph import Graph, Real, Scalar
-from ahac.sim.compiler.operations import mark
+from ahac.sim.compiler.operations import barrier
 from ahac.sim.compiler.program import Program, StepPrograms, trace
-from ahac.sim.model.records import WORLD, Model
+from ahac.sim.compiler.reverse_mode import pullback
+from ahac.sim.model.types import WORLD, Model
 from ahac.sim.physics import contact, dynamics, inertia
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
-from ahac.sim.physics.integrate import normalise
+from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.kinematics import Motion
-from ahac.sim.physics.substep import Laws, acceleration, actuated, substep
+from ahac.sim.physics.substep import ForceLaws, acceleration, forward_dynamics, substep
 from ahac.sim.physics.world import World
 
 __all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
@@ -32,7 +32,7 @@ class Programs:
     """Traces the physics of one model under given laws."""
 
     model: Model
-    laws: Laws
+    laws: ForceLaws
     readouts: Mapping[str, Readout]
     context: Mapping[str, int] = field(default_factory=dict)
     """Sizes of what the caller hands to the readouts with each step."""
@@ -51,7 +51,7 @@ class Programs:
             return {"q": q1, "v": v1}
 
         return StepPrograms(
-            enter=trace(lambda q: {"q": normalise(m, q)}, {"q": m.nq}),
+            normalize_state=trace(lambda q: {"q": normalize(m, q)}, {"q": m.nq}),
             substep=trace(advance, {**state, "f": m.nv, "h": 1}),
             readout=trace(self._read, {**state, "q0": m.nq, "v0": m.nv, **self._context_sizes}),
         )
@@ -61,7 +61,7 @@ class Programs:
         m = self.model
 
         def alone(q: list[Scalar], v: list[Scalar], u: list[Scalar], **context: list[Scalar]) -> Groups:
-            q1 = normalise(m, q)
+            q1 = normalize(m, q)
             return self._read(q1, v, u, q1, v, **context)
 
         return trace(alone, {"q": m.nq, "v": m.nv, "u": m.nu, **self._context_sizes})
@@ -71,7 +71,7 @@ class Programs:
         m = self.model
 
         def entries(q: list[Scalar]) -> Groups:
-            motion = World(m, normalise(m, q), [0.0] * m.nv, []).motion
+            motion = World(m, normalize(m, q), [0.0] * m.nv, []).motion
             known = inertia.mass_matrix(m, motion, inertia.link_inertias(m, motion))
             both = {**known, **{(j, k): x for (k, j), x in known.items()}}
             return {"matrix": [both.get((i, j), 0.0) for i in range(m.nv) for j in range(m.nv)]}
@@ -83,18 +83,18 @@ class Programs:
         m = self.model
 
         def bias(q: list[Scalar], v: list[Scalar]) -> Groups:
-            motion = World(m, normalise(m, q), v, []).motion
+            motion = World(m, normalize(m, q), v, []).motion
             return {"force": dynamics.bias_force(m, motion, {}, inertia.link_inertias(m, motion))}
 
         return trace(bias, {"q": m.nq, "v": m.nv})
 
-    def acceleration(self, touching: bool) -> Program:
+    def acceleration(self, contact_enabled: bool) -> Program:
         """q, v, generalised force -> v̇; with or without contact and joint limits."""
         m = self.model
-        laws = replace(self.laws, touching=touching)
+        laws = replace(self.laws, contact_enabled=contact_enabled)
 
         def rate(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
-            return {"rate": acceleration(World(m, normalise(m, q), v, [0.0] * m.nu), force, {}, laws)}
+            return {"qacc": acceleration(World(m, normalize(m, q), v, [0.0] * m.nu), force, {}, laws)}
 
         return trace(rate, {"q": m.nq, "v": m.nv, "force": m.nv})
 
@@ -103,7 +103,7 @@ class Programs:
         m = self.model
 
         def frames(q: list[Scalar]) -> Groups:
-            world = World(m, normalise(m, q), [0.0] * m.nv, [])
+            world = World(m, normalize(m, q), [0.0] * m.nv, [])
             turns = [world.rotation(name).rows for name in m.bodies]
             return {
                 "position": [x for name in m.bodies for x in world.position(name)],
@@ -118,7 +118,7 @@ class Programs:
 
         def touch(q: list[Scalar], v: list[Scalar]) -> Groups:
             out: dict[str, list[Real]] = {name: [] for name in CONTACT_FIELDS}
-            for point in World(m, normalise(m, q), v, []).contact_points:
+            for point in World(m, normalize(m, q), v, []).contact_points:
                 row = _contact(q[0].graph, point, law)
                 for name, numbers in row.items():
                     out[name] += numbers
@@ -131,13 +131,13 @@ class Programs:
         m = self.model
 
         def rates(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> Groups:
-            world = World(m, normalise(m, q), v, u)
-            links = dynamics.link_accelerations(m, world.motion, actuated(world, [0.0] * m.nv, self.laws))
+            world = World(m, normalize(m, q), v, u)
+            links = dynamics.link_accelerations(m, world.motion, forward_dynamics(world, [0.0] * m.nv, self.laws))
             out: list[Real] = []
             for p in world.contact_points:
                 # A spatial acceleration misses the turning of the velocity: a = A at x + ω × u.
-                turning = world.motion.velocity[p.touch.link].angular.cross(p.velocity)
-                out += links[p.touch.link].at(p.position) + turning
+                turning = world.motion.velocity[p.candidate.link].angular.cross(p.velocity)
+                out += links[p.candidate.link].at(p.position) + turning
             return {"acceleration": out}
 
         return trace(rates, {"q": m.nq, "v": m.nv, "u": m.nu})
@@ -147,10 +147,10 @@ class Programs:
         m, law = self.model, self.laws.contact
 
         def wrenches(q: list[Scalar], v: list[Scalar]) -> Groups:
-            world = World(m, normalise(m, q), v, [])
+            world = World(m, normalize(m, q), v, [])
             total = contact.wrenches(world.contact_points, law)
-            drift = [_drift(m, world.motion, i) for i in total]
-            return {"wrench": _numbers(total.values()), "drift": _numbers(drift)}
+            drift = [_velocity_product(m, world.motion, i) for i in total]
+            return {"wrench": _numbers(total.values()), "velocity_product_acceleration": _numbers(drift)}
 
         return trace(wrenches, {"q": m.nq, "v": m.nv})
 
@@ -184,7 +184,7 @@ CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth"
 """What is known of each contact point, and its shape."""
 
 
-def _drift(model: Model, motion: Motion, link: int) -> Spatial:
+def _velocity_product(model: Model, motion: Motion, link: int) -> Spatial:
     """Velocity-product acceleration of a link, as an observer sees it who moves along with the link's root.
 
     Without the root's velocity u it is A − (0 ; u × ω): zero for the root itself, and the same at any speed of travel.
@@ -201,9 +201,9 @@ def _numbers(vectors: Iterable[Spatial]) -> list[Real]:
 
 
 def _contact(graph: Graph, point: contact.ContactPoint, law: contact.ContactLaw) -> Groups:
-    depth = mark(graph, point.depth)
-    velocity = [mark(graph, x) for x in point.velocity]
-    force = contact.evaluated(law, depth, Vec3(*velocity), point)
+    depth = barrier(graph, point.depth)
+    velocity = [barrier(graph, x) for x in point.velocity]
+    force = contact.contact_force(law, depth, Vec3(*velocity), point)
     rows = [pullback(graph, [(f, 1.0)], [depth, *velocity]) for f in force]
     return {
         "depth": [depth],

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ahac.core.checks import dense_tensor, whole_number
+from ahac.core.checks import check_int, check_tensor
+from ahac.core.device import resolve_device
 from ahac.core.errors import InputError
-from ahac.core.machine import lane_bytes, usable_cores
-from ahac.native.frame import Target
-from ahac.sim.bridge import Launcher, MapKernels, StepKernels
+from ahac.core.hardware import lane_bytes, usable_cores
+from ahac.native.codegen import Target
+from ahac.sim.autograd import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import trace
-from ahac.sim.model.records import Model
+from ahac.sim.model.types import Model
 from ahac.sim.physics.contact import ContactLaw, penalty
-from ahac.sim.physics.substep import ForceLaw, Laws
+from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
@@ -60,8 +61,11 @@ class Simulator:
             context: Sizes of groups of numbers that are handed to each step, by name, for readouts to use.
         """
         self.model = model
-        self.num_worlds, self.dt, self.substeps = num_worlds, dt, substeps
-        self.device, self.dtype = _resolve_device(device), dtype
+        self.num_worlds = num_worlds
+        self.dt = dt
+        self.substeps = substeps
+        self.device = resolve_device(device)
+        self.dtype = dtype
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
@@ -72,9 +76,11 @@ class Simulator:
         traced = self._programs
         self._mass_matrix = MapKernels(self._launcher, "mass matrix", traced.mass_matrix)
         self._bias_force = MapKernels(self._launcher, "bias force", traced.bias_force)
-        self._acceleration = MapKernels(self._launcher, "acceleration", lambda: traced.acceleration(touching=False))
+        self._acceleration = MapKernels(
+            self._launcher, "acceleration", lambda: traced.acceleration(contact_enabled=False)
+        )
         self._in_contact = MapKernels(
-            self._launcher, "acceleration in contact", lambda: traced.acceleration(touching=True)
+            self._launcher, "acceleration in contact", lambda: traced.acceleration(contact_enabled=True)
         )
         self._contacts = MapKernels(self._launcher, "contacts", traced.contacts)
         self._contact_accelerations = MapKernels(self._launcher, "contact accelerations", traced.contact_accelerations)
@@ -108,19 +114,21 @@ class Simulator:
             context: [N, size] each, what readouts see as `world.context`; no gradient reaches it.
         """
         m = self.model
-        q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
+        q = self._checked("state.q", state.q, m.nq)
+        v = self._checked("state.v", state.v, m.nv)
         u = self._control(control)
         f = None if force is None else self._checked("force", force, m.nv)
         given = self._checked_context(context)
         q, v, *read = self._step((q, v, u, f), given, self.substeps, self.dt / self.substeps)
         return State(q, v, self._shaped(read))
 
-    def read(
+    def evaluate_readouts(
         self, state: State, control: Tensor | None = None, context: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
         """The readouts on a state that no step led to, after a reset say; `World.before` is the state itself."""
         m = self.model
-        q, v = self._checked("state.q", state.q, m.nq), self._checked("state.v", state.v, m.nv)
+        q = self._checked("state.q", state.q, m.nq)
+        v = self._checked("state.v", state.v, m.nv)
         found = self._readout(q, v, self._control(control), *self._checked_context(context))
         return self._shaped(list(found.values()))
 
@@ -139,31 +147,36 @@ class Simulator:
         With `contact`, the penalty forces of ground contact and joint limits act as well; actuators never do.
         """
         kernels = self._in_contact if contact else self._acceleration
-        q, v = self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv)
-        return kernels(q, v, self._checked("tau", tau, self.model.nv))["rate"]
+        q = self._checked("q", q, self.model.nq)
+        v = self._checked("v", v, self.model.nv)
+        return kernels(q, v, self._checked("tau", tau, self.model.nv))["qacc"]
 
     def contacts(self, state: State) -> Contacts:
         """Depth, velocity, force and the force's derivatives at every point that may touch a plane."""
-        q, v = self._checked("state.q", state.q, self.model.nq), self._checked("state.v", state.v, self.model.nv)
+        q = self._checked("state.q", state.q, self.model.nq)
+        v = self._checked("state.v", state.v, self.model.nv)
         found = self._contacts(q, v)
-        points = len(self.model.touches)
+        points = len(self.model.contact_candidates)
         shaped = {name: found[name].view(self.num_worlds, points, *shape) for name, shape in CONTACT_FIELDS.items()}
-        return Contacts(tuple((t.geom, t.plane.name) for t in self.model.touches), **shaped)
+        return Contacts(tuple((t.geom, t.plane.name) for t in self.model.contact_candidates), **shaped)
 
     def contact_accelerations(self, state: State, control: Tensor | None = None) -> Tensor:
         """[N, P, 3] acceleration of the link's material at every point that may touch a plane, world axes [m/s²]."""
-        q, v = self._checked("state.q", state.q, self.model.nq), self._checked("state.v", state.v, self.model.nv)
+        q = self._checked("state.q", state.q, self.model.nq)
+        v = self._checked("state.v", state.v, self.model.nv)
         found = self._contact_accelerations(q, v, self._control(control))["acceleration"]
-        return found.view(self.num_worlds, len(self.model.touches), 3)
+        return found.view(self.num_worlds, len(self.model.contact_candidates), 3)
 
     def contact_wrenches(self, state: State) -> Wrenches:
         """What contact does to every link that may touch a plane, about the position of its tree's root."""
-        q, v = self._checked("state.q", state.q, self.model.nq), self._checked("state.v", state.v, self.model.nv)
-        found, links = self._contact_wrenches(q, v), dict.fromkeys(touch.link for touch in self.model.touches)
+        q = self._checked("state.q", state.q, self.model.nq)
+        v = self._checked("state.v", state.v, self.model.nv)
+        found = self._contact_wrenches(q, v)
+        links = dict.fromkeys(touch.link for touch in self.model.contact_candidates)
         shaped = {name: numbers.view(self.num_worlds, len(links), 6) for name, numbers in found.items()}
         return Wrenches(tuple(self.model.links[i].name for i in links), **shaped)
 
-    def compiled(self, name: str, function: TracedFunction, sizes: Mapping[str, int]) -> Callable[..., Groups]:
+    def compile_function(self, name: str, function: TracedFunction, sizes: Mapping[str, int]) -> Callable[..., Groups]:
         """A function of one world's numbers as a differentiable function of tensors of all worlds.
 
         Args:
@@ -186,11 +199,12 @@ class Simulator:
 
     def poses(self, q: Tensor) -> Poses:
         """Position and rotation of every body of the file."""
-        found, names = self._poses(self._checked("q", q, self.model.nq)), tuple(self.model.bodies)
+        found = self._poses(self._checked("q", q, self.model.nq))
+        names = tuple(self.model.bodies)
         shape = (self.num_worlds, len(names), 3)
         return Poses(names, found["position"].view(shape), found["rotation"].view(*shape, 3))
 
-    def finite(self, state: State) -> Tensor:
+    def is_finite(self, state: State) -> Tensor:
         """[N] bool: which worlds hold only finite numbers."""
         return torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
 
@@ -216,50 +230,30 @@ class Simulator:
         return torch.tensor(row, device=self.device, dtype=self.dtype).repeat(self.num_worlds, 1)
 
     def _checked(self, name: str, value: Tensor, width: int) -> Tensor:
-        return dense_tensor(name, value, (self.num_worlds, width), self.dtype, self.device)
+        return check_tensor(name, value, (self.num_worlds, width), self.dtype, self.device)
 
     def _check_settings(self) -> None:
         if not isinstance(self.model, Model):
             raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
         for name in ("num_worlds", "substeps", "num_threads"):
-            setattr(self, name, whole_number(name, getattr(self, name), 1))
+            setattr(self, name, check_int(name, getattr(self, name), 1))
         if isinstance(self.dt, bool) or not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
             raise InputError(f"dt must be a positive number of seconds, got {self.dt!r}")
         if self.dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
 
 
-def _laws(contact_law: ContactLaw, forces: Sequence[ForceLaw]) -> Laws:
+def _laws(contact_law: ContactLaw, forces: Sequence[ForceLaw]) -> ForceLaws:
     if not callable(contact_law):
         raise InputError(
             f"contact_law must be a function, got {contact_law!r}; for no contact clear the geoms' contype"
         )
     if not isinstance(forces, Sequence) or not all(callable(law) for law in forces):
         raise InputError(f"forces must be a list of functions of a World, got {forces!r}")
-    return Laws(contact_law, tuple(forces))
+    return ForceLaws(contact_law, tuple(forces))
 
 
 def _named_functions(readouts: Mapping[str, Readout]) -> dict[str, Readout]:
     if not isinstance(readouts, Mapping) or not all(callable(function) for function in readouts.values()):
         raise InputError(f"readouts must map names to functions of a World, got {readouts!r}")
     return dict(readouts)
-
-
-def _resolve_device(device: str | torch.device) -> torch.device:
-    """With its index, so that it can be compared with a tensor's."""
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}") from error
-    if found.type == "cpu":
-        return torch.device("cpu")
-    if found.type != "cuda":
-        raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}")
-    if not torch.cuda.is_available():
-        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use device='cpu'")
-    index = torch.cuda.current_device() if found.index is None else found.index
-    if index >= torch.cuda.device_count():
-        raise InputError(
-            f"device {device!r} was asked for, but there are only {torch.cuda.device_count()} CUDA devices"
-        )
-    return torch.device("cuda", index)

@@ -63,6 +63,6 @@ class Wrenches:
     names: tuple[str, ...]
     wrench: Tensor
     """[N, L, 6] about the position of the tree's root [N m] and [N]."""
-    drift: Tensor
+    velocity_product_acceleration: Tensor
     """[N, L, 6] spatial acceleration (angular; linear) by velocity products alone: v̇ = 0, no gravity, and seen by an
     observer who travels with the root."""

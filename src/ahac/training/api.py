@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ahac.algos.recipes import recipe
-from ahac.core.ranks import join
+from ahac.core.distributed import init_distributed
 from ahac.training.config import RunConfig
-from ahac.training.run import Run, open_run, prepare, start
+from ahac.training.run import Run, create_run, open_run, prepare
 from ahac.training.trainer import train as carry_on
 
 __all__ = ["configure", "resume", "train"]
@@ -19,7 +19,12 @@ def configure(task: str, algo: str = "ahac", preset: str = "default", **settings
     """What a run would be made from: the recipe of a task and an algorithm, with settings of your own."""
     made = recipe(task, algo, preset)
     config = RunConfig(
-        task=task, algo=algo, preset=preset, num_envs=made.num_envs, iterations=made.iterations, learner=made.learner
+        task=task,
+        algo=algo,
+        preset=preset,
+        num_envs=made.num_envs,
+        iterations=made.iterations,
+        algorithm=made.algorithm,
     )
     return replace(config, **settings)
 
@@ -33,7 +38,7 @@ def train(task: str, algo: str = "ahac", preset: str = "default", **settings: An
         preset: "default", "paper" or "released".
         settings: Any other field of `RunConfig`: seed, num_envs, iterations, device, out, learner, ...
     """
-    run = start(configure(task, algo, preset, **settings), join())
+    run = create_run(configure(task, algo, preset, **settings), init_distributed())
     carry_on(run)
     return run
 
@@ -54,6 +59,6 @@ def resume(
         checkpoint: Go back to this checkpoint, "best" or "iteration-NNNNNN". The last checkpoint and the table are kept
             under other names.
     """
-    run = prepare(open_run(folder, join()), checkpoint, iterations, env_steps)
+    run = prepare(open_run(folder, init_distributed()), checkpoint, iterations, env_steps)
     carry_on(run)
     return run

@@ -38,7 +38,7 @@ class Checkpoint:
     table: str = ""
     """Checksum of the rows of metrics.csv up to this iteration; empty in checkpoints of version 0.1.0."""
 
-    def part(self, owner: str) -> dict[str, Tensor]:
+    def section(self, owner: str) -> dict[str, Tensor]:
         """The tensors of one owner."""
         prefix = f"{owner}/"
         return {name.removeprefix(prefix): x for name, x in self.tensors.items() if name.startswith(prefix)}
@@ -70,7 +70,8 @@ class Checkpoint:
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint atomically."""
     make_folder(path.parent)
-    numbers, settings = json.dumps(dict(checkpoint.numbers)), json.dumps(dict(checkpoint.settings))
+    numbers = json.dumps(dict(checkpoint.numbers))
+    settings = json.dumps(dict(checkpoint.settings))
     write_tensors(path, checkpoint.tensors, {"numbers": numbers, "settings": settings, "table": checkpoint.table})
 
 

@@ -8,19 +8,22 @@ from typing import Any
 
 from tyro.conf import Fixed
 
-from ahac.algos.config import FirstOrderConfig
-from ahac.algos.registry import Learner
-from ahac.core.checks import whole_number
+from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.registry import AlgorithmConfig
+from ahac.core.checks import check_int
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
 from ahac.training.names import check_folder_name
+from ahac.training.old_settings import upgrade_settings
 
-__all__ = ["OWN", "SCHEMA", "RunConfig", "config_from_file", "config_to_file"]
+__all__ = ["NON_SEMANTIC_FIELDS", "SCHEMA", "RunConfig", "config_from_file", "config_to_file"]
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of config.json. Files of version 0.1.0 have none, which counts as 0."""
 
-OWN = frozenset({"name", "out", "device", "graphs", "torch_threads", "checkpoint_every", "deterministic"})
+NON_SEMANTIC_FIELDS = frozenset(
+    {"name", "out", "device", "graphs", "torch_threads", "checkpoint_every", "deterministic"}
+)
 """Settings in which two runs may differ, and still be the same; where it is about seeds, those, too."""
 
 
@@ -60,15 +63,15 @@ class RunConfig:
     """Folder of run folders."""
     name: str = ""
     """Name of the run's folder; if empty, made of task, algorithm and seed. A number follows where it is taken."""
-    learner: Learner = field(default_factory=FirstOrderConfig)
+    algorithm: AlgorithmConfig = field(default_factory=ShortHorizonConfig)
     """The algorithm's own settings."""
 
     def __post_init__(self) -> None:
         for name in ("num_envs", "iterations", "torch_threads", "checkpoint_every", "eval_episodes"):
-            whole_number(name, getattr(self, name), 1)
-        whole_number("seed", self.seed, 0)
+            check_int(name, getattr(self, name), 1)
+        check_int("seed", self.seed, 0)
         if self.env_steps is not None:
-            whole_number("env_steps", self.env_steps, 1)
+            check_int("env_steps", self.env_steps, 1)
         if self.name:
             check_folder_name(self.name)
 
@@ -87,9 +90,9 @@ def config_from_file(content: Mapping[str, Any]) -> RunConfig:
     """The config in a config.json of this or an earlier schema.
 
     Missing settings take the defaults of that schema, unknown ones are refused by name. No default has changed since
-    schema 0, so those of `RunConfig` and of the algorithms' configs hold for all.
+    schema 0, so the defaults of `RunConfig` and of the algorithm configs apply to all schemas.
     """
-    schema = whole_number("schema", content.get("schema", 0), 0)
+    schema = check_int("schema", content.get("schema", 0), 0)
     if schema > SCHEMA:
         raise InputError(f"it has schema {schema}, this version reads up to {SCHEMA}; install a newer version of ahac")
-    return from_dict(RunConfig, {name: value for name, value in content.items() if name != "schema"})
+    return from_dict(RunConfig, {name: value for name, value in upgrade_settings(content).items() if name != "schema"})

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ahac.core.checks import whole_number
+from ahac.core.checks import check_int
 from ahac.core.env import Env
 from ahac.stats.aggregate import bootstrap_interval, iqm
 
@@ -43,9 +43,12 @@ class Evaluation:
         """Its numbers by name, ready for JSON."""
         low, high = self.interval()
         return {
-            "episodes": len(self.returns), "mean": self.mean, "iqm": self.iqm, "interval": [low, high],
+            "episodes": len(self.returns),
+            "mean": self.mean,
+            "iqm": self.iqm,
+            "interval": [low, high],
             "length": float(self.lengths.mean()),
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         low, high = self.interval()
@@ -60,7 +63,7 @@ def evaluate(env: Env, act: Callable[[Tensor], Tensor], episodes: int) -> Evalua
 
     Every world contributes the same number of episodes: taking the first that finish would favour short ones.
     """
-    whole_number("episodes", episodes, 1)
+    check_int("episodes", episodes, 1)
     each = -(-episodes // env.spec.num_envs)
     obs = env.reset()
     returns = torch.zeros(each, env.spec.num_envs)

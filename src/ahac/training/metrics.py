@@ -8,25 +8,25 @@ from collections import deque
 import torch
 from torch import Tensor
 
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.env import Step
 from ahac.core.errors import InputError
-from ahac.core.ranks import ALONE, Ranks
 from ahac.native.build import compile_seconds as compiled
 
-__all__ = ["Episodes", "Stopwatch"]
+__all__ = ["EpisodeStats", "Stopwatch"]
 
 WINDOW = 100
 """Finished episodes that means are taken over."""
 
 
-class Episodes:
+class EpisodeStats:
     """Returns and lengths of the latest finished episodes."""
 
     def __init__(self) -> None:
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.lengths: deque[float] = deque(maxlen=WINDOW)
 
-    def note(self, steps: list[Step], ranks: Ranks = ALONE) -> None:
+    def update(self, steps: list[Step], ranks: ProcessGroup = SINGLE_PROCESS) -> None:
         """Take in what the steps of a rollout finished, on all ranks."""
         if not steps:  # the rollout ended before its first
             return
@@ -39,7 +39,7 @@ class Episodes:
         lengths = ranks.gather(torch.stack([step.episode_length for step in steps]), dim=1)
         self.lengths.extend(lengths[done].tolist())
 
-    def values(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Mean return and length; nothing before the first episode has ended."""
         if not self.returns:
             return {}
@@ -60,7 +60,8 @@ class Episodes:
             got = "none" if saved is None else f"{saved.dtype} {list(saved.shape)}"
             raise InputError(f"'episodes' of a checkpoint must be a float64 tensor of shape [2, n], got {got}")
         returns, lengths = saved.tolist()
-        self.returns, self.lengths = deque(returns, maxlen=WINDOW), deque(lengths, maxlen=WINDOW)
+        self.returns = deque(returns, maxlen=WINDOW)
+        self.lengths = deque(lengths, maxlen=WINDOW)
 
 
 class Stopwatch:
@@ -68,8 +69,10 @@ class Stopwatch:
 
     def __init__(self, seconds: float = 0.0, compile_seconds: float = 0.0) -> None:
         """Continue from these."""
-        self._seconds, self._compile_seconds = seconds, compile_seconds
-        self._start, self._compile_start = time.perf_counter(), compiled()
+        self._seconds = seconds
+        self._compile_seconds = compile_seconds
+        self._start = time.perf_counter()
+        self._compile_start = compiled()
 
     @property
     def seconds(self) -> float:

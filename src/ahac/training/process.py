@@ -13,18 +13,18 @@ from pathlib import Path
 
 import torch
 
+from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError
-from ahac.core.files import explained
-from ahac.core.ranks import Ranks
+from ahac.core.files import explain_write_errors
+from ahac.core.hardware import pin_to_cores, split_cores
 from ahac.training.config import RunConfig
-from ahac.training.workers import pinned, shares
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["Stop", "alone", "cores_of", "interruptible", "torch_settings"]
+__all__ = ["StopRequest", "catch_signals", "exclusive_lock", "pin_rank", "torch_settings"]
 
 logger = logging.getLogger("ahac")
 
@@ -40,8 +40,10 @@ def torch_settings(config: RunConfig, device: torch.device) -> Iterator[None]:
     cuBLAS looks at its setting when the process first multiplies matrices on the GPU. A program that has done so
     before sets CUBLAS_WORKSPACE_CONFIG=:4096:8 itself, before it starts.
     """
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warn_only, workspace = torch.is_deterministic_algorithms_warn_only_enabled(), os.environ.get(CUBLAS)
+    threads = torch.get_num_threads()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    workspace = os.environ.get(CUBLAS)
     torch.set_num_threads(config.torch_threads)
     torch.use_deterministic_algorithms(config.deterministic)
     # One of several GPUs is the current one meanwhile: graphs and NCCL look at that.
@@ -58,19 +60,19 @@ def torch_settings(config: RunConfig, device: torch.device) -> Iterator[None]:
             os.environ.pop(CUBLAS, None)
 
 
-def cores_of(ranks: Ranks, device: torch.device) -> AbstractContextManager[None]:
+def pin_rank(ranks: ProcessGroup, device: torch.device) -> AbstractContextManager[None]:
     """Where ranks compute on the CPU, each is on cores of its own meanwhile."""
     alone_here = ranks.local_size == 1 or device.type != "cpu"
-    return nullcontext() if alone_here else pinned(shares(ranks.local_size)[ranks.local])
+    return nullcontext() if alone_here else pin_to_cores(split_cores(ranks.local_size)[ranks.local])
 
 
 @dataclass
-class Stop:
+class StopRequest:
     """Whether an end was asked for, and whether there is anything worth waiting for."""
 
-    asked: bool = False
+    requested: bool = False
     """Training ends after this iteration."""
-    patient: bool = False
+    can_wait: bool = False
     """An iteration is waited for. Before the first one is through, kernels are compiled and nothing can be lost."""
     interrupted: bool = False
     """A second signal came while something was written, and ends training once that is done."""
@@ -91,25 +93,25 @@ class Stop:
 
 
 @contextmanager
-def interruptible() -> Iterator[Stop]:
+def catch_signals() -> Iterator[StopRequest]:
     """Note Ctrl-C, SIGTERM or a closed terminal (SIGHUP) instead of ending in the middle of an iteration.
 
     A second or an early signal ends at once, but never in the middle of a write. A SIGHUP that was ignored before, as
     under nohup, stays ignored.
     """
-    stop = Stop()
+    stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def ask(number: int, frame: object) -> None:
-        if (stop.asked and number != hangup) or not stop.patient:
+        if (stop.requested and number != hangup) or not stop.can_wait:
             if not stop.writing:
                 raise KeyboardInterrupt
             stop.interrupted = True
-        elif not stop.asked:
+        elif not stop.requested:
             logger.warning("stopping after this iteration, with a checkpoint; press Ctrl-C again to stop immediately")
-        stop.asked = True
+        stop.requested = True
 
     hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
     heard = [signal.SIGINT, signal.SIGTERM]
@@ -124,7 +126,7 @@ def interruptible() -> Iterator[Stop]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def exclusive_lock(folder: Path) -> Iterator[None]:
     """Hold a run's folder: two processes that train in it would spoil each other's checkpoints.
 
     The system lets go of the lock when the process ends, however it ends.
@@ -132,7 +134,7 @@ def alone(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with explained(lock := folder / ".lock"):
+    with explain_write_errors(lock := folder / ".lock"):
         file = lock.open("a+", encoding="utf-8")
     with file:
         try:

@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from ahac.algos.parts.replay import Replay
 from ahac.core.errors import InputError
 from ahac.core.files import make_folder
-from ahac.rl.replay import Replay
 from ahac.training.tensor_files import CheckpointError, read_tensors, write_tensors
 
 __all__ = ["ReplayFiles"]
@@ -38,7 +38,9 @@ class ReplayFiles:
 
     def __init__(self, folder: Path, replay: Replay, origin: str = "") -> None:
         """`origin` names the run that the segments belong to."""
-        self.folder, self.replay, self.origin = folder, replay, origin
+        self.folder = folder
+        self.replay = replay
+        self.origin = origin
         self.most = max(SEGMENT // (replay.worlds * replay.width * replay.dtype.itemsize), 1)
         """Rows per segment."""
         self.written = 0
@@ -84,7 +86,8 @@ class ReplayFiles:
     def _read(self, segment: _Segment, first: int, last: int) -> None:
         """Put rows of a segment into the replay buffer."""
         tensors, header = read_tensors(segment.path)
-        rows, names = tensors.get("rows"), {"first": str(segment.first), "last": str(segment.last)}
+        rows = tensors.get("rows")
+        names = {"first": str(segment.first), "last": str(segment.last)}
         if rows is None or len(rows) != segment.last - segment.first or rows.dtype != self.replay.dtype:
             got = "none" if rows is None else f"{rows.dtype} {list(rows.shape)}"
             wanted = f"{self.replay.dtype} [{segment.last - segment.first}, ...]"

@@ -22,13 +22,14 @@ from typing import Any
 
 import torch
 
-from ahac.algos.algorithm import Algorithm, Remembers
+from ahac.algos.algorithm import Algorithm, HasReplayBuffer
 from ahac.algos.registry import make_algorithm
-from ahac.core.checks import whole_number
-from ahac.core.config import flat
+from ahac.core.checks import check_int
+from ahac.core.config import flatten
+from ahac.core.device import resolve_run_device
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
-from ahac.core.ranks import ALONE, Ranks
 from ahac.envs import VecEnv, make
 from ahac.training.checkpoint import (
     LAST,
@@ -39,14 +40,21 @@ from ahac.training.checkpoint import (
     newest_first,
     save_checkpoint,
 )
-from ahac.training.config import OWN, RunConfig, config_from_file, config_to_file
+from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig, config_from_file, config_to_file
 from ahac.training.evaluate import Evaluation, evaluate
-from ahac.training.folders import check, chosen_device, claim, free_names, new_folder, what_is_wrong
 from ahac.training.manifest import manifest
-from ahac.training.process import alone, torch_settings
+from ahac.training.old_settings import upgrade_settings
+from ahac.training.preflight import (
+    claim_folder,
+    explain_missing_run,
+    free_names,
+    new_folder,
+    validate_config,
+)
+from ahac.training.process import exclusive_lock, torch_settings
 from ahac.training.replay_files import ReplayFiles
 
-__all__ = ["Run", "open_run", "prepare", "saved_settings", "start"]
+__all__ = ["Run", "create_run", "open_run", "prepare", "saved_settings"]
 
 logger = logging.getLogger("ahac")
 
@@ -57,8 +65,10 @@ EVAL_SEED = 1_000_003
 class Run:
     """A training run and its folder, into which the first of its ranks writes."""
 
-    def __init__(self, folder: Path, config: RunConfig, ranks: Ranks = ALONE) -> None:
-        self.folder, self.config, self.ranks = folder, config, ranks
+    def __init__(self, folder: Path, config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
+        self.folder = folder
+        self.config = config
+        self.ranks = ranks
 
     @property
     def checkpoints(self) -> Path:
@@ -68,7 +78,7 @@ class Run:
     @cached_property
     def device(self) -> torch.device:
         """Where it runs."""
-        return torch.device(chosen_device(self.config.device, self.ranks))
+        return torch.device(resolve_run_device(self.config.device, self.ranks))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -78,20 +88,20 @@ class Run:
     @cached_property
     def env(self) -> VecEnv:
         """The environment that it trains in: this rank's share of the worlds."""
-        c, worlds = self.config, self.ranks.portion(self.config.num_envs)
+        c, worlds = self.config, self.ranks.local_count(self.config.num_envs)
         return make(c.task, num_envs=worlds, device=self.device, seed=c.seed, variant=c.variant, ranks=self.ranks)
 
     @cached_property
     def algo(self) -> Algorithm:
         """What learns."""
-        return make_algorithm(self.config.learner, self.env.spec, self.config.seed, self.config.graphs, self.ranks)
+        return make_algorithm(self.config.algorithm, self.env.spec, self.config.seed, self.config.graphs, self.ranks)
 
     @cached_property
     def replay_files(self) -> ReplayFiles | None:
         """Where the replay of an algorithm that has one is kept."""
         algo = self.algo
         origin = f"{self.config.task}, {self.config.algo}, seed {self.config.seed}"
-        return ReplayFiles(self.folder / "replay", algo.replay, origin) if isinstance(algo, Remembers) else None
+        return ReplayFiles(self.folder / "replay", algo.replay, origin) if isinstance(algo, HasReplayBuffer) else None
 
     @property
     def eval_seed(self) -> int:
@@ -122,7 +132,7 @@ class Run:
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint under that name."""
         path = self.path_of(name)
-        if not self.ranks.first:
+        if not self.ranks.is_main:
             return path
         files = self.replay_files if name == LAST else None  # a run goes on from its last checkpoint alone
         added = int(checkpoint.tensors["algo/replay.added"]) if files is not None else 0
@@ -136,7 +146,7 @@ class Run:
     def restore(self, name: str = LAST, with_env: bool = True) -> Checkpoint:
         """Go back to a checkpoint, by name."""
         path = self.path_of(name)
-        saved = self.ranks.ask(lambda: self._read(path))
+        saved = self.ranks.run_on_rank_zero(lambda: self._read(path))
         if odd := _differences(saved.settings, self.settings):
             logger.warning("%s was written with other settings than %s: %s", path, self.folder / "config.json", odd)
         try:
@@ -144,9 +154,9 @@ class Run:
         except CheckpointError as error:
             raise CheckpointError(f"{path} is damaged: {error}") from error
         try:
-            self.algo.load_state_dict(saved.part("algo"))
+            self.algo.load_state_dict(saved.section("algo"))
             if with_env:
-                self.env.load_state_dict(saved.part("env"))
+                self.env.load_state_dict(saved.section("env"))
             if with_env and self.replay_files is not None:
                 self.replay_files.load(int(saved.tensors["algo/replay.added"]))
         except CheckpointError:
@@ -158,16 +168,16 @@ class Run:
             ) from error
         return saved
 
-    def go_back(self, name: str) -> None:
+    def rewind_to(self, name: str) -> None:
         """Make a checkpoint the last one, from which training resumes; what it replaces is kept under other names."""
         chosen = self.restore(name)  # what cannot be resumed from changes nothing
         if name != LAST:
-            self.ranks.ask(lambda: self._replace_last(chosen))
+            self.ranks.run_on_rank_zero(lambda: self._replace_last(chosen))
 
     def _replace_last(self, chosen: Checkpoint) -> None:
         last = self.path_of(LAST)
         replaced = (self.folder / "metrics.csv", self.folder / "evaluation.json", last)
-        with alone(self.folder):
+        with exclusive_lock(self.folder):
             for path in (path for path in replaced if os.path.lexists(path)):
                 logger.warning("%s is kept as %s", path, set_aside(path, "replaced", copy=path.is_file()).name)
             (self.folder / "evaluation.json").unlink(missing_ok=True)  # of another policy than the last one
@@ -187,55 +197,64 @@ class Run:
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
         """Whole episodes under the policy's best actions, in an environment of their own, as torch was in training."""
         c = self.config
-        count = whole_number("episodes", c.eval_episodes if episodes is None else episodes, 1)
+        count = check_int("episodes", c.eval_episodes if episodes is None else episodes, 1)
         env = make(
-            c.task, num_envs=min(count, 128), device=self.device, variant=c.variant,
+            c.task,
+            num_envs=min(count, 128),
+            device=self.device,
+            variant=c.variant,
             seed=self.eval_seed if seed is None else seed,
-        )  # fmt: skip
+        )
         with torch_settings(c, self.device):
             return evaluate(env, self.algo.act, count)
 
-    def keep(self, evaluation: Evaluation, last: Checkpoint) -> Path:
+    def save_evaluation(self, evaluation: Evaluation, last: Checkpoint) -> Path:
         """Save the evaluation of the last checkpoint, from the run's own evaluation seed."""
-        about = {"checkpoint": LAST, "iteration": last.count("iteration"), "env_steps": last.count("env_steps"),
-                 "seed": self.eval_seed}  # fmt: skip
+        about = {
+            "checkpoint": LAST,
+            "iteration": last.count("iteration"),
+            "env_steps": last.count("env_steps"),
+            "seed": self.eval_seed,
+        }
         path = self.folder / "evaluation.json"
         write_json(path, evaluation.summary() | about, checksum=True)
         return path
 
 
-def start(config: RunConfig, ranks: Ranks = ALONE) -> Run:
+def create_run(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> Run:
     """A new run: makes its folder and writes down what it is made from."""
-    ranks.portion(config.num_envs)
-    return Run(*ranks.ask(lambda: _begun(config, ranks)), ranks)
+    ranks.local_count(config.num_envs)
+    return Run(*ranks.run_on_rank_zero(lambda: _create_folder(config, ranks)), ranks)
 
 
-def _begun(config: RunConfig, ranks: Ranks) -> tuple[Path, RunConfig]:
+def _create_folder(config: RunConfig, ranks: ProcessGroup) -> tuple[Path, RunConfig]:
     """Its folder, and its settings with the folder's name. The folder appears with its files in it, or not at all."""
-    check(config, ranks)
-    about = manifest(config.seed, chosen_device(config.device, ranks)) | {"ranks": ranks.size}
+    validate_config(config, ranks)
+    about = manifest(config.seed, resolve_run_device(config.device, ranks)) | {"ranks": ranks.size}
     wanted = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
     with new_folder(wanted) as temporary:
         write_json(temporary / "manifest.json", about)
         for folder in free_names(wanted):
             named = replace(config, name=folder.name)
             write_json(temporary / "config.json", config_to_file(named), checksum=True)
-            if claim(temporary, folder):
+            if claim_folder(temporary, folder):
                 break
         else:
             raise InputError(f"{wanted} and ten thousand folders like it exist already; choose another name")
     if folder != wanted:
         logger.warning(
             "%s already exists, so this run is stored in %s; to continue the old one: `ahac resume %s`",
-            wanted, folder, wanted,
-        )  # fmt: skip
+            wanted,
+            folder,
+            wanted,
+        )
     return folder, named
 
 
-def open_run(folder: str | os.PathLike[str], ranks: Ranks = ALONE, device: str | None = None) -> Run:
+def open_run(folder: str | os.PathLike[str], ranks: ProcessGroup = SINGLE_PROCESS, device: str | None = None) -> Run:
     """The run of a folder; on its own device, or on another one, where chance goes on differently."""
     place = Path(folder)
-    config = ranks.ask(lambda: _config(place))
+    config = ranks.run_on_rank_zero(lambda: _config(place))
     return Run(place, config if device is None else replace(config, device=device), ranks)
 
 
@@ -248,7 +267,7 @@ def _config(place: Path) -> RunConfig:
         logger.warning("%s is missing; the settings are those of %s", path, saved[0])
         path, content = saved
     else:
-        raise InputError(f"{place} is not a run: {what_is_wrong(place)}")
+        raise InputError(f"{place} is not a run: {explain_missing_run(place)}")
     try:
         return config_from_file(content)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -257,8 +276,8 @@ def _config(place: Path) -> RunConfig:
 
 def _differences(saved: Mapping[str, object], current: Mapping[str, object]) -> str:
     """Settings that differ between a checkpoint and config.json and should not; empty where there are none."""
-    free = OWN | {"schema", "iterations", "env_steps", "eval_episodes"}
-    before, now = flat(saved), flat(current)
+    free = NON_SEMANTIC_FIELDS | {"schema", "iterations", "env_steps", "eval_episodes"}
+    before, now = flatten(upgrade_settings(saved)), flatten(current)
     odd = [name for name in before.keys() & now.keys() if name not in free and before[name] != now[name]]
     return ", ".join(f"{name} was {before[name]!r}, is {now[name]!r}" for name in sorted(odd))
 
@@ -286,21 +305,21 @@ def prepare(
     """
     config = run.config
     if iterations is not None or env_steps is not None:
-        config = run.ranks.ask(lambda: _lengthened(run, checkpoint or LAST, iterations, env_steps))
+        config = run.ranks.run_on_rank_zero(lambda: _with_new_length(run, checkpoint or LAST, iterations, env_steps))
     if checkpoint is not None:
-        run.go_back(checkpoint)
+        run.rewind_to(checkpoint)
     if config is run.config:
         return run
-    run.ranks.ask(lambda: _write_config(run.folder, config))
+    run.ranks.run_on_rank_zero(lambda: _write_config(run.folder, config))
     return Run(run.folder, config, run.ranks)
 
 
 def _write_config(folder: Path, config: RunConfig) -> None:
-    with alone(folder):
+    with exclusive_lock(folder):
         write_json(folder / "config.json", config_to_file(config), checksum=True)
 
 
-def _lengthened(run: Run, checkpoint: str, iterations: int | None, env_steps: int | None) -> RunConfig:
+def _with_new_length(run: Run, checkpoint: str, iterations: int | None, env_steps: int | None) -> RunConfig:
     """The settings with another length, in iterations or in environment steps, which that checkpoint has not passed."""
     if iterations is not None and env_steps is not None:
         raise InputError("the length of a run is a number of iterations or of env_steps; give one of them")

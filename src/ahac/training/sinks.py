@@ -21,13 +21,13 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ign
 from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from ahac.core.files import explained
+from ahac.core.files import explain_write_errors
 
 __all__ = ["Display", "Sink", "TensorBoardSink"]
 
 SHOWN = {
     "episode_return": "return", "episode_length": "length", "horizon": "horizon", "stiffness": "stiffness",
-    "critic_loss": "critic loss", "critic_passes": "critic passes", "actor_grad_norm": "gradient norm", "esnr": "ESNR",
+    "critic_loss": "critic loss", "critic_epochs": "critic epochs", "actor_grad_norm": "gradient norm", "esnr": "ESNR",
     "kl": "KL", "entropy": "entropy", "temperature": "temperature", "model_error_last": "model error",
     "steps_per_second": "steps/s",
 }  # fmt: skip
@@ -55,7 +55,7 @@ class TensorBoardSink:
     def __init__(self, folder: Path, purge_after: int | None = None) -> None:
         """Events of an earlier process from step `purge_after` on are hidden."""
         self.path = folder / f"events.out.tfevents.{time.time_ns() / 1e9:.6f}.{socket.gethostname()}.{os.getpid()}"
-        with explained(self.path):
+        with explain_write_errors(self.path):
             folder.mkdir(parents=True, exist_ok=True)
             self.writer = RecordWriter(self.path.open("wb"))
         self._add(Event(file_version="brain.Event:2"))
@@ -69,12 +69,12 @@ class TensorBoardSink:
 
     def close(self) -> None:
         """Nothing more will come."""
-        with explained(self.path):
+        with explain_write_errors(self.path):
             self.writer.close()
 
     def _add(self, event: Event) -> None:
         event.wall_time = time.time()
-        with explained(self.path):
+        with explain_write_errors(self.path):
             self.writer.write(event.SerializeToString())
             self.writer.flush()
 

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ahac.core.errors import AhacError
-from ahac.core.files import replacing
+from ahac.core.files import atomic_write
 
 __all__ = ["FORMAT", "CheckpointError", "read_tensors", "write_tensors"]
 
@@ -36,7 +36,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str
     on_host = {name: value.detach().contiguous().cpu() for name, value in tensors.items()}
     header = {**header, "version": str(FORMAT)}
     content = save(on_host, metadata={**header, "checksum": _checksum(on_host, header)})
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 
 

@@ -15,9 +15,9 @@ from types import TracebackType
 
 import torch
 
-from ahac.algos.algorithm import Report
+from ahac.algos.algorithm import IterationResult
 from ahac.core.errors import AhacError, InputError
-from ahac.rl.trouble import Trouble
+from ahac.rl.nonfinite import NonFiniteReport
 from ahac.training.checkpoint import (
     LAST,
     Checkpoint,
@@ -26,22 +26,22 @@ from ahac.training.checkpoint import (
     newest_first,
     save_checkpoint,
 )
+from ahac.training.csv_log import CsvLog, read_csv
 from ahac.training.evaluate import Evaluation
-from ahac.training.metrics import Episodes, Stopwatch
-from ahac.training.process import Stop, alone, cores_of, interruptible, torch_settings
+from ahac.training.metrics import EpisodeStats, Stopwatch
+from ahac.training.process import StopRequest, catch_signals, exclusive_lock, pin_rank, torch_settings
 from ahac.training.run import Run
 from ahac.training.sinks import Display, Sink, TensorBoardSink
-from ahac.training.table import CsvSink, read_csv
 
 __all__ = ["TrainingError", "finish", "train"]
 
 logger = logging.getLogger("ahac")
 
-MOST_FAILURES = 10
+MAX_CONSECUTIVE_FAILURES = 10
 """Iterations in a row that may learn nothing before training stops."""
-KEPT_FAILURES = 20
+MAX_SAVED_FAILURES = 20
 """Reproducers that a run keeps, the latest ones."""
-LIGHT = 2**27
+SMALL_STATE_BYTES = 2**27
 """Bytes of state of which a copy is taken after every iteration. A heavier run goes back to a checkpoint on a crash."""
 
 
@@ -57,8 +57,8 @@ def train(run: Run, iterations: int | None = None, display: bool = True) -> bool
         iterations: Stop after this iteration of the run's; by default at its end.
         display: Whether progress is shown.
     """
-    with _held(run):
-        return _go_on(run, iterations, display)
+    with _locked(run):
+        return _train_until(run, iterations, display)
 
 
 def finish(run: Run, display: bool = True) -> Evaluation | None:
@@ -66,37 +66,37 @@ def finish(run: Run, display: bool = True) -> Evaluation | None:
 
     Of several ranks the first evaluates; the others have done their part, and get None.
     """
-    with _held(run):
-        if not _go_on(run, None, display) or not run.ranks.first:
+    with _locked(run):
+        if not _train_until(run, None, display) or not run.ranks.is_main:
             return None
         found = run.evaluate()
-        run.keep(found, load_checkpoint(run.path_of(LAST)))
+        run.save_evaluation(found, load_checkpoint(run.path_of(LAST)))
         return found
 
 
 @contextmanager
-def _held(run: Run) -> Iterator[None]:
+def _locked(run: Run) -> Iterator[None]:
     """Hold the run's folder, for all ranks or for none."""
     with ExitStack() as stack:
 
         def hold() -> None:
-            stack.enter_context(alone(run.folder))
+            stack.enter_context(exclusive_lock(run.folder))
             run.repair()
 
-        run.ranks.ask(hold)
+        run.ranks.run_on_rank_zero(hold)
         yield
 
 
-def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
+def _train_until(run: Run, iterations: int | None, display: bool) -> bool:
     """Train in a folder that is held."""
-    shows = display and run.ranks.first
-    with torch_settings(run.config, run.device), cores_of(run.ranks, run.device), interruptible() as stop:
+    shows = display and run.ranks.is_main
+    with torch_settings(run.config, run.device), pin_rank(run.ranks, run.device), catch_signals() as stop:
         with _Loop(run, stop) as loop, Display(run.config.length, loop.done) if shows else nullcontext() as shown:
             while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations):
-                if bool(run.ranks.any(torch.tensor(stop.asked))):  # of one rank: all end after the same iteration
+                if bool(run.ranks.any(torch.tensor(stop.requested))):  # of one rank: all end after the same iteration
                     break
                 row = loop.advance()
-                stop.patient = True
+                stop.can_wait = True
                 if shown is not None:
                     shown.write(row)
         return loop.progress >= 1.0
@@ -105,16 +105,20 @@ def _go_on(run: Run, iterations: int | None, display: bool) -> bool:
 class _Loop(AbstractContextManager["_Loop"]):
     """A run in progress; however it ends, its last completed iteration is saved and its sinks are closed."""
 
-    def __init__(self, run: Run, stop: Stop) -> None:
-        self.run, self.stop, self.episodes, self.best = run, stop, Episodes(), float("-inf")
+    def __init__(self, run: Run, stop: StopRequest) -> None:
+        self.run = run
+        self.stop = stop
+        self.episodes = EpisodeStats()
+        self.best = float("-inf")
         self.pending: list[str] = []
         """Checkpoints of the last completed iteration that are still to be written."""
         self.iteration = self.env_steps = self.failures = 0
-        self.started_at, self.clock = 0.0, Stopwatch()
-        self.table: CsvSink | None = None
+        self.started_at = 0.0
+        self.clock = Stopwatch()
+        self.table: CsvLog | None = None
         self.sinks: list[Sink] = []
         checksum = ""
-        if run.ranks.ask(run.path_of(LAST).is_file):
+        if run.ranks.run_on_rank_zero(run.path_of(LAST).is_file):
             saved = run.restore(LAST)
             checksum = saved.table
             try:
@@ -122,23 +126,24 @@ class _Loop(AbstractContextManager["_Loop"]):
             except InputError as error:
                 raise CheckpointError(f"{run.path_of(LAST)} is damaged: {error}") from error
         else:
-            run.ranks.ask(lambda: _refuse_to_start_over(run))
+            run.ranks.run_on_rank_zero(lambda: _check_not_started(run))
             run.save(LAST, self._state())  # from now on, a run without it has lost it
         self.first = self.iteration
-        if run.ranks.first:
-            self.table = CsvSink(run.folder / "metrics.csv", self.iteration, checksum)
+        if run.ranks.is_main:
+            self.table = CsvLog(run.folder / "metrics.csv", self.iteration, checksum)
             purge_after = self.env_steps + 1 if self.env_steps else None
             self.sinks = [self.table, TensorBoardSink(run.folder / "tensorboard", purge_after)]
         self.completed: Checkpoint | None = self._state()
 
     def _restore(self, saved: Checkpoint) -> None:
         """Resume from the counters of a checkpoint."""
-        self.iteration, self.env_steps = saved.count("iteration"), saved.count("env_steps")
+        self.iteration = saved.count("iteration")
+        self.env_steps = saved.count("env_steps")
         self.best = saved.numbers["best"]
         # Checkpoints of earlier versions have no failures and no compile_seconds.
         self.failures = int(saved.numbers.get("failures", 0))
         self.clock = Stopwatch(saved.number("seconds"), saved.numbers.get("compile_seconds", 0.0))
-        self.episodes.load_state_dict(saved.part("trainer"))
+        self.episodes.load_state_dict(saved.section("trainer"))
 
     @property
     def done(self) -> int:
@@ -157,55 +162,59 @@ class _Loop(AbstractContextManager["_Loop"]):
         report = self.run.algo.iterate(self.run.env, self.started_at)
         self.iteration += 1
         self.env_steps += report.env_steps
-        trouble = self._heed(report)
-        self.episodes.note(report.steps, self.run.ranks)
+        trouble = self._handle_failure(report)
+        self.episodes.update(report.steps, self.run.ranks)
         seconds = self.clock.seconds
         row = {
-            "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": seconds,
+            "iteration": float(self.iteration),
+            "env_steps": float(self.env_steps),
+            "seconds": seconds,
             "compile_seconds": self.clock.compile_seconds,
-            "steps_per_second": report.env_steps / max(seconds - before, 1e-9), **self.episodes.values(),
-            **report.values,
-            **{f"seconds_{part}": spent for part, spent in report.seconds.items()}, **trouble,
-        }  # fmt: skip
+            "steps_per_second": report.env_steps / max(seconds - before, 1e-9),
+            **self.episodes.metrics(),
+            **report.metrics,
+            **{f"seconds_{part}": spent for part, spent in report.seconds.items()},
+            **trouble,
+        }
         with self.stop.uninterrupted():
             for sink in self.sinks:
                 sink.write(row)
-            self._keep(row)
+            self._checkpoint(row)
         return row
 
-    def _heed(self, report: Report) -> dict[str, float]:
+    def _handle_failure(self, report: IterationResult) -> dict[str, float]:
         """Say what went wrong, keep enough to see it again, and give up when it does not end."""
-        if report.trouble is None:
+        if report.failure is None:
             self.failures = 0
             return {}
         self.failures += 1
         path = self.run.folder / "failures" / f"iteration-{self.iteration:06d}.safetensors"
-        if self.run.ranks.first:
-            self._write_down(report.trouble, path)
-        logger.warning("iteration %d learnt nothing: %s (%s)", self.iteration, report.trouble.what, path)
-        if self.failures >= MOST_FAILURES:
+        if self.run.ranks.is_main:
+            self._dump_reproducer(report.failure, path)
+        logger.warning("iteration %d learnt nothing: %s (%s)", self.iteration, report.failure.message, path)
+        if self.failures >= MAX_CONSECUTIVE_FAILURES:
             raise TrainingError(
-                f"{self.failures} iterations in a row learnt nothing: {report.trouble.what}. A shorter horizon, lower "
-                f"learner.actor.rate, softer contact or more substeps may help; the last ones are in {path.parent}"
+                f"{self.failures} iterations in a row learnt nothing: {report.failure.message}. A shorter horizon, lower "
+                f"algorithm.actor.learning_rate, softer contact or more substeps may help; the last ones are in {path.parent}"
             )
         return {"failures": float(self.failures)}
 
-    def _write_down(self, trouble: Trouble, path: Path) -> None:
+    def _dump_reproducer(self, trouble: NonFiniteReport, path: Path) -> None:
         """Where the iteration began and what it did."""
         start = {} if self.completed is None else self.completed.tensors
         numbers = {"iteration": float(self.iteration), "progress": self.started_at}
         settings = {} if self.completed is None else self.completed.settings
         save_checkpoint(path, Checkpoint({**start, **trouble.reproducer}, numbers, settings))
-        for old in sorted(path.parent.glob("iteration-*.safetensors"))[:-KEPT_FAILURES]:
+        for old in sorted(path.parent.glob("iteration-*.safetensors"))[:-MAX_SAVED_FAILURES]:
             old.unlink()
 
-    def _keep(self, row: dict[str, float]) -> None:
+    def _checkpoint(self, row: dict[str, float]) -> None:
         """Remember where it stands, and save it when it is time to."""
         due = self.iteration % self.run.config.checkpoint_every == 0
         score = row.get("episode_return", float("-inf"))
         better = due and score > self.best
         self.best = score if better else self.best
-        light = self.completed is not None and _size(self.completed) <= LIGHT
+        light = self.completed is not None and _size(self.completed) <= SMALL_STATE_BYTES
         self.completed = self._state() if light or due else None
         self.pending = []
         if due and self.completed is not None:
@@ -214,9 +223,13 @@ class _Loop(AbstractContextManager["_Loop"]):
 
     def _state(self) -> Checkpoint:
         numbers = {
-            "iteration": float(self.iteration), "env_steps": float(self.env_steps), "seconds": self.clock.seconds,
-            "compile_seconds": self.clock.compile_seconds, "best": self.best, "failures": float(self.failures),
-        }  # fmt: skip
+            "iteration": float(self.iteration),
+            "env_steps": float(self.env_steps),
+            "seconds": self.clock.seconds,
+            "compile_seconds": self.clock.compile_seconds,
+            "best": self.best,
+            "failures": float(self.failures),
+        }
         table = "" if self.table is None else self.table.checksum
         return replace(self.run.snapshot(numbers, self.episodes.state_dict()), table=table)
 
@@ -229,14 +242,17 @@ class _Loop(AbstractContextManager["_Loop"]):
             finally:
                 self._close()
             return
-        for what, act in (("saving the last completed iteration", self._rescue), ("closing the tables", self._close)):
+        for what, act in (
+            ("saving the last completed iteration", self._save_last_good),
+            ("closing the tables", self._close),
+        ):
             try:
                 act()
             except Exception as second:  # whatever it is, the first error is the one to be seen
                 error.add_note(f"{what} failed, too: {second!r}")
                 logger.error("%s failed, too: %s", what, second)
 
-    def _rescue(self) -> None:
+    def _save_last_good(self) -> None:
         """Save the last completed iteration; the one in progress may have changed anything."""
         if self.completed is not None and self.completed.numbers["iteration"] > self.first:
             path = self._save(self.completed)
@@ -260,7 +276,7 @@ class _Loop(AbstractContextManager["_Loop"]):
             sink.close()
 
 
-def _refuse_to_start_over(run: Run) -> None:
+def _check_not_started(run: Run) -> None:
     """A run that has trained before never starts from zero by itself."""
     names, table = run.checkpoint_names(), run.folder / "metrics.csv"
     rows = len(read_csv(table)) if table.is_file() else 0

@@ -2,7 +2,7 @@
 
     scene = scene_of(model)                     # what is drawn: shapes, planes, muscles, points that may touch
     trajectory = Trajectory.load("walk.npz")    # how it moves
-    ahac.view.film.film(trajectory, "walk.mp4")
+    ahac.view.video.film(trajectory, "walk.mp4")
 
 Viewers and encoders come with `pip install 'ahac[view]'`; nothing of them is imported before it is needed. What stands
 here is fetched when it is first used: the process that draws a film must not load the simulator.

@@ -70,7 +70,8 @@ class Panel:
         """Say how things are."""
         label = "Play" if paused else "Pause"
         if self.pause.label != label:
-            self.pause.label, self.pause.icon = label, _icon(f"PLAYER_{label.upper()}")
+            self.pause.label = label
+            self.pause.icon = _icon(f"PLAYER_{label.upper()}")
         self.status.content = f"{'paused at' if paused else 'time'} **{time:.2f} s**{note}"
 
     def _sender(self, name: str, value: Callable[[viser.GuiEvent], object]) -> Callable[[viser.GuiEvent], None]:
@@ -91,7 +92,8 @@ class Plots:
         self._values: dict[str, deque[np.ndarray]] = {name: deque() for name in channels}
         torques = tuple(name for name in channels if name.startswith(TORQUE))
         self._handles = {name: self._add(gui, name) for name in channels if name not in torques}
-        self._joint, self._torque = None, None
+        self._joint = None
+        self._torque = None
         if torques:
             joints = tuple(name.removeprefix(TORQUE) for name in torques)
             self._joint = gui.add_dropdown("Torque of", joints, initial_value=joints[0])
@@ -138,10 +140,14 @@ class Plots:
         )
         empty = tuple(np.zeros(1) for _ in range(self._worlds + 1))
         return gui.add_uplot(
-            empty, (uplot.Series(label="s"), *curves), title=title, aspect=1.9,
+            empty,
+            (uplot.Series(label="s"), *curves),
+            title=title,
+            aspect=1.9,
             axes=(uplot.Axis(size=32), uplot.Axis(size=64)),
-            scales={"x": uplot.Scale(time=False)}, legend=uplot.Legend(show=False),
-        )  # fmt: skip
+            scales={"x": uplot.Scale(time=False)},
+            legend=uplot.Legend(show=False),
+        )
 
 
 def _icon(name: str) -> viser.IconName:

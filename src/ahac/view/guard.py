@@ -48,7 +48,8 @@ class AllowedHosts:
 
     def __init__(self, host: str) -> None:
         bound = host.strip("[]").lower()
-        self._names, self._public = {"localhost", bound}, bound != "localhost" and not _is_loopback(bound)
+        self._names = {"localhost", bound}
+        self._public = bound != "localhost" and not _is_loopback(bound)
         if self._public:
             names = {socket.gethostname().lower(), socket.getfqdn().lower()}
             short = {name.partition(".")[0] for name in names}
@@ -77,7 +78,7 @@ class Guard:
 
     def __init__(self, host: str) -> None:
         self._allowed = AllowedHosts(host)
-        self._connections: WeakSet[_Connection] = WeakSet()
+        self._connections: WeakSet[_GuardedConnection] = WeakSet()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -92,7 +93,7 @@ class Guard:
         hook = _checked(self._allowed, given.get("process_request"))
         return {**given, "process_request": hook, "create_connection": self._connected, "logger": _quiet_logger()}
 
-    def hang_up(self) -> None:
+    def close_connections(self) -> None:
         """Close connections that have not asked for anything yet, such as browsers open ahead of time.
 
         The server would wait ten seconds for them before it ends.
@@ -100,8 +101,8 @@ class Guard:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._abort_unfinished)
 
-    def _connected(self, *args: Any, **settings: Any) -> _Connection:  # noqa: ANN401  as websockets has it
-        connection = _Connection(*args, **settings)
+    def _connected(self, *args: Any, **settings: Any) -> _GuardedConnection:  # noqa: ANN401  as websockets has it
+        connection = _GuardedConnection(*args, **settings)
         self._connections.add(connection)
         return connection
 
@@ -118,7 +119,9 @@ def guarded(host: str) -> Iterator[Guard]:
     viser offers no hook for requests, but it builds its server with `websockets.asyncio.server.serve`, whose documented
     arguments do what is needed. Inside the block its constructor gets them, in threads that were started there.
     """
-    guard, older, original = Guard(host), set(threading.enumerate()), serve.__init__
+    guard = Guard(host)
+    older = set(threading.enumerate())
+    original = serve.__init__
 
     def construct(self: serve, *args: Any, **settings: Any) -> None:  # noqa: ANN401  whatever viser passes on
         other = threading.current_thread() in older
@@ -148,7 +151,7 @@ def _checked(allowed: AllowedHosts, then: Hook | None) -> Hook:
     return process_request
 
 
-class _Connection(ServerConnection):
+class _GuardedConnection(ServerConnection):
     """A client whose messages are looked at before viser acts on them."""
 
     async def recv(self, *args: Any, **settings: Any) -> Any:  # noqa: ANN401  as websockets has it
@@ -174,7 +177,7 @@ def _unwanted(raw: bytes) -> bool:
     return kind.startswith("ShareUrl") or (kind == "GuiUpdateMessage" and not only_value)
 
 
-class _Demoted(logging.Handler):
+class _DebugHandler(logging.Handler):
     """Errors of connections as debug messages: a client's mistakes are no news for the user's terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -185,7 +188,7 @@ class _Demoted(logging.Handler):
 def _quiet_logger() -> logging.Logger:
     """A logger of its own for one server."""
     quiet = logging.Logger("ahac.view", logging.WARNING)
-    quiet.addHandler(_Demoted())
+    quiet.addHandler(_DebugHandler())
     return quiet
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ahac.core.errors import InputError
-from ahac.view.stage import Stage
+from ahac.view.sources import ViewSource
 from ahac.view.trajectory import Frame
 
-__all__ = ["Playback", "broken"]
+__all__ = ["Playback", "nonfinite_error"]
 
 LONGEST_GAP = 0.1
 """Real time that is made up for at most [s]: after a hitch the world goes on from where it was."""
@@ -20,17 +20,22 @@ LONGEST_GAP = 0.1
 class Playback:
     """A stage that runs, pauses, steps and begins anew."""
 
-    def __init__(self, stage: Stage, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._stage, self._clock = stage, clock
-        self._last, self._due = clock(), 0.0
-        self.paused, self.speed = False, 1.0
+    def __init__(self, stage: ViewSource, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._stage = stage
+        self._clock = clock
+        self._last = clock()
+        self._due = 0.0
+        self.paused = False
+        self.speed = 1.0
         self.time = 0.0
         """Of the world, since the last reset [s]."""
         self.frame = self.reset()
 
     def reset(self) -> Frame:
         """Begin anew."""
-        self.frame, self.time, self._due = self._stage.reset(), 0.0, 0.0
+        self.frame = self._stage.reset()
+        self.time = 0.0
+        self._due = 0.0
         return self.frame
 
     def step(self) -> Frame:
@@ -42,7 +47,8 @@ class Playback:
     def advance(self) -> Iterator[Frame]:
         """The frames that have become due since the last call; fewer where the stage is too slow for real time."""
         now = self._clock()
-        gap, self._last = min(now - self._last, LONGEST_GAP), now
+        gap = min(now - self._last, LONGEST_GAP)
+        self._last = now
         if self.paused:
             self._due = 0.0
             return
@@ -55,7 +61,7 @@ class Playback:
             yield self.step()
 
 
-def broken(frame: Frame) -> InputError | None:
+def nonfinite_error(frame: Frame) -> InputError | None:
     """What is wrong with a moment that cannot be drawn."""
     fine = np.isfinite(frame.position).all(axis=(1, 2)) & np.isfinite(frame.quaternion).all(axis=(1, 2))
     if fine.all():

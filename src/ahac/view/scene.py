@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ahac.core.errors import InputError
-from ahac.sim.model.records import WORLD, Look, Mesh, Model, Plane, Touch, Vector
+from ahac.sim.model.types import WORLD, ContactCandidate, Mesh, Model, Plane, Vector, VisualGeom
 
-__all__ = ["Muscle", "Scene", "TouchPoint", "scene_of"]
+__all__ = ["ContactPoint", "Muscle", "Scene", "scene_of"]
 
-TouchPoint = tuple[int, Vector, float, Vector]
+ContactPoint = tuple[int, Vector, float, Vector]
 """Body, centre in its frame [m], radius [m], normal of the plane that it may touch."""
 
 
@@ -38,10 +38,10 @@ class Scene:
     name: str
     bodies: tuple[str, ...]
     """In the order of `Simulator.poses`; the first is the world, which stands still."""
-    looks: tuple[Look, ...]
+    visuals: tuple[VisualGeom, ...]
     planes: tuple[Plane, ...]
     muscles: tuple[Muscle, ...] = ()
-    touches: tuple[TouchPoint, ...] = ()
+    contact_points: tuple[ContactPoint, ...] = ()
     """In the order of `Simulator.contacts`."""
     root: int = 0
     """The body that a camera follows."""
@@ -50,11 +50,11 @@ class Scene:
 
     def to_dict(self) -> dict[str, Any]:
         """Lists, numbers and texts alone; a mesh that several looks share is kept once."""
-        meshes = {id(look.mesh): look.mesh for look in self.looks if look.mesh is not None}
+        meshes = {id(look.mesh): look.mesh for look in self.visuals if look.mesh is not None}
         order = {key: number for number, key in enumerate(meshes)}
         looks = [
             {**asdict(replace(look, mesh=None)), "mesh": None if look.mesh is None else order[id(look.mesh)]}
-            for look in self.looks
+            for look in self.visuals
         ]
         return {
             "name": self.name,
@@ -63,7 +63,7 @@ class Scene:
             "meshes": [{"vertices": _text(m.vertices, "<f4"), "faces": _text(m.faces, "<i4")} for m in meshes.values()],
             "planes": [asdict(plane) for plane in self.planes],
             "muscles": [asdict(muscle) for muscle in self.muscles],
-            "touches": [list(touch) for touch in self.touches],
+            "touches": [list(touch) for touch in self.contact_points],
             "root": self.root,
             "weight": self.weight,
         }
@@ -76,13 +76,15 @@ class Scene:
             return Scene(
                 name=content["name"],
                 bodies=tuple(content["bodies"]),
-                looks=tuple(_look(look, meshes) for look in content["looks"]),
+                visuals=tuple(_look(look, meshes) for look in content["looks"]),
                 planes=tuple(Plane(**{**plane, "normal": tuple(plane["normal"])}) for plane in content["planes"]),
                 muscles=tuple(
                     Muscle(muscle["name"], tuple((body, _vector(at)) for body, at in muscle["points"]))
                     for muscle in content["muscles"]
                 ),
-                touches=tuple((body, _vector(at), r, _vector(normal)) for body, at, r, normal in content["touches"]),
+                contact_points=tuple(
+                    (body, _vector(at), r, _vector(normal)) for body, at, r, normal in content["touches"]
+                ),
                 root=content["root"],
                 weight=content["weight"],
             )
@@ -99,20 +101,20 @@ def scene_of(model: Model) -> Scene:
         for actuator in model.actuators
         if actuator.tendon is not None
     )
-    touches = tuple((number[t.link], t.centre, _radius(t), t.plane.normal) for t in model.touches)
+    touches = tuple((number[t.link], t.center, _radius(t), t.plane.normal) for t in model.contact_candidates)
     weight = sum(link.mass for link in model.links) * math.hypot(*model.gravity)
-    return Scene(model.name, bodies, model.looks, model.planes, muscles, touches, number[0], weight or 1.0)
+    return Scene(model.name, bodies, model.visuals, model.planes, muscles, touches, number[0], weight or 1.0)
 
 
-def _radius(touch: Touch) -> float:
+def _radius(touch: ContactCandidate) -> float:
     """Of an ellipsoid the smallest: its arrow may begin a little inside."""
     return touch.radius if touch.semi_axes is None else min(touch.semi_axes)
 
 
-def _look(content: Mapping[str, Any], meshes: list[Mesh]) -> Look:
+def _look(content: Mapping[str, Any], meshes: list[Mesh]) -> VisualGeom:
     mesh = None if content["mesh"] is None else meshes[content["mesh"]]
     plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
-    return Look(**{**plain, "mesh": mesh})
+    return VisualGeom(**{**plain, "mesh": mesh})
 
 
 def _vector(values: list[float]) -> Vector:

@@ -40,10 +40,10 @@ def serving(host: str, port: int | None) -> Iterator[viser.ViserServer]:
                 "could reach the viewer; install a version that does: pip install 'viser==1.1.1'"
             )
         if port is not None and server.get_port() != port:
-            raise _taken(host, port)
+            raise _port_in_use(host, port)
         yield server
     finally:
-        guard.hang_up()
+        guard.close_connections()
         with _quiet():
             server.stop()
 
@@ -64,7 +64,7 @@ def free_port(host: str, port: int | None) -> int:
             else:
                 return candidate
     if port is not None:
-        raise _taken(host, port)
+        raise _port_in_use(host, port)
     raise InputError(f"no port from {FIRST_PORT} to {FIRST_PORT + TRIES - 1} is free on {host}; name one with --port")
 
 
@@ -75,7 +75,7 @@ def show(address: str) -> None:
         webbrowser.open(address)
 
 
-def _taken(host: str, port: int) -> InputError:
+def _port_in_use(host: str, port: int) -> InputError:
     return InputError(f"port {port} of {host} is in use; choose another, or none, and a free one is found")
 
 
@@ -85,7 +85,8 @@ def _quiet() -> Iterator[None]:
     import rich
 
     console = rich.get_console()
-    before, console.quiet = console.quiet, True
+    before = console.quiet
+    console.quiet = True
     try:
         yield
     finally:

@@ -71,7 +71,9 @@ def cylinder() -> Triangles:
 @cache
 def arrow() -> Triangles:
     """From z = 0 to z = 1; its head has radius 1, its shaft less than half of that."""
-    ring, head, shaft = _circle(), np.array([0.0, 0.0, 0.68]), 0.42
+    ring = _circle()
+    head = np.array([0.0, 0.0, 0.68])
+    shaft = 0.42
     up = np.array([0.0, 0.0, 1.0])
     # A tip of its own for every side, or averaging would bend all of them upwards.
     rings = [ring + head, np.tile(up, (AROUND, 1)), ring + head, shaft * ring + head, shaft * ring, shaft * ring + head]
@@ -93,7 +95,8 @@ def box() -> Triangles:
     faces: list[tuple[int, int, int]] = []
     for axis in range(3):
         for side in (-1.0, 1.0):
-            normal, right = np.roll([side, 0.0, 0.0], axis), np.roll([0.0, 1.0, 0.0], axis)
+            normal = np.roll([side, 0.0, 0.0], axis)
+            right = np.roll([0.0, 1.0, 0.0], axis)
             up, first = np.cross(normal, right), len(vertices)
             vertices += [normal - right - up, normal + right - up, normal + right + up, normal - right + up]
             faces += [(first, first + 1, first + 2), (first, first + 2, first + 3)]

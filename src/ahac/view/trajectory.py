@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ahac.core.checks import finite_number
+from ahac.core.checks import check_finite
 from ahac.core.errors import InputError
-from ahac.core.files import replacing
+from ahac.core.files import atomic_write
+from ahac.view.quaternions import rotate
 from ahac.view.scene import Scene
-from ahac.view.turns import rotated
 
 __all__ = ["Frame", "Recorder", "Trajectory"]
 
@@ -59,7 +59,7 @@ class Trajectory:
     """[T, N] each."""
 
     def __post_init__(self) -> None:
-        if finite_number("dt", self.dt, 0.0) == 0.0:
+        if check_finite("dt", self.dt, 0.0) == 0.0:
             raise InputError("dt must be more than zero seconds, got 0")
         start = np.shape(self.position)[:2]
         if len(start) != 2 or 0 in start:
@@ -90,11 +90,11 @@ class Trajectory:
             raise InputError(f"worlds are numbered 0 to {self.num_worlds - 1} here, got {chosen}")
         return self._part((slice(None), chosen))
 
-    def moment(self, t: int) -> Trajectory:
+    def at(self, t: int) -> Trajectory:
         """One frame alone."""
         return self._part(([t],))
 
-    def every(self, stride: int) -> Trajectory:
+    def subsample(self, stride: int) -> Trajectory:
         """Every so many-th frame, beginning with the first."""
         return replace(self._part((slice(None, None, stride),)), dt=self.dt * stride)
 
@@ -108,12 +108,14 @@ class Trajectory:
         owners = {
             "position": [f"body {name!r}" for name in scene.bodies],
             "quaternion": [f"body {name!r}" for name in scene.bodies],
-            "force": [f"body {scene.bodies[touch[0]]!r}" for touch in scene.touches],
+            "force": [f"body {scene.bodies[touch[0]]!r}" for touch in scene.contact_points],
             "activation": [f"muscle {muscle.name!r}" for muscle in scene.muscles],
         }
         fields = [(name, getattr(self, name), owners[name]) for name in ARRAYS]
         fields += [(f"channel {name!r}", values, None) for name, values in self.channels.items()]
-        found = [_first_bad(name, values, owner) for name, values, owner in fields if not np.isfinite(values).all()]
+        found = [
+            _first_nonfinite(name, values, owner) for name, values, owner in fields if not np.isfinite(values).all()
+        ]
         if found:
             t, what = min(found)
             raise InputError(
@@ -127,7 +129,7 @@ class Trajectory:
         text = json.dumps({**header, "scene": self.scene.to_dict()})
         curves = np.stack([*self.channels.values()]) if self.channels else np.empty((0, 0, 0), np.float32)
         arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
-        with replacing(path) as unfinished, unfinished.open("wb") as file:
+        with atomic_write(path) as unfinished, unfinished.open("wb") as file:
             np.savez_compressed(file, header=np.frombuffer(text.encode(), dtype=np.uint8), channels=curves, **arrays)
 
     @staticmethod
@@ -167,7 +169,8 @@ class Recorder:
     """Gathers frames, one every `dt` seconds, into a trajectory."""
 
     def __init__(self, scene: Scene, dt: float) -> None:
-        self.scene, self.dt = scene, dt
+        self.scene = scene
+        self.dt = dt
         self._frames: list[Frame] = []
 
     def add(self, frame: Frame) -> None:
@@ -199,10 +202,12 @@ class Recorder:
 
 def contact_points(scene: Scene, position: np.ndarray, quaternion: np.ndarray) -> np.ndarray:
     """[..., P, 3] where the points that may touch are, of poses [..., B, 3] and [..., B, 4]."""
-    body = [touch[0] for touch in scene.touches]
-    centre, normal = (np.array([touch[k] for touch in scene.touches], dtype=np.float32).reshape(-1, 3) for k in (1, 3))
-    radius = np.array([touch[2] for touch in scene.touches], dtype=np.float32)
-    return position[..., body, :] + rotated(quaternion[..., body, :], centre) - normal * radius[:, None]
+    body = [touch[0] for touch in scene.contact_points]
+    centre, normal = (
+        np.array([touch[k] for touch in scene.contact_points], dtype=np.float32).reshape(-1, 3) for k in (1, 3)
+    )
+    radius = np.array([touch[2] for touch in scene.contact_points], dtype=np.float32)
+    return position[..., body, :] + rotate(quaternion[..., body, :], centre) - normal * radius[:, None]
 
 
 def _shapes(scene: Scene) -> dict[str, tuple[int, ...]]:
@@ -210,7 +215,7 @@ def _shapes(scene: Scene) -> dict[str, tuple[int, ...]]:
     return {
         "position": (bodies, 3),
         "quaternion": (bodies, 4),
-        "force": (len(scene.touches), 3),
+        "force": (len(scene.contact_points), 3),
         "activation": (len(scene.muscles),),
     }
 
@@ -222,7 +227,7 @@ def _shaped(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray
     return array
 
 
-def _first_bad(name: str, values: np.ndarray, owners: list[str] | None) -> tuple[int, str]:
+def _first_nonfinite(name: str, values: np.ndarray, owners: list[str] | None) -> tuple[int, str]:
     """The frame of the first number that is not finite, and what it is."""
     t, world, *rest = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
     of = "" if owners is None else f"{owners[rest[0]]}, "

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ahac.algos.algorithm import Algorithm, Remembers
+from ahac.algos.algorithm import Algorithm, HasReplayBuffer
 from ahac.algos.ppo import PPO, PPOConfig
 from ahac.algos.registry import make_algorithm
 from ahac.algos.sac import SAC, SACConfig
@@ -14,15 +14,22 @@ from ahac.algos.svg import SVG, SVGConfig
 from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make
-from ahac.rl.experience import collect
-from ahac.sim.bridge import Launcher
-from episodes import set_time_left
+from ahac.rl.on_policy import collect
+from ahac.sim.autograd import Launcher
+from support.episodes import set_time_left
 
 WORLDS = 4
-SMALL = {"hidden": (8,), "critic_hidden": (8,), "steps": 6, "batch": 16, "seed_steps": 40, "capacity": 100}
+SMALL = {
+    "hidden": (8,),
+    "critic_hidden": (8,),
+    "steps_per_env": 6,
+    "batch_size": 16,
+    "learning_starts": 40,
+    "buffer_size": 100,
+}
 SETTINGS = {
-    "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps=6, passes=2, minibatches=2),
-    "shared": PPOConfig(hidden=(8,), critic_hidden=None, steps=6, passes=2, minibatches=2, divergence=None),
+    "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps_per_env=6, epochs=2, minibatches=2),
+    "shared": PPOConfig(hidden=(8,), critic_hidden=None, steps_per_env=6, epochs=2, minibatches=2, target_kl=None),
     "sac": SACConfig(**SMALL),
     "svg": SVGConfig(**SMALL, model_hidden=(8,), latent=4, sequences=8, sequence_steps=3, updates=2, model_updates=1),
 }
@@ -38,13 +45,13 @@ def learner(env: VecEnv, name: str, seed: int = 0) -> Algorithm:
 
 
 def train(algo: Algorithm, env: VecEnv, iterations: int) -> list[dict[str, float]]:
-    return [dict(algo.iterate(env, 0.1 * i).values) for i in range(iterations)]
+    return [dict(algo.iterate(env, 0.1 * i).metrics) for i in range(iterations)]
 
 
 def remember(giver: Algorithm, taker: Algorithm) -> None:
     """Hand a replay over, as a run's files do."""
-    if isinstance(giver, Remembers) and isinstance(taker, Remembers):
-        taker.replay.put(giver.replay.first, giver.replay.rows(giver.replay.first, giver.replay.added))
+    if isinstance(giver, HasReplayBuffer) and isinstance(taker, HasReplayBuffer):
+        taker.replay.put(giver.replay.oldest, giver.replay.rows(giver.replay.oldest, giver.replay.added))
         taker.replay.added = giver.replay.added
 
 
@@ -98,9 +105,9 @@ def test_everything_is_finite_and_reported(env: VecEnv, name: str) -> None:
     reports = [one.iterate(env, 0.0) for _ in range(3)]
     assert [report.env_steps for report in reports] == [6 * WORLDS] * 3
     assert [len(report.steps) for report in reports] == [6] * 3
-    assert torch.isfinite(torch.tensor(list(reports[-1].values.values()))).all()
-    assert {"actor_loss", "critic_loss", "entropy"} <= reports[-1].values.keys()
-    assert ("model_error_last" in reports[-1].values) == (name == "svg")
+    assert torch.isfinite(torch.tensor(list(reports[-1].metrics.values()))).all()
+    assert {"actor_loss", "critic_loss", "entropy"} <= reports[-1].metrics.keys()
+    assert ("model_error_last" in reports[-1].metrics) == (name == "svg")
 
 
 # ---------------------------------------------------------------------------------------------- without gradients
@@ -112,8 +119,8 @@ def test_no_substep_is_kept_and_no_graph_is_built(env: VecEnv, name: str, monkey
     honest = Launcher.run
 
     def run(self: Launcher, kernel: object, tensors: dict[str, Tensor | None], *more: object) -> None:
-        if "kept" in tensors:
-            kept.append(tensors["kept"] is not None)
+        if "saved_states" in tensors:
+            kept.append(tensors["saved_states"] is not None)
         honest(self, kernel, tensors, *more)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(Launcher, "run", run)
@@ -122,7 +129,7 @@ def test_no_substep_is_kept_and_no_graph_is_built(env: VecEnv, name: str, monkey
     reports = [one.iterate(env, 0.0) for _ in range(3)]
     assert kept == [False] * 18
     for step in reports[-1].steps:
-        assert not any(x.requires_grad for x in (step.obs, step.final_obs, step.reward, step.action, step.end.q))
+        assert not any(x.requires_grad for x in (step.obs, step.final_obs, step.reward, step.action, step.next_state.q))
     assert not env.obs.requires_grad
 
 
@@ -153,16 +160,17 @@ def test_nothing_is_learnt_from_what_is_not_a_number(env: VecEnv, name: str, mon
     before = one.state_dict()
     spoil(env, monkeypatch, at=4)
     report = one.iterate(env, 0.0)
-    assert report.trouble is not None
-    assert "the reward of step 3 in world 2 is not finite" in report.trouble.what
-    assert report.trouble.worlds.tolist() == [False, False, True, False]
-    assert report.trouble.reproducer["actions"].shape == (6, WORLDS, 3)
+    assert report.failure is not None
+    assert "the reward of step 3 in world 2 is not finite" in report.failure.message
+    assert report.failure.worlds.tolist() == [False, False, True, False]
+    assert report.failure.reproducer["actions"].shape == (6, WORLDS, 3)
     after = one.state_dict()
-    assert_same({k: x for k, x in after.items() if k != "generator"},
-                {k: x for k, x in before.items() if k != "generator"})  # fmt: skip
+    assert_same(
+        {k: x for k, x in after.items() if k != "generator"}, {k: x for k, x in before.items() if k != "generator"}
+    )
     again = one.iterate(env, 0.0)
-    assert again.trouble is None
-    assert torch.isfinite(torch.tensor(list(again.values.values()))).all()
+    assert again.failure is None
+    assert torch.isfinite(torch.tensor(list(again.metrics.values()))).all()
 
 
 def test_a_loss_that_is_not_finite_is_taken_back(env: VecEnv) -> None:
@@ -172,9 +180,9 @@ def test_a_loss_that_is_not_finite_is_taken_back(env: VecEnv) -> None:
     with torch.no_grad():
         one.soft.critic.q.weights[0].fill_(1e30)
     report = one.iterate(env, 0.0)
-    assert report.trouble is not None
-    assert "a loss is not finite" in report.trouble.what
-    assert not report.trouble.worlds.any()
+    assert report.failure is not None
+    assert "a loss is not finite" in report.failure.message
+    assert not report.failure.worlds.any()
 
 
 # ------------------------------------------------------------------------------------------------------------ PPO
@@ -189,10 +197,10 @@ def test_a_time_out_is_followed_by_a_value_and_an_end_is_not(env: VecEnv) -> Non
     set_time_left(env, [0], 2)
     seen = collect(env, lambda obs: torch.zeros(WORLDS, 3, device=obs.device), 3)
     assert seen.done[:, 0].tolist() == [False, True, False]
-    view = one.normalizer.view()
+    view = one.normalizer.frozen()
     widths, rows = one._rows(seen, view)
     target = rows.split(widths, dim=-1)[-2].reshape(3, WORLDS)
-    raw = one.value_normalizer.view().undo(target)
+    raw = one.value_normalizer.frozen().denormalize(target)
     # About 100 follow the time-out, discounted once.
     assert raw[1, 0].item() == pytest.approx(99.0, abs=2.0)
 
@@ -214,17 +222,17 @@ def test_the_rate_follows_the_divergence_and_is_saved(env: VecEnv) -> None:
     assert isinstance(one, PPO)
     assert isinstance(other, PPO)
     train(one, env, 3)
-    assert one.rate.item() != pytest.approx(5e-4)
+    assert one.learning_rate.item() != pytest.approx(5e-4)
     other.load_state_dict(one.state_dict())
-    assert other.optimizer.param_groups[0]["lr"] is other.rate
-    assert torch.equal(other.rate, one.rate)
+    assert other.optimizer.param_groups[0]["lr"] is other.learning_rate
+    assert torch.equal(other.learning_rate, one.learning_rate)
 
 
 def test_without_a_divergence_to_aim_at_the_rate_stays(env: VecEnv) -> None:
     one = learner(env, "shared")
     assert isinstance(one, PPO)
     train(one, env, 3)
-    assert one.rate.item() == pytest.approx(5e-4)
+    assert one.learning_rate.item() == pytest.approx(5e-4)
 
 
 # ------------------------------------------------------------------------------------------------------ SAC and SVG
@@ -236,13 +244,13 @@ def test_nothing_is_learnt_while_the_replay_is_seeded(env: VecEnv) -> None:
     assert isinstance(one, SAC)
     # 24 transitions per iteration, 40 wanted: two iterations.
     first, second, third = (one.iterate(env, 0.0) for _ in range(3))
-    assert "actor_loss" not in first.values
-    assert "actor_loss" not in second.values
-    assert "actor_loss" in third.values
+    assert "actor_loss" not in first.metrics
+    assert "actor_loss" not in second.metrics
+    assert "actor_loss" in third.metrics
     actions = torch.stack([step.action for step in first.steps])
     assert actions.abs().max() <= 1.0
     assert actions.abs().mean() > 0.4
-    assert third.values["replay"] == 72.0
+    assert third.metrics["replay"] == 72.0
 
 
 def test_replay_holds_what_happened(env: VecEnv) -> None:
@@ -250,7 +258,7 @@ def test_replay_holds_what_happened(env: VecEnv) -> None:
     one = learner(env, "sac")
     assert isinstance(one, SAC)
     steps = one.iterate(env, 0.0).steps
-    found = one.replay.parts(one.replay.rows(0, 6))
+    found = one.replay.named_rows(one.replay.rows(0, 6))
     assert torch.equal(found["next_obs"], torch.stack([step.final_obs for step in steps]))
     assert torch.equal(found["obs"][1:], torch.stack([step.obs for step in steps[:-1]]))
     assert torch.equal(found["reward"], torch.stack([step.reward for step in steps]))
@@ -263,7 +271,8 @@ def test_value_gradients_agree_with_finite_differences() -> None:
     one = SVG(replace(SVGConfig(**SMALL), hidden=(6,), model_hidden=(6,), latent=4, horizon=3), spec, 0)
     rng = torch.Generator().manual_seed(1)
     obs = torch.randn(5, spec.obs_size, generator=rng, dtype=torch.float64)
-    noise, alpha = torch.randn(4, 5, 1, generator=rng, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64)
+    noise = torch.randn(4, 5, 1, generator=rng, dtype=torch.float64)
+    alpha = torch.tensor(0.3, dtype=torch.float64)
     weights = list(one.soft.actor.parameters())
     gradients = torch.autograd.grad(one.value(obs, noise, alpha)[0].mean(), weights)
     direction = [torch.randn(w.shape, generator=rng, dtype=torch.float64) for w in weights]
@@ -286,7 +295,7 @@ def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
     value, density = svg.value(env.obs, noise, alpha)
     action, wanted = svg.soft.actor(env.obs, noise[0])
     assert torch.equal(density, wanted)
-    assert torch.equal(value, svg.soft.critic.q.least(env.obs, action) - alpha * wanted)
+    assert torch.equal(value, svg.soft.critic.q.min_q(env.obs, action) - alpha * wanted)
 
 
 # -------------------------------------------------------------------------------------------------------- settings
@@ -295,23 +304,35 @@ def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
 @pytest.mark.parametrize(
     ("kind", "field", "value"),
     [
-        (PPOConfig, "steps", 0), (PPOConfig, "clip", 0.0), (PPOConfig, "divergence", -1.0), (PPOConfig, "gamma", 1.5),
-        (PPOConfig, "reward_scale", 0.0), (PPOConfig, "value_clip", 0.0), (PPOConfig, "log_std", float("nan")),
-        (SACConfig, "batch", 0), (SACConfig, "tau", 2.0), (SACConfig, "temperature", 0.0), (SACConfig, "rate", -1.0),
-        (SACConfig, "log_std", (2.0, -5.0)), (SACConfig, "capacity", 0), (SVGConfig, "horizon", -1),
-        (SVGConfig, "sequence_steps", 0), (SVGConfig, "head_rate", -1.0), (SVGConfig, "max_norm", 0.0),
+        (PPOConfig, "steps_per_env", 0),
+        (PPOConfig, "clip_range", 0.0),
+        (PPOConfig, "target_kl", -1.0),
+        (PPOConfig, "gamma", 1.5),
+        (PPOConfig, "reward_scale", 0.0),
+        (PPOConfig, "clip_range_vf", 0.0),
+        (PPOConfig, "init_log_std", float("nan")),
+        (SACConfig, "batch_size", 0),
+        (SACConfig, "tau", 2.0),
+        (SACConfig, "init_alpha", 0.0),
+        (SACConfig, "learning_rate", -1.0),
+        (SACConfig, "log_std_bounds", (2.0, -5.0)),
+        (SACConfig, "buffer_size", 0),
+        (SVGConfig, "horizon", -1),
+        (SVGConfig, "sequence_steps", 0),
+        (SVGConfig, "head_learning_rate", -1.0),
+        (SVGConfig, "max_grad_norm", 0.0),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, field: str, value: float) -> None:
     with pytest.raises(InputError, match=rf"{field} must .* got"):
         kind(**{field: value})
 
 
 def test_settings_that_do_not_fit_each_other_are_refused() -> None:
-    with pytest.raises(InputError, match="sequence_steps must not exceed steps, got 9 and 8"):
-        SVGConfig(sequence_steps=9, steps=8)
-    few = SVGConfig(**{**SMALL, "capacity": 2 * WORLDS})
-    with pytest.raises(InputError, match="capacity must be at least 16 for sequences of 4 steps in 4 worlds, got 8"):
+    with pytest.raises(InputError, match="sequence_steps must not exceed steps_per_env, got 9 and 8"):
+        SVGConfig(sequence_steps=9, steps_per_env=8)
+    few = SVGConfig(**{**SMALL, "buffer_size": 2 * WORLDS})
+    with pytest.raises(InputError, match="buffer_size must be at least 16 for sequences of 4 steps in 4 worlds, got 8"):
         SVG(few, make("cartpole", num_envs=WORLDS).spec, 0)
     with pytest.raises(InputError, match="shares the policy's"):
         PPOConfig(hidden=(), critic_hidden=None)

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import ahac
-from ahac.algos.config import ActorConfig, CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
 from ahac.algos.recipes import ALGOS, PAPER, PRESETS, recipe
 from ahac.algos.registry import make_algorithm
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
 from ahac.native.build import Kernel
@@ -24,9 +24,15 @@ APPENDIX = {
 
 def spec(task: str) -> EnvSpec:
     return EnvSpec(
-        name=task, num_envs=2, obs_size=11, action_size=3, episode_steps=1000, dt=1 / 60, device=torch.device("cpu"),
+        name=task,
+        num_envs=2,
+        obs_size=11,
+        action_size=3,
+        episode_steps=1000,
+        dt=1 / 60,
+        device=torch.device("cpu"),
         dtype=torch.float32,
-    )  # fmt: skip
+    )
 
 
 def test_every_task_has_a_recipe_of_its_own() -> None:
@@ -41,50 +47,50 @@ def test_every_recipe_builds(task: str, algo: str, preset: str, monkeypatch: pyt
     made = recipe(task, algo, preset)
     assert made.num_envs >= 1
     assert made.iterations >= 1
-    learner = make_algorithm(made.learner, spec(task), seed=0)
-    if isinstance(learner, FirstOrder):
-        assert learner.horizon.steps == round(made.learner.horizon.first)
-    assert learner.act(torch.zeros(2, 11)).shape == (2, 3)
+    algorithm = make_algorithm(made.algorithm, spec(task), seed=0)
+    if isinstance(algorithm, ShortHorizonActorCritic):
+        assert algorithm.horizon.steps == round(made.algorithm.horizon.initial)
+    assert algorithm.act(torch.zeros(2, 11)).shape == (2, 3)
 
 
 @pytest.mark.parametrize("task", APPENDIX)
 def test_the_paper_preset_of_ahac_has_the_appendix_numbers(task: str) -> None:
     hidden, critic_rate, _, horizon_rate = APPENDIX[task]
-    learner = recipe(task, "ahac", "paper").learner
-    assert learner.actor.hidden == hidden
-    assert learner.actor.rate == 2e-3
-    assert learner.horizon.rule == "paper"
-    assert learner.horizon.rate == horizon_rate
-    assert learner.stiffness.threshold == 500.0
-    assert learner.stiffness.lagrangian
-    assert (learner.gamma, learner.lam) == (0.99, 0.95)
-    assert learner.critic is not None
-    assert learner.critic.rate == critic_rate
-    assert learner.critic.members == 2
-    assert learner.critic.target_alpha is None
+    algorithm = recipe(task, "ahac", "paper").algorithm
+    assert algorithm.actor.hidden == hidden
+    assert algorithm.actor.learning_rate == 2e-3
+    assert algorithm.horizon.rule == "paper"
+    assert algorithm.horizon.learning_rate == horizon_rate
+    assert algorithm.stiffness.threshold == 500.0
+    assert algorithm.stiffness.lagrangian
+    assert (algorithm.gamma, algorithm.td_lambda) == (0.99, 0.95)
+    assert algorithm.critic is not None
+    assert algorithm.critic.learning_rate == critic_rate
+    assert algorithm.critic.num_critics == 2
+    assert algorithm.critic.target_alpha is None
 
 
 @pytest.mark.parametrize("task", APPENDIX)
 def test_the_paper_preset_of_shac_has_the_appendix_numbers(task: str) -> None:
     hidden, critic_rate, kept, _ = APPENDIX[task]
-    learner = recipe(task, "shac", "paper").learner
-    assert learner.actor.hidden == hidden
-    assert (learner.horizon.rule, learner.horizon.first) == ("fixed", 32)
-    assert learner.critic is not None
-    assert (learner.critic.rate, learner.critic.target_alpha) == (critic_rate, kept)
-    assert (learner.critic.members, learner.critic.passes, learner.critic.plateau) == (1, 16, None)
+    algorithm = recipe(task, "shac", "paper").algorithm
+    assert algorithm.actor.hidden == hidden
+    assert (algorithm.horizon.rule, algorithm.horizon.initial) == ("fixed", 32)
+    assert algorithm.critic is not None
+    assert (algorithm.critic.learning_rate, algorithm.critic.target_alpha) == (critic_rate, kept)
+    assert (algorithm.critic.num_critics, algorithm.critic.epochs, algorithm.critic.plateau_tolerance) == (1, 16, None)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_makes_each_algorithm(preset: str) -> None:
-    shac, ahac_, ahac1, bptt = (recipe("hopper", algo, preset).learner for algo in ("shac", "ahac", "ahac1", "bptt"))
+    shac, ahac_, ahac1, bptt = (recipe("hopper", algo, preset).algorithm for algo in ("shac", "ahac", "ahac1", "bptt"))
     assert bptt.critic is None
     assert {x.horizon.rule for x in (shac, ahac1, bptt)} == {"fixed"}
     assert ahac_.horizon.rule != "fixed"
     assert [x.stiffness.truncate for x in (shac, ahac_, ahac1, bptt)] == [False, False, True, False]
     assert ahac1.critic == ahac_.critic
     assert ahac_.critic is not None
-    assert ahac_.critic.plateau == 0.2
+    assert ahac_.critic.plateau_tolerance == 0.2
 
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
@@ -98,21 +104,21 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
         StiffnessConfig(signal="loudness")  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize(("field", "value"), [("gamma", 1.5), ("gamma", -0.1), ("lam", 2.0)])
+@pytest.mark.parametrize(("field", "value"), [("gamma", 1.5), ("gamma", -0.1), ("td_lambda", 2.0)])
 def test_discounts_outside_zero_and_one_are_refused(field: str, value: float) -> None:
     with pytest.raises(InputError, match=field):
-        FirstOrderConfig(**{field: value})  # pyright: ignore[reportArgumentType]
+        ShortHorizonConfig(**{field: value})  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("field", ["members", "passes", "minibatches"])
+@pytest.mark.parametrize("field", ["num_critics", "epochs", "minibatches"])
 def test_critics_of_nothing_are_refused(field: str) -> None:
     with pytest.raises(InputError, match="at least 1"):
         CriticConfig(**{field: 0})  # pyright: ignore[reportArgumentType]
 
 
 def test_bounds_without_a_horizon_between_them_are_refused() -> None:
-    with pytest.raises(InputError, match=r"horizon\.least must not exceed horizon\.most, got 9 and 8"):
-        HorizonConfig(rule="growth", least=9, most=8)
+    with pytest.raises(InputError, match=r"horizon\.min must not exceed horizon\.max, got 9 and 8"):
+        HorizonConfig(rule="growth", min=9, max=8)
 
 
 NAN = float("nan")
@@ -121,13 +127,23 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("kind", "field", "value"),
     [
-        (HorizonConfig, "first", 0), (HorizonConfig, "first", NAN), (HorizonConfig, "growth", 1.0),
-        (HorizonConfig, "growth", 0.0), (HorizonConfig, "speed", 0.0), (HorizonConfig, "speed", NAN),
-        (HorizonConfig, "rate", -1.0), (HorizonConfig, "least", 0), (ActorConfig, "max_norm", -1.0),
-        (ActorConfig, "log_std", NAN), (CriticConfig, "max_norm", 0.0), (CriticConfig, "plateau", NAN),
-        (CriticConfig, "target_alpha", 1.0), (StiffnessConfig, "limit", 0.0), (StiffnessConfig, "probes", 0),
+        (HorizonConfig, "initial", 0),
+        (HorizonConfig, "initial", NAN),
+        (HorizonConfig, "growth_limit", 1.0),
+        (HorizonConfig, "growth_limit", 0.0),
+        (HorizonConfig, "speed", 0.0),
+        (HorizonConfig, "speed", NAN),
+        (HorizonConfig, "learning_rate", -1.0),
+        (HorizonConfig, "min", 0),
+        (ActorConfig, "max_grad_norm", -1.0),
+        (ActorConfig, "init_log_std", NAN),
+        (CriticConfig, "max_grad_norm", 0.0),
+        (CriticConfig, "plateau_tolerance", NAN),
+        (CriticConfig, "target_alpha", 1.0),
+        (StiffnessConfig, "limit", 0.0),
+        (StiffnessConfig, "probes", 0),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, field: str, value: float) -> None:
     with pytest.raises(InputError, match=rf"{field} must .* got"):
         kind(**{field: value})
@@ -135,12 +151,12 @@ def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, fiel
 
 def test_the_lagrangian_needs_multipliers_and_a_gradient() -> None:
     with pytest.raises(InputError, match="needs multipliers"):
-        FirstOrderConfig(stiffness=StiffnessConfig(lagrangian=True))
+        ShortHorizonConfig(stiffness=StiffnessConfig(lagrangian=True))
     with pytest.raises(InputError, match="needs a signal with a gradient"):
-        FirstOrderConfig(
+        ShortHorizonConfig(
             horizon=HorizonConfig(rule="paper"), stiffness=StiffnessConfig(lagrangian=True, signal="dynamics")
         )
-    FirstOrderConfig(horizon=HorizonConfig(rule="paper", least=32, most=32), stiffness=StiffnessConfig(lagrangian=True))
+    ShortHorizonConfig(horizon=HorizonConfig(rule="paper", min=32, max=32), stiffness=StiffnessConfig(lagrangian=True))
 
 
 def test_a_limit_that_is_given_counts() -> None:

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm
-from ahac.core.chance import is_chance
 from ahac.core.errors import InputError, NonFiniteError
-from ahac.nets.states import Learned, all_finite, check_state
+from ahac.core.rng import is_generator_state
+from ahac.nets.state_dicts import LearnedState, all_finite, check_state
 from ahac.training.checkpoint import load_checkpoint
 from ahac.training.run import open_run
 from learning.double_integrator import DoubleIntegrator
-from small_learners import SETTINGS, learner, worlds
+from support.small_algorithms import SETTINGS, learner, worlds
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs-0.1.0"
 State = dict[str, Tensor]
@@ -35,7 +35,7 @@ def saved() -> dict[str, State]:
 
 def train(one: Algorithm, env: DoubleIntegrator, iterations: int) -> None:
     for _ in range(iterations):
-        assert one.iterate(env, 0.0).trouble is None
+        assert one.iterate(env, 0.0).failure is None
 
 
 def same(found: State, wanted: State) -> bool:
@@ -120,7 +120,7 @@ def test_chance_of_a_gpu_is_accepted_and_a_damaged_one_is_refused(saved: dict[st
     one.load_state_dict({**saved[name], "generator": torch.zeros(16, dtype=torch.uint8)})
     before = one.state_dict()
     damaged = torch.full_like(saved[name]["generator"], 255)
-    assert not is_chance(damaged)
+    assert not is_generator_state(damaged)
     assert "the saved 'generator' is uint8 of shape" in refused(one, {**saved[name], "generator": damaged})
     assert same(one.state_dict(), before)
 
@@ -179,9 +179,16 @@ def test_a_policy_that_is_not_finite_is_refused_as_such(saved: dict[str, State],
 
 @pytest.mark.parametrize(
     ("name", "entry"),
-    [("shac", "critic.theta"), ("shac", "target.theta"), ("ahac", "critic.theta"), ("ppo", "net.critic.0.weight"),
-     ("ppo", "value_normalizer.variance"), ("sac", "critic.q.weights.0"), ("svg", "model.dynamics.decoder.0.weight")],
-)  # fmt: skip
+    [
+        ("shac", "critic.theta"),
+        ("shac", "target.theta"),
+        ("ahac", "critic.theta"),
+        ("ppo", "net.critic.0.weight"),
+        ("ppo", "value_normalizer.variance"),
+        ("sac", "critic.q.weights.0"),
+        ("svg", "model.dynamics.decoder.0.weight"),
+    ],
+)
 def test_what_else_is_not_finite_can_be_evaluated_and_is_named_by_the_first_iteration(
     saved: dict[str, State], name: str, entry: str
 ) -> None:
@@ -203,7 +210,7 @@ def test_what_else_is_not_finite_can_be_evaluated_and_is_named_by_the_first_iter
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in RUNS.iterdir() if path.is_dir()))
 def test_checkpoints_of_version_0_1_0_still_load(folder: str) -> None:
-    state = load_checkpoint(RUNS / folder / "checkpoints" / "last.safetensors").part("algo")
+    state = load_checkpoint(RUNS / folder / "checkpoints" / "last.safetensors").section("algo")
     algo = open_run(RUNS / folder, device="cpu").algo
     algo.load_state_dict(state)
     assert same(algo.state_dict(), state)
@@ -224,14 +231,14 @@ def test_saved_states_are_copies_and_loading_leaves_tensors_in_place(saved: dict
 
 def test_what_was_kept_is_taken_back() -> None:
     x, y = torch.arange(3.0), torch.tensor(5.0, dtype=torch.float64)
-    learned = Learned({"a": {"x": x}, "b": {"y": y}})
-    learned.keep()
+    learned = LearnedState({"a": {"x": x}, "b": {"y": y}})
+    learned.save()
     x += 1.0
     y.fill_(NAN)
-    assert not learned.finite()
-    learned.take_back()
+    assert not learned.is_finite()
+    learned.restore()
     assert (x.tolist(), y.item()) == ([0.0, 1.0, 2.0], 5.0)
-    assert learned.finite()
+    assert learned.is_finite()
     assert list(learned.select("b.")) == ["b.y"]
 
 

@@ -5,13 +5,13 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from ahac.algos.config import ActorConfig, CriticConfig, FirstOrderConfig, HorizonConfig, StiffnessConfig
+from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.sac import SACConfig
 from ahac.algos.svg import SVGConfig
 from ahac.core.errors import InputError
 
-KINDS = (ActorConfig, CriticConfig, HorizonConfig, StiffnessConfig, FirstOrderConfig, PPOConfig, SACConfig, SVGConfig)
+KINDS = (ActorConfig, CriticConfig, HorizonConfig, StiffnessConfig, ShortHorizonConfig, PPOConfig, SACConfig, SVGConfig)
 ODD = [float("nan"), float("inf"), -float("inf")]
 
 
@@ -35,6 +35,6 @@ def test_a_number_that_is_not_finite_is_refused_by_name(kind: type, name: str, v
 
 
 def test_all_numbers_are_looked_at() -> None:
-    assert {"target_entropy", "log_std", "temperature"} <= set(numbers(SACConfig))
-    assert {"rate", "plateau", "target_alpha", "max_norm"} <= set(numbers(CriticConfig))
+    assert {"target_entropy", "log_std_bounds", "init_alpha"} <= set(numbers(SACConfig))
+    assert {"learning_rate", "plateau_tolerance", "target_alpha", "max_grad_norm"} <= set(numbers(CriticConfig))
     assert len(CASES) > 60

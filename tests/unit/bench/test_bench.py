@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ahac.bench import tasks, training
-from ahac.bench.rows import fresh
+from ahac.bench.rows import clean_gpu
 from ahac.bench.training import iteration_times
 from ahac.cli.main import main
 from ahac.core.errors import InputError
@@ -76,10 +76,26 @@ def printed_row(printed: str) -> dict[str, str]:
 def test_robots_are_measured_beside_mujoco_and_by_numbers_of_worlds(bench: Bench) -> None:
     printed, report = bench(*ROBOTS)
     beside, steps = report["tables"].values()
-    assert list(beside[0]) == ["robot", "worlds", "forward [us]", "forward+backward [us]", "mj_step [us]",
-                               "contacts in mj_step", "mj_step / forward+backward"]  # fmt: skip
-    assert list(steps[0]) == ["robot", "device", "threads", "worlds", "forward [steps/s]", "forward+backward [steps/s]",
-                              "forward+backward [ms]", "speed-up", "kept [kB/world/step]"]  # fmt: skip
+    assert list(beside[0]) == [
+        "robot",
+        "worlds",
+        "forward [us]",
+        "forward+backward [us]",
+        "mj_step [us]",
+        "contacts in mj_step",
+        "mj_step / forward+backward",
+    ]
+    assert list(steps[0]) == [
+        "robot",
+        "device",
+        "threads",
+        "worlds",
+        "forward [steps/s]",
+        "forward+backward [steps/s]",
+        "forward+backward [ms]",
+        "speed-up",
+        "kept [kB/world/step]",
+    ]
     assert (len(beside), len(steps), steps[0]["worlds"], steps[0]["speed-up"]) == (1, 1, 2, 1.0)
     assert all(title in printed for title in report["tables"])
     assert printed_row(printed)["robot"] == "inverted_double_pendulum"
@@ -88,9 +104,18 @@ def test_robots_are_measured_beside_mujoco_and_by_numbers_of_worlds(bench: Bench
 def test_tasks_have_no_peak_on_the_cpu_which_json_calls_null_and_the_table_a_dash(bench: Bench) -> None:
     printed, report = bench(*TASKS)
     (rows,) = report["tables"].values()
-    assert list(rows[0]) == ["task", "device", "threads", "worlds", "forward [steps/s]", "forward+backward [steps/s]",
-                             "forward [ms]", "forward+backward [ms]", "over the bare simulator",
-                             "peak [MB]"]  # fmt: skip
+    assert list(rows[0]) == [
+        "task",
+        "device",
+        "threads",
+        "worlds",
+        "forward [steps/s]",
+        "forward+backward [steps/s]",
+        "forward [ms]",
+        "forward+backward [ms]",
+        "over the bare simulator",
+        "peak [MB]",
+    ]
     assert rows[0]["peak [MB]"] is None
     assert rows[0]["over the bare simulator"] > 0
     assert printed_row(printed)["peak [MB]"] == "-"
@@ -100,8 +125,21 @@ def test_training_tells_what_an_iteration_takes_in_a_file(tmp_path: Path, capsys
     assert main(["bench", *TRAIN, "--worlds", "2", "4", "--json", str(tmp_path / "x.json")]) == 0
     report = strict((tmp_path / "x.json").read_text(encoding="utf-8"))
     (rows,) = report["tables"].values()
-    assert list(rows[0]) == ["task", "algo", "worlds", "horizon", "passes", "iteration ms", "rollout ms", "gradient ms",
-                             "critic ms", "rest ms", "learning ms", "steps/s", "peak MB"]  # fmt: skip
+    assert list(rows[0]) == [
+        "task",
+        "algo",
+        "worlds",
+        "horizon",
+        "passes",
+        "iteration ms",
+        "rollout ms",
+        "gradient ms",
+        "critic ms",
+        "rest ms",
+        "learning ms",
+        "steps/s",
+        "peak MB",
+    ]
     assert [(row["worlds"], row["horizon"]) for row in rows] == [(2, 4), (4, 4)]
     assert {"cpu", "cores", "gpu", "python", "torch", "warp-lang", "mujoco"} == set(report["machine"])
     assert "{" not in capsys.readouterr().out
@@ -146,7 +184,7 @@ def test_numbers_of_worlds_are_checked_before_the_first_is_measured(refused: Ref
         ([], "WHAT"),
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_what_cannot_be_measured_is_refused(refused: Refused, arguments: list[str], message: str) -> None:
     assert message in refused(*arguments)
 
@@ -178,7 +216,7 @@ def test_a_row_on_the_cpu_touches_no_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
 
     for name in ("init", "empty_cache", "reset_peak_memory_stats"):
         monkeypatch.setattr(torch.cuda, name, touched)
-    with fresh("cpu"):
+    with clean_gpu("cpu"):
         pass
 
 
@@ -199,10 +237,10 @@ def test_a_row_on_a_gpu_begins_with_empty_memory_and_that_gpu_as_the_current_one
     monkeypatch.setattr(torch.cuda, "init", lambda: done.append("init"))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("empty"))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: done.append(f"reset {device}"))
-    with fresh("cuda:1"):
+    with clean_gpu("cuda:1"):
         done.append("row")
     assert done == ["init", "to cuda:1", "empty", "reset cuda:1", "row", "back"]
-    with fresh("cuda:2"):  # left to the simulator, which refuses it in words
+    with clean_gpu("cuda:2"):  # left to the simulator, which refuses it in words
         pass
     assert done[-1] == "back"
 
@@ -220,6 +258,6 @@ def test_a_row_does_not_see_the_memory_of_the_one_before() -> None:
 def test_a_row_is_measured_on_the_device_it_names() -> None:
     last = torch.cuda.device_count() - 1
     before = torch.cuda.current_device()
-    with fresh(f"cuda:{last}"):
+    with clean_gpu(f"cuda:{last}"):
         assert torch.cuda.current_device() == last
     assert torch.cuda.current_device() == before

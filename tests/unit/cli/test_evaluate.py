@@ -12,15 +12,15 @@ from ahac.cli.main import main
 from ahac.core.config import to_dict
 from ahac.core.files import write_json
 from ahac.training.checkpoint import load_checkpoint, save_checkpoint
-from ahac.training.run import Run, start
+from ahac.training.run import Run, create_run
 from ahac.training.trainer import train
 from ahac.view.trajectory import Trajectory
-from small_runs import small_config
+from support.small_runs import small_config
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = start(small_config(tmp_path_factory.mktemp("runs"), iterations=2))
+    made = create_run(small_config(tmp_path_factory.mktemp("runs"), iterations=2))
     train(made, display=False)
     return made
 
@@ -37,10 +37,13 @@ def test_a_trajectory_is_saved_beside_the_result(run: Run, tmp_path: Path, capsy
     assert np.array_equal(one.frame(3).position, two.frame(3).position), "the same seed, the same episode"
 
 
-@pytest.mark.parametrize(("options", "told"), [
-    (["--save-trajectory", "a.avi"], "a trajectory is .html, .mp4, .gif, .npz by its name, got 'a.avi'"),
-    (["--save-trajectory", "a.npz", "--seconds", "-1"], "seconds must be a finite number"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--save-trajectory", "a.avi"], "a trajectory is .html, .mp4, .gif, .npz by its name, got 'a.avi'"),
+        (["--save-trajectory", "a.npz", "--seconds", "-1"], "seconds must be a finite number"),
+    ],
+)
 def test_what_cannot_be_saved_is_refused_before_the_evaluation(
     options: list[str], told: str, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

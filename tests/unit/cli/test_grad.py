@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ahac.algos.config import FirstOrderConfig, HorizonConfig
+from ahac.algos.config import HorizonConfig, ShortHorizonConfig
 from ahac.cli.main import main
 from ahac.core.errors import InputError
+from ahac.experiments import sweep as sweeping
 from ahac.gradients import gait_runs, load_study
 from ahac.gradients.gait_runs import gait_configs
-from ahac.gradients.subjects import subject
-from ahac.training import sweep as sweeping
+from ahac.gradients.policies import load_target
 from ahac.training.config import RunConfig
-from ahac.training.run import start
+from ahac.training.run import create_run
 from ahac.training.trainer import finish, train
-from small_runs import small_config, small_learner
+from support.small_runs import small_config, small_learner
 
 Call = Callable[..., tuple[int, str]]
 BALL = ["--samples", "16", "--horizon", "14", "--stiffnesses", "1e4", "1e5", "--refinements", "4", "8"]
@@ -25,10 +25,10 @@ TASK = ["--samples", "8", "--horizons", "2", "4", "--gait-steps", "20", "--probe
 OWN = """
 from dataclasses import replace
 from ahac.envs import make_task
-from ahac.sim import stop
+from ahac.sim import stop_gradient
 cartpole = make_task("cartpole")
 right = replace(cartpole, name="right")
-wrong = replace(cartpole, name="wrong", reward={"blind": lambda world, action: stop(world.q[0])})
+wrong = replace(cartpole, name="wrong", reward={"blind": lambda world, action: stop_gradient(world.q[0])})
 """
 
 
@@ -59,8 +59,12 @@ def test_heaviside_is_drawn_and_drawn_again_without_computing(grad: Call, monkey
     assert status == 0
     assert "1.99% of samples" in out
     drawn = pictures(out)
-    assert [path.name for path in drawn] == ["heaviside.png", "heaviside.svg", "heaviside-appendix.png",
-                                             "heaviside-appendix.svg"]  # fmt: skip
+    assert [path.name for path in drawn] == [
+        "heaviside.png",
+        "heaviside.svg",
+        "heaviside-appendix.png",
+        "heaviside-appendix.svg",
+    ]
     assert drawn[0].parent == Path("runs/gradients")
     before = [path.read_bytes() for path in drawn]
     monkeypatch.setattr("ahac.gradients.heaviside.study", lambda *given: pytest.fail("computed again"))
@@ -94,7 +98,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two runs, a and b."""
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate("ab"):
-        train(start(small_config(folder, name=name, iterations=2, seed=seed)), display=False)
+        train(create_run(small_config(folder, name=name, iterations=2, seed=seed)), display=False)
     return folder
 
 
@@ -118,8 +122,16 @@ def test_a_checkpoint_that_is_not_there(grad: Call, runs: Path) -> None:
         assert "last" in out
 
 
-@pytest.mark.parametrize("given", [("heaviside", "--widths"), ("heaviside", "--sigmas"), ("ball", "--refinements"),
-                                   ("ball", "--stiffnesses"), ("cartpole", "--horizons")])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("heaviside", "--widths"),
+        ("heaviside", "--sigmas"),
+        ("ball", "--refinements"),
+        ("ball", "--stiffnesses"),
+        ("cartpole", "--horizons"),
+    ],
+)
 def test_empty_lists_are_refused(given: tuple[str, str], grad: Call, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         grad("study", *given)
@@ -128,7 +140,7 @@ def test_empty_lists_are_refused(given: tuple[str, str], grad: Call, capsys: pyt
 
 
 def test_a_direction_is_what_its_file_holds(grad: Call, tmp_path: Path) -> None:
-    size = sum(p.numel() for p in subject("cartpole", worlds=1).actor.parameters())
+    size = sum(p.numel() for p in load_target("cartpole", worlds=1).actor.parameters())
     few = ("--samples", "4", "--horizon", "2", "--points", "2", "--along", "d.npy")
     slopes = []
     for direction in (np.arange(size), np.ones(size), np.ones(size)):
@@ -183,8 +195,9 @@ def test_a_command_alone_shows_help(command: str, grad: Call) -> None:
 def test_what_to_look_at_is_asked_for(grad: Call) -> None:
     for command in ("study", "landscape", "check"):
         assert grad(command, "--samples", "3") == (
-            2, f"ahac: say what to look at first: ahac grad {command} WHAT [options]; WHAT is {WANTED[command]}\n"
-        )  # fmt: skip
+            2,
+            f"ahac: say what to look at first: ahac grad {command} WHAT [options]; WHAT is {WANTED[command]}\n",
+        )
 
 
 WANTED = {
@@ -195,14 +208,14 @@ WANTED = {
 
 
 def horizon_of(config: RunConfig) -> HorizonConfig:
-    assert isinstance(config.learner, FirstOrderConfig)
-    return config.learner.horizon
+    assert isinstance(config.algorithm, ShortHorizonConfig)
+    return config.algorithm.horizon
 
 
 def test_the_runs_of_the_gait_study() -> None:
     configs = gait_configs([16, 44], [0, 1], num_envs=64)
     assert [c.name for c in configs] == ["ant-shac-h16-0", "ant-shac-h44-0", "ant-shac-h16-1", "ant-shac-h44-1"]
-    assert [horizon_of(c).first for c in configs] == [16, 44, 16, 44]
+    assert [horizon_of(c).initial for c in configs] == [16, 44, 16, 44]
     assert {(c.task, c.algo, c.num_envs, horizon_of(c).rule) for c in configs} == {("ant", "shac", 64, "fixed")}
     for horizons, seeds, name in (([], [0], "horizons"), ([16], [], "seeds")):
         with pytest.raises(InputError, match=f"{name} must be one number or more, got none"):
@@ -215,14 +228,14 @@ def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.Mo
         """In this process, with small networks and short evaluations."""
         learners = [replace(small_learner("hopper", "shac"), horizon=horizon_of(config)) for config in configs]
         for config, learner in zip(configs, learners, strict=True):
-            finish(start(replace(config, learner=learner, eval_episodes=2)))
+            finish(create_run(replace(config, algorithm=learner, eval_episodes=2)))
         return [sweeping.Outcome(name=c.name, state="finished", log=Path("log")) for c in configs]
 
     monkeypatch.setattr(sweeping, "sweep", trained)
     few = ("--task", "hopper", "--horizons", "4", "6", "--seeds", "0", "--num-envs", "4", "--iterations", "2")
     assert grad("gait", "run", *few, "--device", "cpu", "--out", "gaits")[0] == 0
-    start(small_config(Path("gaits"), name="begun"))
-    finish(start(small_config(Path("gaits"), "ahac", name="other", iterations=2, eval_episodes=2)))
+    create_run(small_config(Path("gaits"), name="begun"))
+    finish(create_run(small_config(Path("gaits"), "ahac", name="other", iterations=2, eval_episodes=2)))
     status, out = grad("gait", "draw", "gaits", "--worlds", "2", "--steps", "20", "--skip", "2")
     assert status == 0
     assert "1 runs are not complete, and left out" in out
@@ -230,10 +243,10 @@ def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.Mo
     assert [line.split()[:2] for line in out.splitlines() if line[:1] == " "][1:] == [["4", "0"], ["6", "0"]]
     assert [path.name for path in pictures(out)] == ["gaits.png", "gaits.svg"]
     assert load_study(Path("gaits/gaits.npz"))["horizon"].tolist() == [4.0, 6.0]
-    monkeypatch.setattr(gait_runs, "watch_feet", lambda *given, **more: pytest.fail("watched again"))
+    monkeypatch.setattr(gait_runs, "log_contacts", lambda *given, **more: pytest.fail("watched again"))
     assert grad("gait", "draw", "gaits", "--worlds", "2", "--steps", "20", "--skip", "2")[0] == 0
     assert "got 0 that are not complete and 1 others" in grad("gait", "draw", "gaits/other")[1]
-    finish(start(small_config(Path("gaits"), name="cart", task="cartpole", iterations=2, eval_episodes=2)))
+    finish(create_run(small_config(Path("gaits"), name="cart", task="cartpole", iterations=2, eval_episodes=2)))
     status, out = grad("gait", "draw", "gaits")
     assert status == 2
     assert "the runs in gaits must be of one task, got cartpole, hopper; give each task a folder of its own" in out
@@ -246,8 +259,12 @@ def test_a_figure_of_gaits_shows_periods_and_returns(tmp_path: Path, monkeypatch
     from ahac.gradients.study import Study
 
     monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
-    arrays = {"horizon": np.array([16.0, 16.0, 28.0]), "seed": np.array([0.0, 1.0, 0.0]),
-              "period": np.array([17.0, np.nan, 28.0]), "score": np.array([5e3, 6e3, 8e3])}  # fmt: skip
+    arrays = {
+        "horizon": np.array([16.0, 16.0, 28.0]),
+        "seed": np.array([0.0, 1.0, 0.0]),
+        "period": np.array([17.0, np.nan, 28.0]),
+        "score": np.array([5e3, 6e3, 8e3]),
+    }
     draw(Study("gaits", {"task": "ant", "runs": 3}, arrays), [tmp_path / "a.svg"])
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for told in ("SHAC on ant", "gait period [steps]", "period = horizon", "return in evaluation"):

@@ -22,7 +22,8 @@ def settings(config: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401 -
     """Every setting by its option, those of settings within settings, too."""
     found = {}
     for item in fields(config):
-        value, name = getattr(config, item.name), f"{prefix}{item.name.replace('_', '-')}"
+        value = getattr(config, item.name)
+        name = f"{prefix}{item.name.replace('_', '-')}"
         found |= settings(value, f"{name}.") if is_dataclass(value) else {f"--{name}": value}
     return found
 
@@ -63,7 +64,7 @@ def test_the_help_names_the_recipe_and_what_there_is_to_choose(
     assert "TASK: hopper, ant," in text
     assert "--algo: ahac, ahac1, shac, bptt" in text
     assert "--preset: default, paper, released" in text
-    assert "--learner.critic" not in text, "bptt has none"
+    assert "--algorithm.critic" not in text, "bptt has none"
 
 
 def test_without_a_task_help_follows_the_algorithm(

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from ahac.algos.config import FirstOrderConfig
+from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.recipes import ALGOS
 from ahac.cli.main import COMMANDS, main
 from ahac.envs import tasks
-from ahac.training.run import Run, open_run, start
+from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
-from small_runs import small_config, state, table
-from suite import keep
+from support.marks import keep
+from support.small_runs import small_config, state, table
 
 SMALL = ["--num-envs", "4", "--iterations", "2", "--eval-episodes", "3", "--device", "cpu",
-         "--learner.actor.hidden", "8", "8"]  # fmt: skip
+         "--algorithm.actor.hidden", "8", "8"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def ahac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    run = start(small_config(tmp_path_factory.mktemp("runs"), name="trained"))
+    run = create_run(small_config(tmp_path_factory.mktemp("runs"), name="trained"))
     train(run, display=False)
     return run
 
@@ -79,28 +79,28 @@ def test_version_is_the_packages(ahac: Shell) -> None:
 def test_help_of_training_has_options_with_the_recipes_defaults(ahac: Shell) -> None:
     text = " ".join(ahac("train", "hopper", "--algo", "ahac", "--help").out.split())
     assert re.search(r"--num-envs INT .{0,60}default: 256", text)
-    assert re.search(r"--learner\.horizon\.rule .{0,120}default: growth", text)
-    assert re.search(r"--learner\.actor\.rate FLOAT", text)
+    assert re.search(r"--algorithm\.horizon\.rule .{0,120}default: growth", text)
+    assert re.search(r"--algorithm\.actor\.learning-rate FLOAT", text)
 
 
 def test_help_of_training_follows_task_and_algorithm(ahac: Shell) -> None:
     text = " ".join(ahac("train", "cartpole", "--algo", "shac", "--help").out.split())
     assert re.search(r"--num-envs INT .{0,60}default: 64", text)
-    assert re.search(r"--learner\.horizon\.rule .{0,120}default: fixed", text)
+    assert re.search(r"--algorithm\.horizon\.rule .{0,120}default: fixed", text)
 
 
 def test_help_of_training_has_the_critics_options(ahac: Shell) -> None:
     text = " ".join(ahac("train", "hopper", "--help").out.split())
-    assert re.search(r"--learner\.critic\.rate FLOAT .{0,120}default: 0\.004", text)
+    assert re.search(r"--algorithm\.critic\.learning-rate FLOAT .{0,120}default: 0\.004", text)
 
 
 def test_the_critics_options_are_taken_like_all_others(ahac: Shell) -> None:
-    done = ahac("train", "cartpole", "--learner.critic.rate", "0.125", *SMALL)
+    done = ahac("train", "cartpole", "--algorithm.critic.learning-rate", "0.125", *SMALL)
     assert done.status == 0, done.err
-    learner = open_run("runs/cartpole-ahac-s0").config.learner
-    assert isinstance(learner, FirstOrderConfig)
-    assert learner.critic is not None
-    assert learner.critic.rate == 0.125
+    algorithm = open_run("runs/cartpole-ahac-s0").config.algorithm
+    assert isinstance(algorithm, ShortHorizonConfig)
+    assert algorithm.critic is not None
+    assert algorithm.critic.learning_rate == 0.125
 
 
 @pytest.mark.parametrize("algo", ["ahac", "bptt"])
@@ -116,16 +116,27 @@ def test_training_ends_with_an_evaluation_and_the_folder(algo: str, ahac: Shell)
     assert len(table(folder)) == 2
     config = open_run(folder).config
     assert (config.task, config.algo, config.seed) == ("cartpole", algo, 7)
-    assert isinstance(config.learner, FirstOrderConfig)
-    assert config.learner.actor.hidden == (8, 8)
-    assert (config.learner.critic is None) == (algo == "bptt")
+    assert isinstance(config.algorithm, ShortHorizonConfig)
+    assert config.algorithm.actor.hidden == (8, 8)
+    assert (config.algorithm.critic is None) == (algo == "bptt")
 
 
 @pytest.mark.parametrize("algo", keep(1, ["ppo", "sac", "svg"]))
 def test_baselines_are_trained_gone_on_with_and_judged_like_all_others(algo: str, ahac: Shell) -> None:
-    small = ["--num-envs", "4", "--iterations", "3", "--eval-episodes", "3", "--device", "cpu", "--learner.steps", "8"]
-    replay = [] if algo == "ppo" else ["--learner.batch", "16", "--learner.seed-steps", "30"]
-    done = ahac("train", "cartpole", "--algo", algo, "--learner.hidden", "8", "8", *small, *replay)
+    small = [
+        "--num-envs",
+        "4",
+        "--iterations",
+        "3",
+        "--eval-episodes",
+        "3",
+        "--device",
+        "cpu",
+        "--algorithm.steps-per-env",
+        "8",
+    ]
+    replay = [] if algo == "ppo" else ["--algorithm.batch-size", "16", "--algorithm.learning-starts", "30"]
+    done = ahac("train", "cartpole", "--algo", algo, "--algorithm.hidden", "8", "8", *small, *replay)
     folder = Path("runs") / f"cartpole-{algo}-s0"
     assert done.status == 0, done.err
     assert done.out.splitlines()[-1] == str(folder)
@@ -155,7 +166,7 @@ def test_a_task_given_as_an_option_is_refused(ahac: Shell) -> None:
         (["train", "cartpole", "--algo", "dqn"], list(ALGOS)),
         (["train", "cartpole", "--preset", "best"], ["default", "paper", "released"]),
         (["train", "cartpole", "--variant", "draft", *SMALL], ["paper", "released"]),
-        (["train", "cartpole", "--learner.horizon.rule", "longer"], ["fixed", "growth"]),
+        (["train", "cartpole", "--algorithm.horizon.rule", "longer"], ["fixed", "growth"]),
         (["fly"], list(COMMANDS)),
         (["list", "dogs"], ["tasks", "algos", "runs"]),
     ],
@@ -174,7 +185,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(arguments: list[str], kn
         ("--num-envs", "0", "num_envs must be a whole number of at least 1, got 0"),
         ("--num-envs", "many", "--num-envs"),
         ("--iterations", "-3", "iterations must be a whole number of at least 1, got -3"),
-        ("--learner.gamma", "2", "gamma must lie between 0 and 1"),
+        ("--algorithm.gamma", "2", "gamma must lie between 0 and 1"),
         ("--no-such-option", "1", "--no-such-option"),
         ("--name", "../x", "without a path, got '../x'"),
     ],
@@ -194,7 +205,11 @@ def test_an_unknown_device_is_refused(ahac: Shell) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--learner.horizon.first", "0"), ("--learner.actor.hidden", "-3"), ("--learner.actor.rate", "-1")],
+    [
+        ("--algorithm.horizon.initial", "0"),
+        ("--algorithm.actor.hidden", "-3"),
+        ("--algorithm.actor.learning-rate", "-1"),
+    ],
 )
 def test_settings_of_the_learner_out_of_range_are_refused(option: str, value: str, ahac: Shell) -> None:
     done = ahac("train", "cartpole", "--algo", "shac", "--num-envs", "4", "--iterations", "1", option, value)
@@ -242,10 +257,17 @@ def test_where_there_are_no_runs_the_list_says_so(ahac: Shell) -> None:
 
 
 def test_a_run_that_has_not_begun_is_listed(ahac: Shell) -> None:
-    start(small_config(Path("runs"), name="fresh"))
+    create_run(small_config(Path("runs"), name="fresh"))
     assert ahac("list", "runs").out.splitlines()[1].split() == [
-        "fresh", "hopper", "shac", "0/12", "no", "0", "-", "-",
-    ]  # fmt: skip
+        "fresh",
+        "hopper",
+        "shac",
+        "0/12",
+        "no",
+        "0",
+        "-",
+        "-",
+    ]
 
 
 def test_doctor_names_versions_and_devices(ahac: Shell) -> None:
@@ -269,8 +291,10 @@ def test_eval_prints_the_same_line_for_the_same_seed(trained: Run, ahac: Shell) 
 
 def test_eval_takes_the_checkpoint_asked_for(trained: Run, ahac: Shell) -> None:
     before = state(trained.folder)
-    lines = {ahac("eval", str(trained.folder), "--episodes", "4", "--checkpoint", name).out
-             for name in ("last", "iteration-000004")}  # fmt: skip
+    lines = {
+        ahac("eval", str(trained.folder), "--episodes", "4", "--checkpoint", name).out
+        for name in ("last", "iteration-000004")
+    }
     assert len(lines) == 2
     assert state(trained.folder) == before
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ahac.cli.main import main
-from ahac.view import live
-from ahac.view.stage import Stage
+from ahac.view import viewer
+from ahac.view.sources import ViewSource
 from ahac.view.trajectory import Trajectory
 
 ROBOT = """<mujoco model="ball"><worldbody><body name="ball" pos="0 0 1"><freejoint/><geom size="0.1"/></body>
@@ -14,10 +14,10 @@ ROBOT = """<mujoco model="ball"><worldbody><body name="ball" pos="0 0 1"><freejo
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Stage, dict[str, object]]]:
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ViewSource, dict[str, object]]]:
     """What would have been shown."""
-    seen: list[tuple[Stage, dict[str, object]]] = []
-    monkeypatch.setattr(live, "serve", lambda stage, **options: seen.append((stage, options)))
+    seen: list[tuple[ViewSource, dict[str, object]]] = []
+    monkeypatch.setattr(viewer, "serve", lambda stage, **options: seen.append((stage, options)))
     return seen
 
 
@@ -35,7 +35,7 @@ def test_a_task_is_recorded_as_numbers_that_play_again(tmp_path: Path, capsys: p
     assert "ahac: hopper" in (tmp_path / "gait.html").read_text(encoding="utf-8")
 
 
-def test_a_robots_file_is_shown_on_a_ground(tmp_path: Path, served: list[tuple[Stage, dict[str, object]]]) -> None:
+def test_a_robots_file_is_shown_on_a_ground(tmp_path: Path, served: list[tuple[ViewSource, dict[str, object]]]) -> None:
     path = tmp_path / "ball.xml"
     path.write_text(ROBOT, encoding="utf-8")
     assert main(["play", str(path), "--worlds", "3", "--port", "9000", "--no-browser"]) == 0

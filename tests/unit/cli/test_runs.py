@@ -7,14 +7,14 @@ import pytest
 
 from ahac.cli.main import main
 from ahac.training.evaluate import Evaluation
-from ahac.training.run import EVAL_SEED, Run, open_run, prepare, start
+from ahac.training.run import EVAL_SEED, Run, create_run, open_run, prepare
 from ahac.training.trainer import train
-from small_runs import small_config, table
+from support.small_runs import small_config, table
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    made = start(small_config(tmp_path / "runs", name="mine", iterations=4, seed=3))
+    made = create_run(small_config(tmp_path / "runs", name="mine", iterations=4, seed=3))
     train(made, display=False)
     return made
 
@@ -28,8 +28,17 @@ def test_training_keeps_its_final_evaluation(run: Run, capsys: pytest.CaptureFix
     assert main(["resume", str(run.folder)]) == 0
     found = kept(run)
     assert set(found) == {
-        "episodes", "mean", "iqm", "interval", "length", "checkpoint", "iteration", "env_steps", "seed", "checksum",
-    }  # fmt: skip
+        "episodes",
+        "mean",
+        "iqm",
+        "interval",
+        "length",
+        "checkpoint",
+        "iteration",
+        "env_steps",
+        "seed",
+        "checksum",
+    }
     assert (found["episodes"], found["checkpoint"], found["seed"]) == (4, "last", 3 + EVAL_SEED)
     assert (found["iteration"], found["env_steps"]) == (4, 256)
     assert f"4 episodes: mean {found['mean']:.1f}, interquartile mean {found['iqm']:.1f}" in capsys.readouterr().out

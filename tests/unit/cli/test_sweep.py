@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from ahac.algos.config import FirstOrderConfig
+from ahac.algos.config import ShortHorizonConfig
 from ahac.cli import sweep as module
 from ahac.cli.main import main
 from ahac.cli.sweep import read_list
 from ahac.core.errors import InputError
-from ahac.training.records import read_record
-from ahac.training.sweep import Outcome
-from suite import keep
+from ahac.experiments.run_files import read_run
+from ahac.experiments.sweep import Outcome
+from support.marks import keep
 
 STUDIES = sorted((Path(__file__).parents[3] / "docs" / "studies").glob("*.txt"))
 LIST = """# a comment
 one hopper --algo shac --num-envs 8   # another
 
 @seeds 0 3
-many ant --learner.critic.members 1
+many ant --algorithm.critic.num-critics 1
 @seeds
 last hopper --seed 5
 """
@@ -33,46 +33,54 @@ def written(folder: Path, text: str) -> Path:
 def test_a_list_is_read(tmp_path: Path) -> None:
     runs = read_list(written(tmp_path, LIST), str(tmp_path / "runs"))
     assert [(run.name, run.task, run.algo, run.seed) for run in runs] == [
-        ("one", "hopper", "shac", 0), ("many-0", "ant", "ahac", 0), ("many-3", "ant", "ahac", 3),
+        ("one", "hopper", "shac", 0),
+        ("many-0", "ant", "ahac", 0),
+        ("many-3", "ant", "ahac", 3),
         ("last", "hopper", "ahac", 5),
-    ]  # fmt: skip
+    ]
     assert runs[0].num_envs == 8
-    learner = runs[1].learner
-    assert isinstance(learner, FirstOrderConfig)
-    assert learner.critic is not None
-    assert learner.critic.members == 1
+    algorithm = runs[1].algorithm
+    assert isinstance(algorithm, ShortHorizonConfig)
+    assert algorithm.critic is not None
+    assert algorithm.critic.num_critics == 1
     assert {run.out for run in runs} == {str(tmp_path / "runs")}
 
 
-@pytest.mark.parametrize(("line", "told"), [
-    ("a hoper", "no task named 'hoper'"),
-    ("a", "say what to train behind the run's name"),
-    ("a --algo shac", "say what to train behind the run's name"),
-    ("a hopper --algo dqn", "no algorithm named 'dqn'; known: ahac"),
-    ("a hopper --preset x", "no preset named 'x'"),
-    ("a hopper --sed 3", r"Unrecognized options: --sed, 3 \(`ahac train hopper --help` lists options\)"),
-    ("a hopper --seed x", "Error parsing --seed: invalid literal"),
-    ("a hopper --algo", "argument --algo: expected one argument"),
-    ("a hopper --learner.horizon.rule x", "invalid choice 'x' for argument '--learner.horizon.rule'. Expected one of "),
-    ("a hopper --variant x", "variant"),
-    ("a hopper --name b", "--name cannot stand in a list"),
-    ("a hopper --out=b", "--out cannot stand in a list"),
-    ("a hopper --help", "--help cannot stand in a list"),
-    ("a hopper 'x", "No closing quotation"),
-    ("one hopper", "the name 'one' is taken by a line above"),
-    ("a/b hopper", "without a path, got 'a/b'"),
-    ("a hopper --watch", "Unrecognized options: --watch"),
-    ("one.log hopper", "the log of one of the runs 'one' and 'one.log' is named like the other; rename one"),
-    ("a\0b hopper", r"name must have printable characters only, got 'a\\x00b'"),
-    ("a\x1b[31m hopper", "name must have printable characters only"),
-    ("a\u202eb hopper", "name must have printable characters only"),
-    ("a\x0cb hopper", "name must have printable characters only"),
-    (".a hopper", "name must not begin with a dot"),
-    (r"'a\b' hopper", "name must be a folder name without a path"),
-    (f"{'é' * 101} hopper", "name must have at most 200 bytes, got 202"),
-    ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
-    ("@seeds 0 1\na hopper --seed 2", "--seed cannot be combined with `@seeds`"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("a hoper", "no task named 'hoper'"),
+        ("a", "say what to train behind the run's name"),
+        ("a --algo shac", "say what to train behind the run's name"),
+        ("a hopper --algo dqn", "no algorithm named 'dqn'; known: ahac"),
+        ("a hopper --preset x", "no preset named 'x'"),
+        ("a hopper --sed 3", r"Unrecognized options: --sed, 3 \(`ahac train hopper --help` lists options\)"),
+        ("a hopper --seed x", "Error parsing --seed: invalid literal"),
+        ("a hopper --algo", "argument --algo: expected one argument"),
+        (
+            "a hopper --algorithm.horizon.rule x",
+            "invalid choice 'x' for argument '--algorithm.horizon.rule'. Expected one of ",
+        ),
+        ("a hopper --variant x", "variant"),
+        ("a hopper --name b", "--name cannot stand in a list"),
+        ("a hopper --out=b", "--out cannot stand in a list"),
+        ("a hopper --help", "--help cannot stand in a list"),
+        ("a hopper 'x", "No closing quotation"),
+        ("one hopper", "the name 'one' is taken by a line above"),
+        ("a/b hopper", "without a path, got 'a/b'"),
+        ("a hopper --watch", "Unrecognized options: --watch"),
+        ("one.log hopper", "the log of one of the runs 'one' and 'one.log' is named like the other; rename one"),
+        ("a\0b hopper", r"name must have printable characters only, got 'a\\x00b'"),
+        ("a\x1b[31m hopper", "name must have printable characters only"),
+        ("a\u202eb hopper", "name must have printable characters only"),
+        ("a\x0cb hopper", "name must have printable characters only"),
+        (".a hopper", "name must not begin with a dot"),
+        (r"'a\b' hopper", "name must be a folder name without a path"),
+        (f"{'é' * 101} hopper", "name must have at most 200 bytes, got 202"),
+        ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
+        ("@seeds 0 1\na hopper --seed 2", "--seed cannot be combined with `@seeds`"),
+    ],
+)
 def test_an_error_names_its_line_and_nothing_starts(line: str, told: str, tmp_path: Path) -> None:
     path = written(tmp_path, f"# first\none hopper\n{line}\n")
     number = 3 + line.count("\n")
@@ -126,14 +134,22 @@ def test_there_are_studies() -> None:
     assert {"hopper-horizons", "ant", "ant-critics"} <= {path.stem for path in STUDIES}
 
 
-@pytest.mark.parametrize(("states", "status"), [
-    (["complete", "finished"], 0), (["finished", "failed", "waiting"], 1), (["stopped"], 130), (["waiting"], 130),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("states", "status"),
+    [
+        (["complete", "finished"], 0),
+        (["finished", "failed", "waiting"], 1),
+        (["stopped"], 130),
+        (["waiting"], 130),
+    ],
+)
 def test_the_exit_status_says_how_it_went(
     states: list[str], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcomes = [Outcome(name=f"n{k}", state=state, log=tmp_path / "log", detail="why")  # pyright: ignore[reportArgumentType]
-                for k, state in enumerate(states)]  # fmt: skip
+    outcomes = [
+        Outcome(name=f"n{k}", state=state, log=tmp_path / "log", detail="why")  # pyright: ignore[reportArgumentType]
+        for k, state in enumerate(states)
+    ]
     assert module.summary(outcomes) == status
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{len(states)} run")
@@ -151,7 +167,7 @@ def test_a_small_sweep_trains_and_is_complete_the_second_time(
     found = capsys.readouterr()
     assert found.out == "2 runs: 2 finished\n"
     assert found.err.count("started") == found.err.count("finished: return") == 2
-    runs = [read_record(tmp_path / "runs" / name) for name in ("h-0", "h-1")]
+    runs = [read_run(tmp_path / "runs" / name) for name in ("h-0", "h-1")]
     assert [run.settings["seed"] for run in runs] == [0, 1]
     assert all(run.last("env_steps") >= 1000 and run.evaluation is not None for run in runs)
     assert main(command) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from ahac.cli import watch
 from ahac.cli.main import main
-from ahac.cli.watch import watched
+from ahac.cli.watch import viewer_process
 from ahac.training.run import open_run
 
 PRETEND = """
@@ -20,7 +20,7 @@ print("look at http://localhost:8080", flush=True)
 time.sleep(100)
 """
 SMALL = ["--num-envs", "4", "--iterations", "2", "--eval-episodes", "3", "--device", "cpu",
-         "--learner.actor.hidden", "8", "8"]  # fmt: skip
+         "--algorithm.actor.hidden", "8", "8"]  # fmt: skip
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, code: str = PRETEND) -> None:
@@ -43,7 +43,7 @@ def test_the_viewer_ends_with_training_however_that_ends(
     pretend(monkeypatch)
 
     def shown() -> int:
-        with watched(tmp_path):
+        with viewer_process(tmp_path):
             pid, threads, group = until(tmp_path / "viewer").split()
             assert (threads, group) == ("1", pid), "Ctrl-C in the terminal is not for it"
             if error is not None:
@@ -64,7 +64,7 @@ def test_what_the_viewer_says_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pretend(monkeypatch)
-    with watched(tmp_path):
+    with viewer_process(tmp_path):
         until(tmp_path / "viewer")
         time.sleep(0.3)
     assert capsys.readouterr().err == "look at http://localhost:8080\n"
@@ -75,7 +75,7 @@ def test_a_viewer_that_fails_is_one_warning(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watch, "COMMAND", command)
-    with watched(tmp_path):
+    with viewer_process(tmp_path):
         deadline = time.monotonic() + 30.0
         while not caplog.messages and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -85,7 +85,7 @@ def test_a_viewer_that_fails_is_one_warning(
 
 
 def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
-    code = "import time; from ahac.cli.watch import tie; tie(0); time.sleep(100)"
+    code = "import time; from ahac.cli.watch import exit_with_parent; exit_with_parent(0); time.sleep(100)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     try:
         assert process.stdin is not None
@@ -97,7 +97,7 @@ def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux has it")
 def test_a_viewer_gets_the_time_that_training_leaves() -> None:
-    code = "import os; from ahac.cli.watch import stand_back; stand_back(); print(os.sched_getscheduler(0), os.nice(0))"
+    code = "import os; from ahac.cli.watch import lower_priority; lower_priority(); print(os.sched_getscheduler(0), os.nice(0))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(os.SCHED_IDLE), "19"]
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from ahac.native.build import Target
-from ahac.sim import Real, absolute, atan2, clip, cos, exp, log, maximum, minimum, sin, sqrt, stop, tanh, where
-from ahac.sim.bridge import Launcher, MapKernels
+from ahac.sim import Real, abs_, atan2, clip, cos, exp, log, maximum, minimum, sin, sqrt, stop_gradient, tanh, where
+from ahac.sim.autograd import Launcher, MapKernels
 from ahac.sim.compiler.graph import Scalar
-from ahac.sim.compiler.operations import OPERATIONS, mark
+from ahac.sim.compiler.operations import OPERATIONS, barrier
 from ahac.sim.compiler.program import Program, adjoint, evaluate, trace
 
 Function = Callable[..., Real]
@@ -28,13 +28,13 @@ MEANING: dict[str, tuple[Function, Reference]] = {
     "exp": (lambda x, y, p: exp(x), lambda x, y, p: np.exp(x)),
     "log": (lambda x, y, p: log(p), lambda x, y, p: np.log(p)),
     "tanh": (lambda x, y, p: tanh(x), lambda x, y, p: np.tanh(x)),
-    "abs": (lambda x, y, p: absolute(x), lambda x, y, p: np.abs(x)),
+    "abs": (lambda x, y, p: abs_(x), lambda x, y, p: np.abs(x)),
     "atan2": (lambda x, y, p: atan2(x, y), lambda x, y, p: np.arctan2(x, y)),
     "min": (lambda x, y, p: minimum(x, y), lambda x, y, p: np.minimum(x, y)),
     "max": (lambda x, y, p: maximum(x, y), lambda x, y, p: np.maximum(x, y)),
     "less": (lambda x, y, p: where(x < y, x * y, p), lambda x, y, p: np.where(x < y, x * y, p)),
-    "stop": (lambda x, y, p: stop(x) * y, lambda x, y, p: x * y),
-    "mark": (lambda x, y, p: mark(x.graph, x * y), lambda x, y, p: x * y),
+    "stop": (lambda x, y, p: stop_gradient(x) * y, lambda x, y, p: x * y),
+    "mark": (lambda x, y, p: barrier(x.graph, x * y), lambda x, y, p: x * y),
     "power": (lambda x, y, p: x**7, lambda x, y, p: x**7),
     "clip": (lambda x, y, p: clip(x, -1.0, 0.7), lambda x, y, p: np.clip(x, -1.0, 0.7)),
 }
@@ -136,7 +136,7 @@ TIES: list[tuple[Callable[[Scalar, Scalar], Real], tuple[float, float]]] = [
     (lambda a, b: where(a <= b, a, b), (1.0, 0.0)),
     (lambda a, b: where(a >= b, a, b), (1.0, 0.0)),
     (lambda a, b: clip(a, 0.5, 0.5), (1.0, 0.0)),
-    (lambda a, b: absolute(a - b), (1.0, -1.0)),
+    (lambda a, b: abs_(a - b), (1.0, -1.0)),
 ]
 """What is written, and its derivatives by a and b where a = b = 0.5."""
 
@@ -145,7 +145,9 @@ TIES: list[tuple[Callable[[Scalar, Scalar], Real], tuple[float, float]]] = [
 def test_on_a_tie_the_rule_decides(dtype: torch.dtype, device: torch.device) -> None:
     """Equal arguments: the first one counts, and only <= and >= hold."""
     program = trace(lambda x: {"y": [function(*x) for function, _ in TIES]}, {"x": 2})
-    back, at, seeds = adjoint(program, ["x"]), np.full((len(TIES), 2), 0.5), np.eye(len(TIES))
+    back = adjoint(program, ["x"])
+    at = np.full((len(TIES), 2), 0.5)
+    seeds = np.eye(len(TIES))
     for found in (evaluate(back, {"x": at, "y_bar": seeds}), launch(back, dtype, device, x=at, y_bar=seeds)):
         assert np.array_equal(found["x_bar"], np.array([derivatives for _, derivatives in TIES]))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ahac.algos.config import CriticConfig, FirstOrderConfig, HorizonConfig
+from ahac.algos.config import CriticConfig, HorizonConfig, ShortHorizonConfig
 from ahac.algos.recipes import ALGOS, PRESETS, recipe
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
@@ -27,15 +27,15 @@ def changed(path: str, value: object) -> dict[str, Any]:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("algo", list(ALGOS))
 def test_every_recipe_comes_back_equal_through_json(algo: str, preset: str) -> None:
-    config = RunConfig(algo=algo, preset=preset, learner=recipe("hopper", algo, preset).learner)
+    config = RunConfig(algo=algo, preset=preset, algorithm=recipe("hopper", algo, preset).algorithm)
     back = from_dict(RunConfig, json.loads(json.dumps(to_dict(config))))
     assert back == config
     assert hash(back) == hash(config), "tuples are tuples again"
 
 
 def test_no_critic_comes_back_as_none() -> None:
-    config = RunConfig(learner=FirstOrderConfig(critic=None))
-    assert to_dict(config)["learner"]["critic"] is None
+    config = RunConfig(algorithm=ShortHorizonConfig(critic=None))
+    assert to_dict(config)["algorithm"]["critic"] is None
     assert from_dict(RunConfig, to_dict(config)) == config
 
 
@@ -46,9 +46,9 @@ def test_tuples_of_any_length_come_back(hidden: tuple[int, ...]) -> None:
 
 
 def test_a_whole_number_is_a_float_where_one_is_wanted() -> None:
-    back = from_dict(HorizonConfig, {**to_dict(HorizonConfig()), "first": 16})
-    assert isinstance(back.first, float)
-    assert from_dict(CriticConfig, {**to_dict(CriticConfig()), "plateau": 1}).plateau == 1.0
+    back = from_dict(HorizonConfig, {**to_dict(HorizonConfig()), "initial": 16})
+    assert isinstance(back.initial, float)
+    assert from_dict(CriticConfig, {**to_dict(CriticConfig()), "plateau_tolerance": 1}).plateau_tolerance == 1.0
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_a_whole_number_is_a_float_where_one_is_wanted() -> None:
         ("seed", [1], "RunConfig.seed must be a int"),
         ("task", 3, "RunConfig.task must be a str"),
         ("deterministic", "yes", "RunConfig.deterministic must be a bool"),
-        ("learner.gamma", "0.9", "FirstOrderConfig.gamma must be a float"),
-        ("learner.gamma", True, "FirstOrderConfig.gamma must be a float"),
-        ("learner.critic.plateau", "none", "CriticConfig.plateau must be a float"),
-        ("learner.actor.hidden", [8, "x"], "ActorConfig.hidden must be a int"),
-        ("learner.actor.hidden", "ab", "ActorConfig.hidden must be a list"),
-        ("learner.horizon.rule", "longer", "HorizonConfig.rule must be one of fixed, paper"),
-        ("learner.horizon.rule", None, "HorizonConfig.rule must be one of"),
-        ("learner.stiffness.signal", "", "StiffnessConfig.signal must be one of dynamics"),
+        ("algorithm.gamma", "0.9", "ShortHorizonConfig.gamma must be a float"),
+        ("algorithm.gamma", True, "ShortHorizonConfig.gamma must be a float"),
+        ("algorithm.critic.plateau_tolerance", "none", "CriticConfig.plateau_tolerance must be a float"),
+        ("algorithm.actor.hidden", [8, "x"], "ActorConfig.hidden must be a int"),
+        ("algorithm.actor.hidden", "ab", "ActorConfig.hidden must be a list"),
+        ("algorithm.horizon.rule", "longer", "HorizonConfig.rule must be one of fixed, paper"),
+        ("algorithm.horizon.rule", None, "HorizonConfig.rule must be one of"),
+        ("algorithm.stiffness.signal", "", "StiffnessConfig.signal must be one of dynamics"),
     ],
 )
 def test_a_wrong_type_is_refused_by_name(path: str, value: object, named: str) -> None:
@@ -79,10 +79,10 @@ def test_a_wrong_type_is_refused_by_name(path: str, value: object, named: str) -
     ("path", "value", "named"),
     [
         pytest.param("num_envs", True, "RunConfig.num_envs"),
-        pytest.param("learner.actor.hidden", 8, "ActorConfig.hidden"),
-        pytest.param("learner.actor.hidden", None, "ActorConfig.hidden"),
-        pytest.param("learner", 3, "learner"),
-        pytest.param("learner.actor", [], "actor"),
+        pytest.param("algorithm.actor.hidden", 8, "ActorConfig.hidden"),
+        pytest.param("algorithm.actor.hidden", None, "ActorConfig.hidden"),
+        pytest.param("algorithm", 3, "algorithm"),
+        pytest.param("algorithm.actor", [], "actor"),
     ],
 )
 def test_a_wrong_kind_of_value_is_refused_by_name(path: str, value: object, named: str) -> None:
@@ -93,11 +93,11 @@ def test_a_wrong_kind_of_value_is_refused_by_name(path: str, value: object, name
 def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"RunConfig has no setting numenvs; its settings are .*num_envs"):
         from_dict(RunConfig, changed("numenvs", 3))
-    with pytest.raises(InputError, match=r"CriticConfig has no setting epochs; its settings are .*passes"):
-        from_dict(RunConfig, changed("learner.critic.epochs", 3))
+    with pytest.raises(InputError, match=r"CriticConfig has no setting passes; its settings are .*epochs"):
+        from_dict(RunConfig, changed("algorithm.critic.passes", 3))
 
 
-@pytest.mark.parametrize("path", ["num_envs", "learner", "learner.gamma", "learner.critic.passes"])
+@pytest.mark.parametrize("path", ["num_envs", "algorithm", "algorithm.gamma", "algorithm.critic.epochs"])
 def test_a_missing_setting_takes_its_default(path: str) -> None:
     data = changed(path, None)
     *owners, name = path.split(".")
@@ -130,7 +130,9 @@ def test_counts_below_one_are_refused(name: str) -> None:
         replace(RunConfig(), **{name: 0})
 
 
-@pytest.mark.parametrize(("name", "value"), [("gamma", 1.5), ("gamma", -0.1), ("lam", 2.0), ("lam", float("nan"))])
+@pytest.mark.parametrize(
+    ("name", "value"), [("gamma", 1.5), ("gamma", -0.1), ("td_lambda", 2.0), ("td_lambda", float("nan"))]
+)
 def test_discounts_outside_of_the_unit_interval_are_refused(name: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{name} must lie between 0 and 1"):
-        replace(FirstOrderConfig(), **{name: value})
+        replace(ShortHorizonConfig(), **{name: value})

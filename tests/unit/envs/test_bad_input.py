@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make, make_task, tasks
-from episodes import assert_same
+from support.episodes import assert_same
 
 WORLDS = 3
 

@@ -50,7 +50,7 @@ def test_an_action_that_is_not_finite_loses_its_world_alone() -> None:
     action = torch.zeros(WORLDS, 3, device="cuda")
     action[7, 1] = float("nan")
     step = env.step(action)
-    assert step.lost.nonzero().flatten().tolist() == [7]
+    assert step.diverged.nonzero().flatten().tolist() == [7]
     assert torch.isfinite(step.obs).all()
     assert torch.isfinite(env.step(torch.zeros_like(action)).obs).all()
 

@@ -215,7 +215,8 @@ def test_a_single_world_waits_for_its_reset() -> None:
 
 
 def test_a_single_world_shows_the_last_observation_of_its_episode() -> None:
-    env, same = single(), ahac.make("hopper", num_envs=1, episode_steps=EPISODE)
+    env = single()
+    same = ahac.make("hopper", num_envs=1, episode_steps=EPISODE)
     env.reset(seed=1)
     same.reset(seed=1)
     for action in actions(EPISODE)[:, :1]:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 import ahac
-from ahac.envs import Action, Draw, NoisyStart, RobotTask, Start, Step, Task, VecEnv, shaping
+from ahac.envs import Action, Draw, NoisyReset, ResetFn, RobotTask, Step, Task, VecEnv, rewards
 from ahac.sim import InputError, Model, Motor, Real, Simulator, State, TraceError, World, load_model
-from robots import PENDULUM, SERVO_ARM, gymnasium_file, mjcf
-from suite import keep
+from support.marks import keep
+from support.robots import PENDULUM, SERVO_ARM, gymnasium_file, mjcf
 
 WORLDS = 32
 STEPS = 100
@@ -71,7 +71,7 @@ def planar(name: str) -> Task:
 def dog() -> Task:
     motor = Motor(strength=15.0, armature=0.01, damping=0.5)
     model = load_model(urdf_dog(), floating=True, ground=True, motors=motor)
-    return RobotTask(model=model, torso="trunk", terminate_below=0.2, start=standing)
+    return RobotTask(model=model, torso="trunk", terminate_below=0.2, reset=standing)
 
 
 ROBOTS: dict[str, Callable[[], Task]] = {
@@ -107,15 +107,15 @@ def random_action(env: VecEnv, generator: torch.Generator) -> Tensor:
 
 
 def term(env: VecEnv, step: Step, name: str) -> Tensor:
-    return step.terms[:, list(env.task.reward).index(name)]
+    return step.reward_terms[:, list(env.task.reward).index(name)]
 
 
 def part(env: VecEnv, obs: Tensor, name: str) -> Tensor:
-    return dict(zip(env.layout, obs.split(list(env.layout.values()), dim=-1), strict=True))[name]
+    return dict(zip(env.obs_layout, obs.split(list(env.obs_layout.values()), dim=-1), strict=True))[name]
 
 
 def test_sizes_follow_from_the_robot(run: Run) -> None:
-    model, layout = run.env.task.model, run.env.layout
+    model, layout = run.env.task.model, run.env.obs_layout
     root = {"height": 1, "orientation": 4, "velocity": 3, "angular velocity": 3}
     balance = {"uprightness": 1, "heading": 1}
     if "orientation" not in layout:
@@ -129,8 +129,8 @@ def test_sizes_follow_from_the_robot(run: Run) -> None:
 
 def test_a_hundred_random_steps_stay_finite(run: Run) -> None:
     for step in run.steps:
-        assert not step.lost.any()
-        for value in (step.obs, step.final_obs, step.reward, step.end.q, step.end.v):
+        assert not step.diverged.any()
+        for value in (step.obs, step.final_obs, step.reward, step.next_state.q, step.next_state.v):
             assert value.isfinite().all()
 
 
@@ -141,13 +141,13 @@ def test_every_number_of_an_observation_says_something(run: Run) -> None:
 
 def test_the_reward_is_the_sum_of_terms_by_name(run: Run) -> None:
     floating = ["forward", "upright", "heading", "effort"]
-    assert list(run.env.task.reward) == (floating if "orientation" in run.env.layout else ["forward", "effort"])
+    assert list(run.env.task.reward) == (floating if "orientation" in run.env.obs_layout else ["forward", "effort"])
     for step in run.steps:
-        assert torch.allclose(step.reward, step.terms.sum(dim=-1), atol=ROUNDING)
+        assert torch.allclose(step.reward, step.reward_terms.sum(dim=-1), atol=ROUNDING)
         assert torch.allclose(term(run.env, step, "effort"), -0.01 * step.action.square().sum(dim=-1), atol=ROUNDING)
         assert torch.allclose(part(run.env, step.final_obs, "last action"), step.action)
         # All three have x as the first coordinate of the root, and their torso's origin on its axes.
-        assert torch.allclose(term(run.env, step, "forward"), step.start.v[:, 0], atol=ROUNDING)
+        assert torch.allclose(term(run.env, step, "forward"), step.state.v[:, 0], atol=ROUNDING)
 
 
 def test_an_episode_ends_where_the_torso_is_too_low(run: Run) -> None:
@@ -157,7 +157,7 @@ def test_an_episode_ends_where_the_torso_is_too_low(run: Run) -> None:
     torso = list(run.env.task.model.bodies).index("trunk")
     fallen = 0
     for step in run.steps:
-        height = run.env.sim.poses(step.end.q).position[:, torso, 2]
+        height = run.env.sim.poses(step.next_state.q).position[:, torso, 2]
         clear = (height - 0.2).abs() > ROUNDING
         assert (step.terminated == (height < 0.2))[clear].all()
         fallen += int(step.terminated.sum())
@@ -208,9 +208,9 @@ def test_a_term_of_ones_own_is_three_lines(walker: VecEnv) -> None:
     env = ahac.make(task, num_envs=4, device=walker.spec.device)
     step = env.step(torch.ones(4, env.spec.action_size, device=walker.spec.device))
     step = env.step(step.action)
-    rate = step.start.v[:, 2]
+    rate = step.state.v[:, 2]
     assert torch.allclose(term(env, step, "spin"), -0.1 * rate**2, atol=ROUNDING)
-    assert torch.allclose(step.reward, step.terms.sum(dim=-1), atol=ROUNDING)
+    assert torch.allclose(step.reward, step.reward_terms.sum(dim=-1), atol=ROUNDING)
     assert (rate.abs() > 1e-2).all()
 
 
@@ -221,9 +221,9 @@ def test_a_sense_of_ones_own_is_seen_after_the_others(walker: VecEnv) -> None:
     task = replace(walker.task, observation={**walker.task.observation, "foot": foot})
     env = ahac.make(task, num_envs=4, device=walker.spec.device)
     step = env.step(torch.ones(4, env.spec.action_size, device=walker.spec.device))
-    place = env.sim.poses(step.end.q).position[:, list(env.task.model.bodies).index("foot")]
-    assert list(env.layout)[-1] == "foot"
-    assert env.layout["foot"] == 2
+    place = env.sim.poses(step.next_state.q).position[:, list(env.task.model.bodies).index("foot")]
+    assert list(env.obs_layout)[-1] == "foot"
+    assert env.obs_layout["foot"] == 2
     assert torch.allclose(step.final_obs[:, -2], place[:, 2], atol=ROUNDING)
 
 
@@ -234,25 +234,25 @@ def test_a_term_may_look_at_what_a_step_led_to(walker: VecEnv) -> None:
 
     env = ahac.make(replace(walker.task, reward={"progress": progress}), num_envs=4, device=walker.spec.device)
     step = env.step(torch.ones(4, env.spec.action_size, device=walker.spec.device))
-    assert torch.allclose(step.reward, step.end.q[:, 0] - step.start.q[:, 0], atol=ROUNDING)
+    assert torch.allclose(step.reward, step.next_state.q[:, 0] - step.state.q[:, 0], atol=ROUNDING)
 
 
 def test_episodes_begin_within_the_noise_of_their_start() -> None:
-    noise = NoisyStart(keyframe=None, place=0.03, joints=0.2, velocity=0.4)
-    env = ahac.make(replace(planar("walker2d"), start=noise), num_envs=256)
+    noise = NoisyReset(keyframe=None, root_position=0.03, joint_position=0.2, velocity=0.4)
+    env = ahac.make(replace(planar("walker2d"), reset=noise), num_envs=256)
     rest = torch.tensor(env.task.model.rest_q)
     offset = env.state.q - rest
     bounds = torch.tensor([0.03, 0.03, *[0.2] * 7])
     assert (offset.abs() <= bounds + ROUNDING).all()
     assert (offset.abs().amax(dim=0) > 0.9 * bounds).all(), "the bounds are reached"
     assert (env.state.v.abs() <= 0.4 + ROUNDING).all()
-    quiet = ahac.make(replace(env.task, start=NoisyStart(keyframe=None)), num_envs=2)
+    quiet = ahac.make(replace(env.task, reset=NoisyReset(keyframe=None)), num_envs=2)
     assert torch.equal(quiet.state.q, rest.expand(2, -1))
     assert not quiet.state.v.any()
 
 
 def test_a_free_root_is_turned_by_unit_quaternions_of_bounded_angle() -> None:
-    env = ahac.make(replace(dog(), start=NoisyStart(keyframe=None, turn=0.3)), num_envs=256)
+    env = ahac.make(replace(dog(), reset=NoisyReset(keyframe=None, root_rotation=0.3)), num_envs=256)
     turn = env.state.q[:, 3:7]
     angle = 2.0 * torch.atan2(turn[:, 1:].norm(dim=-1), turn[:, 0].abs())
     assert torch.allclose(turn.norm(dim=-1), torch.ones(256), atol=ROUNDING)
@@ -277,12 +277,12 @@ def test_an_action_spans_the_control_range(device: torch.device) -> None:
         rest='<actuator><position joint="hinge" kp="20" ctrlrange="0.2 1" ctrllimited="true"/></actuator>',
     )
     model = load_model(servo)
-    env = ahac.make(RobotTask(model=model, torso="arm", start=NoisyStart(keyframe=None)), num_envs=3, device=device)
+    env = ahac.make(RobotTask(model=model, torso="arm", reset=NoisyReset(keyframe=None)), num_envs=3, device=device)
     action = torch.tensor([[-1.0], [0.0], [5.0]], device=device)
     step = env.step(action)
     sim = Simulator(model, num_worlds=3, dt=env.spec.dt, substeps=env.task.substeps, device=device)
-    wanted = sim.step(State(step.start.q, step.start.v), torch.tensor([[0.2], [0.6], [1.0]], device=device))
-    assert torch.allclose(step.end.v, wanted.v, atol=ROUNDING)
+    wanted = sim.step(State(step.state.q, step.state.v), torch.tensor([[0.2], [0.6], [1.0]], device=device))
+    assert torch.allclose(step.next_state.v, wanted.v, atol=ROUNDING)
     assert torch.allclose(part(env, step.final_obs, "last action"), action.clamp(-1.0, 1.0))
 
 
@@ -310,7 +310,7 @@ def branching(world: World, action: Action) -> Real:
         (lambda world, action: "high", r"'mine' must give numbers .* got str"),
         (lambda world, action: torch.zeros(3), r"'mine' must give numbers .* got Tensor"),
         (lambda world, action: world.rotation("torso"), r"'mine' must give numbers .* got Mat3"),
-        (lambda world, action: world.position("torso").z > 1.0, r"'mine' must give numbers .* got Less"),
+        (lambda world, action: world.position("torso").z > 1.0, r"'mine' must give numbers .* got Condition"),
         (lambda world, action: world.position("tail"), "no body or site named 'tail'; it has: foot"),
         (branching, "a traced comparison has no truth value"),
     ],
@@ -328,11 +328,11 @@ def test_a_term_must_be_a_scalar() -> None:
         ahac.make(replace(task, reward={"mine": speed}), num_envs=2)
 
 
-@pytest.mark.parametrize("parts", [{}, {"mine": 3.0}, [shaping.effort()]])
+@pytest.mark.parametrize("parts", [{}, {"mine": 3.0}, [rewards.action_l2()]])
 def test_parts_must_be_functions_by_name(parts: Any) -> None:  # noqa: ANN401
     task = planar("walker2d")
     with pytest.raises(InputError, match=r"reward .*must .*functions? of \(world, action\)"):
-        Task(name="mine", model=task.model, observation=task.observation, reward=parts, start=task.start)
+        Task(name="mine", model=task.model, observation=task.observation, reward=parts, reset=task.reset)
 
 
 @pytest.mark.parametrize(
@@ -340,12 +340,12 @@ def test_parts_must_be_functions_by_name(parts: Any) -> None:  # noqa: ANN401
     [
         (lambda model, draw: (model.rest_q, [0.0]), TraceError, "9 positions and 9 velocities, got 9 and 1"),
         (lambda model, draw: (model.rest_q[:3], [0.0] * 9), TraceError, "9 positions .* got 3 and 9"),
-        (NoisyStart(keyframe="home"), InputError, "model 'walker2d' has no keyframe 'home'; it has: none"),
+        (NoisyReset(keyframe="home"), InputError, "model 'walker2d' has no keyframe 'home'; it has: none"),
     ],
-)  # fmt: skip
-def test_starts_of_the_wrong_size_are_refused(start: Start, error: type[Exception], message: str) -> None:
+)
+def test_starts_of_the_wrong_size_are_refused(start: ResetFn, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        ahac.make(replace(planar("walker2d"), start=start), num_envs=2)
+        ahac.make(replace(planar("walker2d"), reset=start), num_envs=2)
 
 
 def test_an_end_of_ones_own_must_be_a_scalar() -> None:
@@ -369,7 +369,7 @@ def test_variations_of_a_robot_task_mean_what_they_say() -> None:
 
 def test_what_is_left_out_follows_the_torso() -> None:
     other = replace(planar("walker2d"), torso="foot")
-    env = ahac.make(replace(other, start=NoisyStart(keyframe=None)), num_envs=2)
+    env = ahac.make(replace(other, reset=NoisyReset(keyframe=None)), num_envs=2)
     feet = env.sim.poses(env.state.q).position[:, list(env.task.model.bodies).index("foot"), 2]
     assert torch.allclose(part(env, env.obs, "height")[:, 0], feet, atol=ROUNDING)
 
@@ -382,5 +382,5 @@ def test_a_model_must_be_loaded_first() -> None:
 
 @pytest.mark.parametrize("noise", [-0.1, float("nan"), "wide"])
 def test_noise_is_a_number_of_at_least_zero(noise: Any) -> None:  # noqa: ANN401
-    with pytest.raises(InputError, match="joints"):
-        NoisyStart(joints=noise)
+    with pytest.raises(InputError, match="joint_position"):
+        NoisyReset(joint_position=noise)

@@ -10,8 +10,8 @@ from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.envs import SIGNALS, VecEnv, make
 from ahac.sim import ContactMaterial, JointKind, Model, State
-from episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
-from suite import keep
+from support.episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
+from support.marks import keep
 
 CONTACT_SIGNALS = ("contact", "contact_normalised", "force")
 WORLDS = 16
@@ -66,7 +66,9 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 
 def moved(model: Model, q: Tensor, tangent: Tensor) -> Tensor:
     """Positions [N, nq], moved by a small tangent vector [N, nv]: quaternions by q ⊗ (1, ω / 2), to first order."""
-    parts, q_end, v_end = [], 0, 0
+    parts = []
+    q_end = 0
+    v_end = 0
     for i, k in quaternions(model):
         turn = torch.cat([torch.ones_like(q[:, :1]), 0.5 * tangent[:, k : k + 3]], dim=-1)
         parts += [q[:, q_end:i] + tangent[:, v_end:k], multiply(q[:, i : i + 4], turn)]
@@ -93,7 +95,7 @@ def differenced_jacobian(env: VecEnv, step: Step, eps: float) -> Tensor:
         ends = []
         for sign in (eps, -eps):
             by_q, by_v, by_u = (sign * unit).expand(WORLDS, -1).split([model.nv, model.nv, model.nu], dim=-1)
-            start = State(moved(model, step.start.q, by_q), step.start.v + by_v)
+            start = State(moved(model, step.state.q, by_q), step.state.v + by_v)
             ends.append(env.sim.step(start, step.action + by_u, context=context))
         up, down = ends
         columns.append(torch.cat([between(model, down.q, up.q), up.v - down.v], dim=-1) / (2.0 * eps))
@@ -142,7 +144,7 @@ def penalty(depth: Tensor, velocity: Tensor, material: ContactMaterial) -> Tenso
 
 def contact_jacobian(env: VecEnv, state: State) -> Tensor:
     """[N, points, 3, 4] of every contact force by depth and velocity."""
-    seen, touches = env.sim.contacts(state), env.task.model.touches
+    seen, touches = env.sim.contacts(state), env.task.model.contact_candidates
     jacobians = []
     for i, touch in enumerate(touches):
         rows = zip(seen.depth[:, i].detach(), seen.velocity[:, i].detach(), strict=True)
@@ -156,14 +158,14 @@ def contact_jacobian(env: VecEnv, state: State) -> Tensor:
 def test_contact_is_the_norm_of_the_contact_laws_jacobian(env: VecEnv) -> None:
     step = take_step(env)
     found = env.stiffness(step, "contact")
-    wanted = contact_jacobian(env, State(step.end.q, step.end.v)).square().sum(dim=(1, 2, 3)).sqrt()
+    wanted = contact_jacobian(env, State(step.next_state.q, step.next_state.v)).square().sum(dim=(1, 2, 3)).sqrt()
     assert (found > 0.0).any()
     assert (found - wanted).abs().max() < EXACT * wanted.max()
 
 
 def test_normalised_contact_weighs_rows_by_large_accelerations(env: VecEnv) -> None:
     step = take_step(env)
-    end = State(step.end.q, step.end.v)
+    end = State(step.next_state.q, step.next_state.v)
     found, plain = (env.stiffness(step, signal) for signal in ("contact_normalised", "contact"))
     weight = env.sim.contact_accelerations(end, step.action).clamp(min=1.0)
     wanted = (contact_jacobian(env, end) * weight[..., None]).square().sum(dim=(1, 2, 3)).sqrt()
@@ -174,12 +176,16 @@ def test_normalised_contact_weighs_rows_by_large_accelerations(env: VecEnv) -> N
 
 def test_force_is_the_norm_of_wrenches_over_large_accelerations(env: VecEnv) -> None:
     step = take_step(env)
-    end = State(step.end.q, step.end.v)
+    end = State(step.next_state.q, step.next_state.v)
     seen, points = env.sim.contact_wrenches(end), env.sim.contacts(end)
-    links = torch.tensor([seen.names.index(env.task.model.links[touch.link].name) for touch in env.task.model.touches])
+    links = torch.tensor(
+        [seen.names.index(env.task.model.links[touch.link].name) for touch in env.task.model.contact_candidates]
+    )
     summed = torch.zeros_like(seen.wrench[..., 3:]).index_add(1, links.to(env.spec.device), points.force)
     assert (seen.wrench[..., 3:] - summed).abs().max() < EXACT * summed.abs().max()
-    weighted = seen.wrench / torch.where(seen.drift > 1.0, seen.drift, 1.0)
+    weighted = seen.wrench / torch.where(
+        seen.velocity_product_acceleration > 1.0, seen.velocity_product_acceleration, 1.0
+    )
     assert (env.stiffness(step, "force") - weighted.flatten(1).norm(dim=-1)).abs().max() < EXACT * weighted.norm()
 
 
@@ -213,7 +219,8 @@ def test_in_the_air_contact_is_zero_and_so_is_its_gradient(signal: str, env: Vec
 
 @pytest.mark.parametrize("signal", CONTACT_SIGNALS)
 def test_contact_signals_have_gradients_in_earlier_actions(signal: str, env: VecEnv) -> None:
-    saved, actions = env.state_dict(), random_actions(env, 3, seed=5, bound=0.9).requires_grad_()
+    saved = env.state_dict()
+    actions = random_actions(env, 3, seed=5, bound=0.9).requires_grad_()
 
     def measured(sequence: Tensor) -> Tensor:
         env.load_state_dict(saved)

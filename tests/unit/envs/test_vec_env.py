@@ -10,7 +10,7 @@ from torch import Tensor
 from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make
-from episodes import assert_same, change, outcomes, random_actions, set_time_left
+from support.episodes import assert_same, change, outcomes, random_actions, set_time_left
 
 WORLDS = 6
 TORSO_HEIGHT = 1.25
@@ -100,7 +100,7 @@ def test_final_obs_is_of_the_state_reached_and_obs_of_the_new_one(hopper: VecEnv
     set_time_left(hopper, [1, 4], 1)
     step = hopper.step(random_actions(hopper, 1, seed=7)[0])
     assert step.done.tolist() == [i in (1, 4) for i in range(WORLDS)]
-    for obs, state in ((step.final_obs, step.end), (step.obs, hopper.state)):
+    for obs, state in ((step.final_obs, step.next_state), (step.obs, hopper.state)):
         assert torch.equal(obs, torch.cat([state.q[:, 1:], state.v], dim=-1))
 
 
@@ -111,8 +111,8 @@ def test_a_fallen_robot_is_terminated_and_not_truncated(hopper: VecEnv) -> None:
     assert step.terminated.tolist() == [i in (2, 3) for i in range(WORLDS)]
     assert step.truncated.tolist() == [i == 4 for i in range(WORLDS)]
     assert step.done.tolist() == [i in (2, 3, 4) for i in range(WORLDS)]
-    assert not step.lost.any()
-    assert ((step.end.q[:, 1] + TORSO_HEIGHT < 0.8) == step.terminated).all()
+    assert not step.diverged.any()
+    assert ((step.next_state.q[:, 1] + TORSO_HEIGHT < 0.8) == step.terminated).all()
     assert (hopper.state.q[:, 1].abs() < 0.1).all()
 
 
@@ -139,7 +139,7 @@ def test_without_gradient_nothing_is_recorded(hopper: VecEnv) -> None:
         step = hopper.step(action)
     assert not any(x.requires_grad for x in (step.obs, step.final_obs, step.reward, hopper.state.q, hopper.state.v))
     again = hopper.step(action.detach())
-    assert not any(x.requires_grad for x in (again.obs, again.final_obs, again.reward, again.end.q))
+    assert not any(x.requires_grad for x in (again.obs, again.final_obs, again.reward, again.next_state.q))
 
 
 @pytest.mark.parametrize("use", ["step", "reset", "load_state_dict"])
@@ -173,7 +173,8 @@ def ant_rewards(q: Tensor, v: Tensor, action: Tensor, variant: str) -> list[Tens
     d, (_, x, y, z) = q[:, 2] - 0.27, (q[:, 3:7] / q[:, 3:7].norm(dim=-1, keepdim=True)).unbind(dim=-1)
     upright, heading = 1.0 - 2.0 * (x**2 + y**2), 1.0 - 2.0 * (y**2 + z**2)
     if variant == "paper":
-        height, effort = torch.where(d < 0.0, -200.0 * d**2, d), -0.01 * action.square().sum(-1)
+        height = torch.where(d < 0.0, -200.0 * d**2, d)
+        effort = -0.01 * action.square().sum(-1)
     else:
         height, effort = d, torch.zeros_like(d)
     return [v[:, 0], height, 0.1 * upright, heading, effort]
@@ -199,7 +200,7 @@ def test_reward_is_of_the_state_before_the_step_and_the_clipped_action(
     before, action = env.state, random_actions(env, 1, seed=13, bound=1.5)[0]
     step = env.step(action)
     wanted = torch.stack(by_hand(before.q, before.v, action.clamp(-1.0, 1.0), variant), dim=-1)
-    assert (step.terms - wanted).abs().max() < EXACT * wanted.abs().max()
+    assert (step.reward_terms - wanted).abs().max() < EXACT * wanted.abs().max()
     assert (step.reward - wanted.sum(dim=-1)).abs().max() < EXACT * wanted.abs().max()
 
 
@@ -272,7 +273,8 @@ def test_a_world_has_no_gradient_in_the_actions_of_another(hopper: VecEnv) -> No
 
 
 def test_actions_out_of_range_act_as_clipped_ones_and_have_no_gradient(hopper: VecEnv) -> None:
-    saved, action = hopper.state_dict(), random_actions(hopper, 1, seed=15, bound=3.0)[0].requires_grad_()
+    saved = hopper.state_dict()
+    action = random_actions(hopper, 1, seed=15, bound=3.0)[0].requires_grad_()
     beyond = action.abs() > 1.0
     assert beyond.any()
     assert not beyond.all()
@@ -293,7 +295,7 @@ def test_huge_actions_of_float32_act_as_clipped_ones(size: float, short: VecEnv)
     found = outcomes(short, (size * action)[None])
     short.reset(seed=20)
     assert_same(found, outcomes(short, action.sign()[None]))
-    assert not found["lost"].any()
+    assert not found["diverged"].any()
 
 
 # ---------------------------------------------------------------------------------------------------- lost worlds
@@ -320,15 +322,15 @@ def test_a_lost_world_is_terminated_and_begins_anew(group: str, value: float, ho
     change(hopper, edit)
     set_time_left(hopper, [3], 1)
     step = hopper.step(random_actions(hopper, 1, seed=16)[0])
-    for flags in (step.lost, step.terminated, step.done):
+    for flags in (step.diverged, step.terminated, step.done):
         assert flags.tolist() == [i == 3 for i in range(WORLDS)]
     assert not step.truncated.any()
     assert (step.final_obs[3] == 0.0).all()
     assert step.reward[3] == 0.0
-    assert (step.terms[3] == 0.0).all()
+    assert (step.reward_terms[3] == 0.0).all()
     assert torch.isfinite(torch.cat([step.obs, step.final_obs, hopper.state.q, hopper.state.v], dim=-1)).all()
     following = outcomes(hopper, random_actions(hopper, 3, seed=17))
-    assert not following["lost"].any()
+    assert not following["diverged"].any()
     assert following["episode_length"][:, 3].tolist() == [1, 2, 3]
 
 
@@ -341,7 +343,7 @@ def test_a_lost_world_leaves_the_gradients_of_all_others_alone(dtype: torch.dtyp
         if lost:
             throw(env, 3)
         actions, steps = record(env, 4)
-        assert [step.lost.tolist() for step in steps] == [
+        assert [step.diverged.tolist() for step in steps] == [
             [lost and t == 1 and i == 3 for i in range(6)] for t in range(4)
         ]
         total = sum(step.reward.sum() + step.final_obs.sum() + step.obs.sum() for step in steps)
@@ -365,7 +367,7 @@ def test_actions_that_are_not_finite_are_refused_or_lose_their_world(value: floa
             hopper.step(action)
         assert_same(hopper.state_dict(), before)
     else:
-        assert hopper.step(action).lost.tolist() == [i == 4 for i in range(WORLDS)]
+        assert hopper.step(action).diverged.tolist() == [i == 4 for i in range(WORLDS)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int32])

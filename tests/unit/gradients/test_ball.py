@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from ahac.core.errors import InputError
-from ahac.gradients.ball import DT, BallSettings, ball_model, study, throws
-from ahac.gradients.lemma import along_the_way, as_printed
+from ahac.gradients.ball import DT, BallSettings, ball_model, simulate_throws, study
+from ahac.gradients.lemma import bound_along_trajectory, bound_as_printed
 from ahac.gradients.study import Study
 from ahac.sim import Simulator, State
 
@@ -31,7 +31,7 @@ def test_the_bounds_are_never_violated(found: Study) -> None:
 
 @pytest.mark.parametrize(("seed", "angle", "sigma"), [(1, -0.9, 0.02), (2, -0.2, 0.3), (3, 0.4, 0.1), (4, -1.4, 0.05)])
 def test_nor_are_they_for_other_throws(seed: int, angle: float, sigma: float) -> None:
-    other = throws(replace(SMALL, seed=seed, angle=angle, sigma=sigma))
+    other = simulate_throws(replace(SMALL, seed=seed, angle=angle, sigma=sigma))
     assert (other["error"] <= other["bound"]).all()
     assert (other["error"] <= other["tight_bound"]).all()
 
@@ -44,9 +44,9 @@ def test_the_bound_along_the_way_is_the_tighter_one_once_something_was_touched(f
 
 def test_bounds_by_hand() -> None:
     reward, dynamics = np.array([2.0, 3.0, 1.0]), np.array([1.0, 4.0, 2.0])
-    assert as_printed(reward, dynamics).tolist() == [1 * 2 * 1.5, 2 * 3 * 4.5, 3 * 3 * 16.5]
-    assert as_printed(reward, dynamics, policy=2.0).tolist() == [6.0, 54.0, 297.0]
-    assert along_the_way(reward, np.array([1.0, 4.0, 8.0])).tolist() == [3.0, 27.0, 76.5]
+    assert bound_as_printed(reward, dynamics).tolist() == [1 * 2 * 1.5, 2 * 3 * 4.5, 3 * 3 * 16.5]
+    assert bound_as_printed(reward, dynamics, policy=2.0).tolist() == [6.0, 54.0, 297.0]
+    assert bound_along_trajectory(reward, np.array([1.0, 4.0, 8.0])).tolist() == [3.0, 27.0, 76.5]
 
 
 def test_before_contact_both_orders_agree_and_first_is_the_clearer_one(found: Study) -> None:
@@ -92,22 +92,31 @@ def test_ground_and_wall_hold_the_ball(found: Study) -> None:
 
 
 def test_stiffness_brings_damping_and_viscosity_along() -> None:
-    material = ball_model(1e5).touches[0].material
+    material = ball_model(1e5).contact_candidates[0].material
     assert (material.stiffness, material.damping, material.viscosity, material.friction) == (1e5, 100.0, 10.0, 0.9)
-    assert {touch.plane.name for touch in ball_model().touches} == {"ground", "wall"}
+    assert {touch.plane.name for touch in ball_model().contact_candidates} == {"ground", "wall"}
 
 
 def test_a_seed_repeats_a_study_and_another_does_not(found: Study) -> None:
-    again, other = throws(SMALL), throws(replace(SMALL, seed=1))
+    again = simulate_throws(SMALL)
+    other = simulate_throws(replace(SMALL, seed=1))
     assert np.array_equal(found["error"], again["error"])
     assert not np.array_equal(found["error"], other["error"])
 
 
 @pytest.mark.parametrize(
     "odd",
-    [{"samples": 1}, {"horizon": 0}, {"sigma": 0.0}, {"stiffnesses": (1e4, -1.0)}, {"stiffnesses": ()},
-     {"refinements": ()}, {"refinements": (8, 0)}, {"substeps": 0}],
-)  # fmt: skip
+    [
+        {"samples": 1},
+        {"horizon": 0},
+        {"sigma": 0.0},
+        {"stiffnesses": (1e4, -1.0)},
+        {"stiffnesses": ()},
+        {"refinements": ()},
+        {"refinements": (8, 0)},
+        {"substeps": 0},
+    ],
+)
 def test_nonsense_is_refused(odd: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(odd))):
         BallSettings(**odd)  # pyright: ignore[reportArgumentType]

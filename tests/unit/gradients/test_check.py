@@ -15,9 +15,9 @@ from torch import Tensor
 from ahac.core.errors import InputError
 from ahac.envs import Action, make_task
 from ahac.gradients.check import CheckSettings, check
-from ahac.gradients.differences import compared
-from ahac.gradients.report import Report
-from ahac.sim import Real, World, load_model, stop
+from ahac.gradients.finite_differences import compare
+from ahac.gradients.report import GradientReport
+from ahac.sim import Real, World, load_model, stop_gradient
 
 ROBOT = """<mujoco model="crate"><worldbody><geom name="floor" type="plane" size="1 1 1"/>
   <body name="crate" pos="0 0 .3"><freejoint name="root"/><geom name="box" type="box" size=".1 .1 .1" mass="1"/>
@@ -47,39 +47,40 @@ def column(*numbers: float) -> Tensor:
 
 
 def test_a_smooth_function_agrees() -> None:
-    found = compared(lambda x, y: torch.cat([x.sin() * y, y.exp()], dim=-1), [column(0.3, 2.0), column(1.0, -2.0)],
-                     [1, 1], 1e-6)  # fmt: skip
+    found = compare(
+        lambda x, y: torch.cat([x.sin() * y, y.exp()], dim=-1), [column(0.3, 2.0), column(1.0, -2.0)], [1, 1], 1e-6
+    )
     assert found.error.shape == (2, 2, 2)
     assert float(found.error.max()) < 1e-8
     assert not found.kink.any()
 
 
 def test_a_wrong_derivative_is_seen() -> None:
-    found = compared(Wrong.apply, [column(0.5, 2.0)], [1], 1e-5)
+    found = compare(Wrong.apply, [column(0.5, 2.0)], [1], 1e-5)
     assert found.error.flatten() == pytest.approx([1 / 3, 2 / 3], rel=1e-4)
 
 
 def test_a_kink_is_no_error_and_no_agreement() -> None:
-    found = compared(torch.relu, [column(0.0, 1.0, 3e-9)], [1], 1e-5)
+    found = compare(torch.relu, [column(0.0, 1.0, 3e-9)], [1], 1e-5)
     assert found.kink.flatten().tolist() == [True, False, True]
     assert found.error.flatten().isnan().tolist() == [True, False, True]
     assert float(found.error[1]) < 1e-9
 
 
 def test_a_strong_curve_is_not_taken_for_a_kink() -> None:
-    found = compared(lambda x: 1e6 * x**2, [column(0.0, 1e-3)], [1], 1e-5)
+    found = compare(lambda x: 1e6 * x**2, [column(0.0, 1e-3)], [1], 1e-5)
     assert not found.kink.any()
     assert float(found.error.max()) < 1e-6
 
 
 def test_what_does_not_depend_on_an_input_agrees() -> None:
-    found = compared(lambda x, y: 1e3 + 0.0 * x + y, [column(0.1), column(0.2)], [1], 1e-5)
+    found = compare(lambda x, y: 1e3 + 0.0 * x + y, [column(0.1), column(0.2)], [1], 1e-5)
     assert float(found.error.max()) < 1e-5
 
 
 def test_an_input_without_numbers_changes_nothing() -> None:
-    alone = compared(torch.sin, [column(0.3, 2.0)], [1], 1e-6)
-    beside = compared(lambda nothing, x: x.sin(), [torch.zeros(2, 0, dtype=torch.float64), column(0.3, 2.0)], [1], 1e-6)
+    alone = compare(torch.sin, [column(0.3, 2.0)], [1], 1e-6)
+    beside = compare(lambda nothing, x: x.sin(), [torch.zeros(2, 0, dtype=torch.float64), column(0.3, 2.0)], [1], 1e-6)
     assert torch.equal(alone.error, beside.error)
 
 
@@ -105,11 +106,11 @@ def test_a_robot_without_actuators_is_checked(name: str, text: str, tmp_path: Pa
 
 
 @pytest.fixture(scope="module")
-def crate() -> Report:
+def crate() -> GradientReport:
     return check(load_model(ROBOT), CRATE)
 
 
-def test_a_robot_of_ones_own_is_right(crate: Report) -> None:
+def test_a_robot_of_ones_own_is_right(crate: GradientReport) -> None:
     assert crate.passed
     assert [row.name for row in crate.inputs][-2:] == ["velocity of elbow", "control of elbow"]
     assert [row.name for row in crate.outputs] == ["positions", "velocities"]
@@ -117,7 +118,7 @@ def test_a_robot_of_ones_own_is_right(crate: Report) -> None:
     assert np.nanmax(crate.errors) == max(row.error for row in crate.inputs) < 1e-5
 
 
-def test_contacts_are_looked_at_where_they_touch(crate: Report) -> None:
+def test_contacts_are_looked_at_where_they_touch(crate: GradientReport) -> None:
     [box] = crate.contacts
     assert box.name == "box on floor"
     assert box.touched is not None
@@ -136,7 +137,7 @@ def test_what_never_touches_is_not_seen() -> None:
 
 def blind(world: World, action: Action) -> Real:
     """A reward that hides where it comes from."""
-    return stop(world.q[0]) + world.q[1]
+    return stop_gradient(world.q[0]) + world.q[1]
 
 
 def test_a_task_is_right_term_by_term_and_a_term_of_ones_own_that_is_not_is_named() -> None:
@@ -151,12 +152,16 @@ def test_a_task_is_right_term_by_term_and_a_term_of_ones_own_that_is_not_is_name
     assert wrong[1].where.startswith(f"position of {first}, state ")
     assert wrong[0].error == pytest.approx(1.0, rel=1e-3)
     right = {row.name: row.error for row in report.outputs if row.name != "reward: blind"}
-    assert set(right) == {"positions", "velocities", *(f"reward: {name}" for name in task.reward),
-                          *(f"observation: {name}" for name in task.observation)}  # fmt: skip
+    assert set(right) == {
+        "positions",
+        "velocities",
+        *(f"reward: {name}" for name in task.reward),
+        *(f"observation: {name}" for name in task.observation),
+    }
     assert max(right.values()) < 1e-6
 
 
-def test_a_seed_repeats_a_check(crate: Report) -> None:
+def test_a_seed_repeats_a_check(crate: GradientReport) -> None:
     again = check(load_model(ROBOT), CRATE)
     assert np.array_equal(again.errors, crate.errors)
 

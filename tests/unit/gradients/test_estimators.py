@@ -9,7 +9,8 @@ from ahac.gradients import agreement, estimate, gaussian_scores, zeroth_order
 
 SIGMA, SAMPLES = 0.3, 4096
 CURVE = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
-CENTRE, THETA = torch.tensor([1.0, -2.0], dtype=torch.float64), torch.tensor([0.4, 0.3], dtype=torch.float64)
+CENTRE = torch.tensor([1.0, -2.0], dtype=torch.float64)
+THETA = torch.tensor([0.4, 0.3], dtype=torch.float64)
 GRADIENT = -CURVE @ (THETA - CENTRE)
 """Of E[R(θ + w)]: the noise adds a constant to a quadratic."""
 SURE = 4.5
@@ -55,7 +56,8 @@ def test_orders_agree_as_well_as_chance_lets_them() -> None:
 
 def test_what_is_told_of_a_known_distribution() -> None:
     drawn = torch.randn(200_000, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    mean, deviation = torch.tensor([1.0, -2.0, 0.5]), torch.tensor([2.0, 1.0, 3.0])
+    mean = torch.tensor([1.0, -2.0, 0.5])
+    deviation = torch.tensor([2.0, 1.0, 3.0])
     found = estimate(mean + deviation * drawn)
     assert found.variance == pytest.approx(14.0, rel=0.01)
     assert found.esnr == pytest.approx(5.25 / 14.0, rel=0.02)

@@ -77,7 +77,9 @@ def test_errors_fall_with_the_root_of_the_samples() -> None:
 
 def test_the_arrays_are_what_the_settings_ask_for_and_a_seed_repeats_them() -> None:
     c = HeavisideSettings(widths=(0.1, 0.2, 0.3), sigmas=(0.1, 0.2), samples=20, points=30, seed=3)
-    one, two, other = study(c), study(c), study(replace(c, seed=4))
+    one = study(c)
+    two = study(c)
+    other = study(replace(c, seed=4))
     assert one["first_by_width"].shape == (3, len(one["sizes"]))
     assert one["zeroth_by_sigma"].shape == (2, len(one["sizes"]))
     assert (one["theta"].shape, one["sizes"][0], one["sizes"][-1]) == ((30,), 1, 20)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ahac.core.errors import InputError
-from ahac.gradients.study import Study, load_study, recalled
+from ahac.gradients.study import Study, load_or_compute, load_study
 
 
 def made(value: float = 1.0) -> Study:
@@ -30,11 +30,11 @@ def test_what_was_computed_is_computed_again_only_for_other_settings_or_when_ask
         return made(value)
 
     settings = {"n": (1, 2), "name": "x"}  # a tuple, where JSON has a list
-    assert recalled(path, "kind", settings, lambda: make(1.0))["a"][1] == 1.0
-    assert recalled(path, "kind", settings, lambda: make(2.0))["a"][1] == 1.0
-    assert recalled(path, "kind", settings, lambda: make(3.0), redo=True)["a"][1] == 3.0
-    assert recalled(path, "kind", {**settings, "name": "y"}, lambda: make(4.0))["a"][1] == 4.0
-    assert recalled(path, "other", settings, lambda: make(5.0))["a"][1] == 5.0
+    assert load_or_compute(path, "kind", settings, lambda: make(1.0))["a"][1] == 1.0
+    assert load_or_compute(path, "kind", settings, lambda: make(2.0))["a"][1] == 1.0
+    assert load_or_compute(path, "kind", settings, lambda: make(3.0), redo=True)["a"][1] == 3.0
+    assert load_or_compute(path, "kind", {**settings, "name": "y"}, lambda: make(4.0))["a"][1] == 4.0
+    assert load_or_compute(path, "other", settings, lambda: make(5.0))["a"][1] == 5.0
     assert asked == [1.0, 3.0, 4.0, 5.0]
 
 

@@ -14,8 +14,8 @@ import warp as wp
 
 from ahac.core.errors import AhacError, CompileError
 from ahac.native import build
-from ahac.native.build import Kernel, compile_seconds, settle
-from ahac.native.frame import Target
+from ahac.native.build import Kernel, compile_seconds, wait_for_pending_builds
+from ahac.native.codegen import Target
 from ahac.native.source import Source
 
 DEADLINE = 100
@@ -23,7 +23,7 @@ DEADLINE = 100
 SCRIPT = """
 import ctypes, os, signal, sys
 from ahac.native.build import Kernel
-from ahac.native.frame import Target
+from ahac.native.codegen import Target
 from ahac.native.source import Source
 x = ctypes.c_double(1.0)
 kernel = Kernel(Source("toy", ("x",), "((double*)task.address[0])[0] += 41.0;", 1), Target("cpu", True, 32), "toy")
@@ -47,7 +47,8 @@ class Compiler:
     """Stands for Warp: writes the files of a module that are not there, and reads none."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.compiled = root, 0
+        self.root = root
+        self.compiled = 0
 
     def __call__(self, module: wp.Module, device: str, block_dim: int) -> None:
         folder = self.root / module.get_module_identifier(block_dim=block_dim)
@@ -61,7 +62,7 @@ class Compiler:
     def build(self, number: int) -> Path:
         """The module's folder."""
         toy(number).prepare()
-        settle()
+        wait_for_pending_builds()
         (folder,) = (entry for entry in self.root.iterdir() if entry.name.startswith("wp_"))
         return folder
 
@@ -173,9 +174,13 @@ def script(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
     """Run in a process of its own with a cache of its own, without torch."""
     environment = {"WARP_CACHE_PATH": str(tmp_path / "cache"), "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(
-        [sys.executable, "-c", SCRIPT + body], env={**os.environ, **environment}, capture_output=True, text=True,
-        timeout=2 * DEADLINE, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", SCRIPT + body],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=2 * DEADLINE,
+        check=False,
+    )
 
 
 def test_a_cache_that_warp_cannot_open_is_named_with_the_way_out(tmp_path: Path) -> None:
@@ -213,7 +218,7 @@ def test_a_kernel_whose_compilation_was_cut_off_by_a_fork_raises(
     finally:
         let_go.set()
         monkeypatch.undo()
-        settle()
+        wait_for_pending_builds()
 
 
 def test_waiting_for_a_kernel_counts_as_compile_time_and_running_it_does_not(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ahac.nets.actor import Actor
-from ahac.nets.normalizer import View
+from ahac.nets.normalizer import FrozenNormalizer
 
 
 def actor(seed: int = 0, hidden: tuple[int, ...] = (16, 8), log_std: float = -1.0) -> Actor:
@@ -29,7 +29,9 @@ def test_the_mode_is_the_squashed_mean() -> None:
 
 
 def test_a_sample_adds_noise_before_it_is_squashed() -> None:
-    made, obs, noise = actor(log_std=-1.0), draw(6, 5), draw(6, 2, seed=2)
+    made = actor(log_std=-1.0)
+    obs = draw(6, 5)
+    noise = draw(6, 2, seed=2)
     wanted = torch.tanh(made.net(obs) + math.exp(-1.0) * noise)
     assert (made(obs, noise) - wanted).abs().max() < 1e-6
 
@@ -59,8 +61,10 @@ def test_first_weights_are_inside_torchs_bound() -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("hidden", [(16, 8), ()])
 def test_a_sampler_is_the_policy_of_what_is_seen_through_a_view(hidden: tuple[int, ...], enabled: bool) -> None:
-    made, obs, noise = actor(hidden=hidden).double(), draw(6, 5).double().requires_grad_(), draw(6, 2, seed=2).double()
-    view = View(draw(5, seed=3).double(), draw(5, seed=4).double().square(), enabled)
+    made = actor(hidden=hidden).double()
+    obs = draw(6, 5).double().requires_grad_()
+    noise = draw(6, 2, seed=2).double()
+    view = FrozenNormalizer(draw(5, seed=3).double(), draw(5, seed=4).double().square(), enabled)
     found, wanted = made.sampler(view)(obs, noise), made(view(obs), noise)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
     bars = [torch.autograd.grad(x.square().sum(), [obs, *made.parameters()]) for x in (found, wanted)]

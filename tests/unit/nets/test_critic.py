@@ -71,13 +71,13 @@ def test_a_regression_overwrites_the_gradient_of_the_one_before() -> None:
 def test_values_are_those_of_the_plain_network(hidden: tuple[int, ...]) -> None:
     made, (obs, _) = critic(hidden, 2), batch()
     wanted = torch.stack([plain(row, [3, *hidden, 1], obs) for row in made.theta.detach()])
-    assert (made.each(obs) - wanted).abs().max() < EXACT * wanted.abs().max()
+    assert (made.values(obs) - wanted).abs().max() < EXACT * wanted.abs().max()
 
 
 def test_members_differ_and_the_least_counts() -> None:
     made = Critic(3, (8, 8), members=2, rng=torch.Generator().manual_seed(0)).double()
     obs, _ = batch(count=200)
-    first, second = made.each(obs)
+    first, second = made.values(obs)
     assert (first < second).any()
     assert (first > second).any()
     assert torch.equal(made(obs), torch.minimum(first, second))

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ahac.nets import cuda_policy
 from ahac.nets.actor import Actor
-from ahac.nets.cuda_policy import CudaPolicy
-from ahac.nets.normalizer import Normalizer, View
-from emulated_cuda import emulate
-from suite import keep
+from ahac.nets.kernels import cuda_policy
+from ahac.nets.kernels.cuda_policy import CudaPolicy
+from ahac.nets.normalizer import FrozenNormalizer, Normalizer
+from support.emulated_cuda import emulate
+from support.marks import keep
 
 
 def actor(obs: int, hidden: tuple[int, ...], actions: int, device: str = "cuda") -> Actor:
@@ -24,10 +24,10 @@ def actor(obs: int, hidden: tuple[int, ...], actions: int, device: str = "cuda")
     return made.to(device)
 
 
-def view(obs: int, enabled: bool, device: str = "cuda") -> View:
+def view(obs: int, enabled: bool, device: str = "cuda") -> FrozenNormalizer:
     made = Normalizer(obs, enabled, torch.float32).to(device)
     made.update(3.0 * torch.randn(100, obs, generator=torch.Generator().manual_seed(1)).to(device) + 1.0)
-    return made.view()
+    return made.frozen()
 
 
 def samples(count: int, obs: int, actions: int, device: str = "cuda") -> tuple[Tensor, Tensor, Tensor]:
@@ -38,7 +38,7 @@ def samples(count: int, obs: int, actions: int, device: str = "cuda") -> tuple[T
     return seen.requires_grad_(), noise, bar
 
 
-def assert_like_torch(made: Actor, seen_by: View, count: int, device: str) -> None:
+def assert_like_torch(made: Actor, seen_by: FrozenNormalizer, count: int, device: str) -> None:
     obs, actions = len(seen_by.mean), len(made.log_std)
     seen, noise, bar = samples(count, obs, actions, device)
     got = CudaPolicy(made).sampler(seen_by)(seen, noise)
@@ -64,14 +64,14 @@ def test_the_kernels_source_does_what_torch_does(
 
 
 def test_others_are_left_to_torch() -> None:
-    assert not CudaPolicy.takes(actor(5, (8,), 2, "cpu"))
+    assert not CudaPolicy.supports(actor(5, (8,), 2, "cpu"))
 
 
 @pytest.mark.gpu
 def test_which_actors_it_takes() -> None:
-    assert CudaPolicy.takes(actor(5, (8,), 2))
-    assert not CudaPolicy.takes(actor(5, (8,), 2).double())
-    assert not CudaPolicy.takes(actor(5, (4000,), 2))
+    assert CudaPolicy.supports(actor(5, (8,), 2))
+    assert not CudaPolicy.supports(actor(5, (8,), 2).double())
+    assert not CudaPolicy.supports(actor(5, (4000,), 2))
 
 
 @pytest.mark.gpu

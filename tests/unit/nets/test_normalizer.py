@@ -21,7 +21,8 @@ def test_statistics_are_those_of_all_data_however_it_is_divided(sizes: list[int]
     for part in seen.split(sizes):
         made.update(part)
     # The guess of mean 0 and variance 1 weighs 1e-4 samples of 1000.
-    mean, variance = np.mean(seen.numpy(), axis=0), np.var(seen.numpy(), axis=0)
+    mean = np.mean(seen.numpy(), axis=0)
+    variance = np.var(seen.numpy(), axis=0)
     total = 1000.0 + 1e-4
     wanted = 1000.0 * mean / total
     spread = (1e-4 + 1000.0 * variance) / total + 1e-4 * 1000.0 * mean**2 / total**2
@@ -34,7 +35,7 @@ def test_statistics_are_those_of_all_data_however_it_is_divided(sizes: list[int]
 def test_what_is_seen_through_it_has_mean_zero_and_variance_one() -> None:
     made, seen = Normalizer(3), data().float()
     made.update(seen)
-    found = made.view()(seen)
+    found = made.frozen()(seen)
     assert found.mean(dim=0).abs().max() < 1e-3
     assert (found.var(dim=0) - 1.0).abs().max() < 5e-3
 
@@ -42,17 +43,17 @@ def test_what_is_seen_through_it_has_mean_zero_and_variance_one() -> None:
 def test_a_view_is_of_one_moment() -> None:
     made, probe = Normalizer(3), torch.ones(2, 3)
     made.update(data(seed=0).float())
-    view = made.view()
+    view = made.frozen()
     before = view(probe)
     made.update(data(seed=1).float() + 5.0)
     assert torch.equal(view(probe), before)
-    assert not torch.equal(made.view()(probe), before)
+    assert not torch.equal(made.frozen()(probe), before)
 
 
 def test_gradients_flow_through_what_is_seen_alone() -> None:
     made, probe = Normalizer(3), torch.ones(2, 3, requires_grad=True)
     made.update(data().float())
-    made.view()(probe).sum().backward()
+    made.frozen()(probe).sum().backward()
     assert probe.grad is not None
     assert (probe.grad - (made.variance + 1e-5).rsqrt()).abs().max() < 1e-6
     assert not list(made.parameters())
@@ -61,12 +62,12 @@ def test_gradients_flow_through_what_is_seen_alone() -> None:
 def test_a_disabled_one_learns_nothing_and_changes_nothing() -> None:
     made, seen = Normalizer(3, enabled=False), data().float()
     made.update(seen)
-    assert torch.equal(made.view()(seen), seen)
+    assert torch.equal(made.frozen()(seen), seen)
 
 
 def test_one_that_has_seen_nothing_leaves_observations_nearly_as_they_are() -> None:
     seen = data().float()
-    assert (Normalizer(3).view()(seen) - seen).abs().max() <= 1e-5 * seen.abs().max()
+    assert (Normalizer(3).frozen()(seen) - seen).abs().max() <= 1e-5 * seen.abs().max()
 
 
 def test_saved_statistics_are_all_there_is() -> None:

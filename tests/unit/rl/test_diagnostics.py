@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Step
-from ahac.rl.diagnostics import action_gradients, adjoint_norms, differentiate, esnr, keep_gradients
-from ahac.rl.schedule import linear, set_rate
+from ahac.rl.diagnostics import action_gradients, adjoint_norms, backward_to_steps, esnr, retain_step_gradients
+from ahac.rl.schedule import linear_schedule, set_learning_rate
 
 
 class Place(NamedTuple):
@@ -19,14 +19,28 @@ class Place(NamedTuple):
 
 def steps(action: Tensor, gains: list[float]) -> list[Step]:
     """Two worlds with q <- gain q + a and v <- gain v, from rest; each step is rewarded by what it reaches."""
-    flag, nothing, made = torch.zeros(2, dtype=torch.bool), torch.zeros(2), []
+    flag = torch.zeros(2, dtype=torch.bool)
+    nothing = torch.zeros(2)
+    made = []
     place = Place(torch.zeros(2, 1), torch.zeros(2, 1))
     for a, gain in zip(action, gains, strict=True):
         reached = Place(gain * place.q + a, gain * place.v)
-        made.append(Step(
-            obs=reached.q, final_obs=reached.q, reward=reached.q[:, 0], terminated=flag, truncated=flag, lost=flag,
-            terms=nothing, episode_return=nothing, episode_length=nothing, action=a, start=place, end=reached,
-        ))  # fmt: skip
+        made.append(
+            Step(
+                obs=reached.q,
+                final_obs=reached.q,
+                reward=reached.q[:, 0],
+                terminated=flag,
+                truncated=flag,
+                diverged=flag,
+                reward_terms=nothing,
+                episode_return=nothing,
+                episode_length=nothing,
+                action=a,
+                state=place,
+                next_state=reached,
+            )
+        )
         place = reached
     return made
 
@@ -35,7 +49,7 @@ def test_gradients_at_actions_and_states_by_hand() -> None:
     action = torch.ones(3, 2, 1, requires_grad=True)
     made = steps(action, [5.0, 2.0, 3.0])
     for step in made:
-        keep_gradients(step, states=True)
+        retain_step_gradients(step, states=True)
     # World 1 counts twice. r = a0, then 2 a0 + a1, then 3 (2 a0 + a1) + a2.
     (torch.stack([step.reward for step in made]) * torch.tensor([1.0, 2.0])).sum().backward()
     assert action_gradients(made)[..., 0].tolist() == [[9.0, 18.0], [4.0, 8.0], [1.0, 2.0]]
@@ -46,7 +60,7 @@ def test_gradients_at_actions_and_states_by_hand() -> None:
 def test_gradients_are_left_at_steps_alone() -> None:
     weight = torch.ones(3, 2, 1, requires_grad=True)
     made = steps(1.0 * weight, [5.0, 2.0, 3.0])
-    differentiate((torch.stack([step.reward for step in made]) * torch.tensor([1.0, 2.0])).sum(), made, states=True)
+    backward_to_steps((torch.stack([step.reward for step in made]) * torch.tensor([1.0, 2.0])).sum(), made, states=True)
     assert action_gradients(made)[..., 0].tolist() == [[9.0, 18.0], [4.0, 8.0], [1.0, 2.0]]
     assert adjoint_norms(made).tolist() == pytest.approx([9.0 * math.sqrt(2.5), 4.0 * math.sqrt(2.5)])
     assert weight.grad is None
@@ -54,7 +68,7 @@ def test_gradients_are_left_at_steps_alone() -> None:
 
 def test_what_nothing_depends_on_is_left_a_gradient_of_zero() -> None:
     made = steps(torch.ones(2, 2, 1, requires_grad=True), [2.0, 2.0])
-    differentiate(made[0].reward.sum(), made, states=True)
+    backward_to_steps(made[0].reward.sum(), made, states=True)
     assert action_gradients(made)[..., 0].tolist() == [[1.0, 1.0], [0.0, 0.0]]
     assert adjoint_norms(made).tolist() == [1.0]
 
@@ -63,7 +77,7 @@ def test_actions_that_nothing_depends_on_have_gradient_zero() -> None:
     action = torch.ones(2, 2, 1, requires_grad=True)
     made = steps(action, [2.0, 2.0])
     for step in made:
-        keep_gradients(step, states=True)
+        retain_step_gradients(step, states=True)
     made[0].reward.sum().backward()
     assert action_gradients(made)[..., 0].tolist() == [[1.0, 1.0], [0.0, 0.0]]
 
@@ -93,14 +107,16 @@ def test_esnr_does_not_depend_on_the_scale() -> None:
 
 
 def test_linear_schedules_end_at_the_floor() -> None:
-    assert linear(2e-3, 0.0) == 2e-3
-    assert linear(2e-3, 1.0) == pytest.approx(1e-5)
-    assert linear(1.0, 0.25, 0.0) == 0.75
+    assert linear_schedule(2e-3, 0.0) == 2e-3
+    assert linear_schedule(2e-3, 1.0) == pytest.approx(1e-5)
+    assert linear_schedule(1.0, 0.25, 0.0) == 0.75
 
 
 def test_a_rate_is_given_to_every_group_of_every_optimizer() -> None:
     tensors = [torch.zeros(1, requires_grad=True) for _ in range(3)]
-    optimizers = [torch.optim.SGD([{"params": tensors[:1]}, {"params": tensors[1:2]}], lr=1.0),
-                  torch.optim.SGD(tensors[2:], lr=2.0)]  # fmt: skip
-    set_rate(optimizers, 0.5)
+    optimizers = [
+        torch.optim.SGD([{"params": tensors[:1]}, {"params": tensors[1:2]}], lr=1.0),
+        torch.optim.SGD(tensors[2:], lr=2.0),
+    ]
+    set_learning_rate(optimizers, 0.5)
     assert [group["lr"] for optimizer in optimizers for group in optimizer.param_groups] == [0.5] * 3

@@ -14,7 +14,9 @@ def column(*numbers: float) -> torch.Tensor:
 
 
 def test_three_steps_by_hand() -> None:
-    reward, value, next_value = column(1.0, 2.0, 3.0), column(4.0, 2.0, 6.0), column(2.0, 6.0, 8.0)
+    reward = column(1.0, 2.0, 3.0)
+    value = column(4.0, 2.0, 6.0)
+    next_value = column(2.0, 6.0, 8.0)
     cut = torch.zeros(3, 1, dtype=torch.bool)
     # δ = 1 + 0.5·2 − 4 = −2,   2 + 0.5·6 − 2 = 3,   3 + 0.5·8 − 6 = 1;   A = δ + 0.25 A
     wanted = column(-2.0 + 0.25 * (3.0 + 0.25 * 1.0), 3.0 + 0.25 * 1.0, 1.0)
@@ -22,14 +24,18 @@ def test_three_steps_by_hand() -> None:
 
 
 def test_what_the_task_ended_is_followed_by_nothing() -> None:
-    reward, value, next_value = column(1.0, 2.0, 3.0), column(4.0, 2.0, 6.0), column(2.0, 0.0, 8.0)
+    reward = column(1.0, 2.0, 3.0)
+    value = column(4.0, 2.0, 6.0)
+    next_value = column(2.0, 0.0, 8.0)
     cut = torch.tensor([[False], [True], [False]])
     # δ of the second step = 2 + 0 − 2 = 0, and the third is another episode's.
     assert_close(gae(reward, value, next_value, cut, GAMMA, LAM), column(-2.0, 0.0, 1.0))
 
 
 def test_a_time_out_is_followed_by_the_value_of_the_state_reached() -> None:
-    reward, value, next_value = column(1.0, 2.0, 3.0), column(4.0, 2.0, 6.0), column(2.0, 10.0, 8.0)
+    reward = column(1.0, 2.0, 3.0)
+    value = column(4.0, 2.0, 6.0)
+    next_value = column(2.0, 10.0, 8.0)
     cut = torch.tensor([[False], [True], [False]])
     # δ of the second step = 2 + 0.5·10 − 2 = 5, where 10 is of the state before the reset.
     assert_close(gae(reward, value, next_value, cut, GAMMA, LAM), column(-2.0 + 0.25 * 5.0, 5.0, 1.0))

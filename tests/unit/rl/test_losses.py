@@ -17,9 +17,16 @@ CUT = torch.tensor([[False, True], [True, False], [True, True]])
 def rollout(reward: Tensor) -> Rollout:
     nothing = torch.zeros(3, 2, 1)
     return Rollout(
-        raw_obs=nothing, obs=nothing, final_obs=nothing, reward=reward, terminated=TERMINATED, cut=CUT,
-        stiff=torch.zeros_like(CUT), stiffness=None, steps=[],
-    )  # fmt: skip
+        raw_obs=nothing,
+        obs=nothing,
+        final_obs=nothing,
+        reward=reward,
+        terminated=TERMINATED,
+        cut=CUT,
+        stiff=torch.zeros_like(CUT),
+        stiffness=None,
+        steps=[],
+    )
 
 
 def test_short_horizon_by_hand() -> None:
@@ -29,7 +36,8 @@ def test_short_horizon_by_hand() -> None:
 
 
 def test_its_gradient_is_the_weight_of_each_reward_and_of_each_last_value() -> None:
-    reward, value = REWARD.clone().requires_grad_(), VALUE.clone().requires_grad_()
+    reward = REWARD.clone().requires_grad_()
+    value = VALUE.clone().requires_grad_()
     short_horizon(rollout(reward), torch.where(TERMINATED, 0.0, value), gamma=0.5).backward()
     assert reward.grad is not None
     assert value.grad is not None

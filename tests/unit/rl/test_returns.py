@@ -30,18 +30,18 @@ def test_td_lambda_by_hand() -> None:
     # World 0: 3 + 8/2 = 7;  2 + 0 = 2;  1 + (4/2 + 2/2)/2 = 2.5.   World 1: 4 + 8/2 = 8;  2 + (2/2 + 8/2)/2 = 4.5;
     # 1 + 6/2 = 4.
     wanted = torch.tensor([[2.5, 4.0], [2.0, 4.5], [7.0, 8.0]])
-    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lam=0.5), wanted)
+    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=0.5), wanted)
 
 
 def test_lambda_zero_looks_one_step_ahead() -> None:
     wanted = torch.tensor([[3.0, 4.0], [2.0, 3.0], [7.0, 8.0]])
-    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lam=0.0), wanted)
+    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=0.0), wanted)
 
 
 def test_lambda_one_sums_rewards_up_to_the_cut() -> None:
     # World 0: 1 + 2/2 = 2;  2.   World 1: 2 + 4/2 + 8/4 = 6.
     wanted = torch.tensor([[2.0, 4.0], [2.0, 6.0], [7.0, 8.0]])
-    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lam=1.0), wanted)
+    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=1.0), wanted)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.99, 1.0])
@@ -61,8 +61,10 @@ def test_td_lambda_is_the_papers_sum_in_every_segment(gamma: float, lam: float) 
 
 
 def test_inputs_are_left_alone_and_the_precision_is_kept() -> None:
-    reward, value, cut = REWARD.double(), NEXT_VALUE.double(), CUT.clone()
-    assert td_lambda(reward, value, cut, gamma=0.5, lam=0.5).dtype == torch.float64
+    reward = REWARD.double()
+    value = NEXT_VALUE.double()
+    cut = CUT.clone()
+    assert td_lambda(reward, value, cut, gamma=0.5, lambda_=0.5).dtype == torch.float64
     assert torch.equal(reward, REWARD.double())
     assert torch.equal(value, NEXT_VALUE.double())
     assert torch.equal(cut, CUT)

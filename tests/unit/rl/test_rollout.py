@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ahac.envs import VecEnv, make
-from ahac.rl.rollout import Gauge, Rollout, roll_out
-from episodes import outcomes, random_actions, set_time_left
+from ahac.rl.rollout import Rollout, StiffnessMonitor, roll_out
+from support.episodes import outcomes, random_actions, set_time_left
 
 WORLDS, STEPS = 4, 12
 
@@ -42,9 +42,10 @@ def halved(obs: Tensor) -> Tensor:
     return 0.5 * obs
 
 
-def rolled(env: VecEnv, gauge: Gauge | None = None, steps: int = STEPS) -> tuple[Rollout, Tensor]:
+def rolled(env: VecEnv, gauge: StiffnessMonitor | None = None, steps: int = STEPS) -> tuple[Rollout, Tensor]:
     """A rollout, always from where the environment was, and its commands; the environment goes back there."""
-    saved, commands = env.state_dict(), random_actions(env, steps, seed=4).requires_grad_()
+    saved = env.state_dict()
+    commands = random_actions(env, steps, seed=4).requires_grad_()
     rollout = roll_out(env, feedback(env, commands), halved, steps, gauge)
     env.load_state_dict(saved)
     return rollout, commands
@@ -126,7 +127,7 @@ def test_a_rollout_is_cut_off_from_the_one_before(hopper: VecEnv) -> None:
 @pytest.mark.parametrize("signal", ["force", "contact", "contact_normalised"])
 def test_stiffness_is_recorded_step_by_step_and_changes_nothing(hopper: VecEnv, signal: str) -> None:
     plain, _ = rolled(hopper)
-    rollout, _ = rolled(hopper, Gauge(signal=signal))
+    rollout, _ = rolled(hopper, StiffnessMonitor(signal=signal))
     assert rollout.stiffness is not None
     assert torch.equal(rollout.stiffness, torch.stack([hopper.stiffness(step, signal) for step in rollout.steps]))
     assert (rollout.stiffness > 0.0).any()
@@ -137,21 +138,22 @@ def test_stiffness_is_recorded_step_by_step_and_changes_nothing(hopper: VecEnv, 
 
 
 def test_probed_dynamics_has_no_gradient(hopper: VecEnv) -> None:
-    rollout, _ = rolled(hopper, Gauge(signal="dynamics", probes=1), steps=3)
+    rollout, _ = rolled(hopper, StiffnessMonitor(signal="dynamics", probes=1), steps=3)
     assert rollout.stiffness is not None
     assert (rollout.stiffness > 0.0).all()
     assert not rollout.stiffness.requires_grad
 
 
 def test_no_gradient_crosses_a_stiff_step_and_other_worlds_do_not_notice(hopper: VecEnv) -> None:
-    plain, plain_commands = rolled(hopper, Gauge(signal="force"))
+    plain, plain_commands = rolled(hopper, StiffnessMonitor(signal="force"))
     assert plain.stiffness is not None
     limit = between(plain.stiffness[:-1])
-    rollout, commands = rolled(hopper, Gauge(signal="force", cut_above=limit))
+    rollout, commands = rolled(hopper, StiffnessMonitor(signal="force", truncate_above=limit))
     assert torch.equal(rollout.reward, plain.reward)
     assert torch.equal(rollout.stiff, plain.stiffness > limit)
     assert torch.equal(rollout.cut[:-1], rollout.stiff[:-1])
-    whole, whole_plain = gradient(rollout.reward, commands), gradient(plain.reward, plain_commands)
+    whole = gradient(rollout.reward, commands)
+    whole_plain = gradient(plain.reward, plain_commands)
     stiff_worlds = rollout.stiff[:-1].any(dim=0)
     assert stiff_worlds.sum() == 2
     assert torch.equal(whole[:, ~stiff_worlds], whole_plain[:, ~stiff_worlds])
@@ -167,7 +169,7 @@ def test_no_gradient_crosses_a_stiff_step_and_other_worlds_do_not_notice(hopper:
 
 
 def test_stiffness_of_later_steps_does_not_see_actions_before_the_cut(hopper: VecEnv) -> None:
-    rollout, commands = rolled(hopper, Gauge(signal="force", cut_above=-1.0, least_steps=3))
+    rollout, commands = rolled(hopper, StiffnessMonitor(signal="force", truncate_above=-1.0, min_steps=3))
     assert rollout.stiffness is not None
     assert (gradient(rollout.stiffness[3:], commands)[:3] == 0.0).all()
     assert (gradient(rollout.stiffness[3:], commands)[3:] != 0.0).any()
@@ -175,7 +177,7 @@ def test_stiffness_of_later_steps_does_not_see_actions_before_the_cut(hopper: Ve
 
 def test_trajectories_have_their_least_steps_before_they_may_end(hopper: VecEnv) -> None:
     set_time_left(hopper, [0], 2)
-    rollout, _ = rolled(hopper, Gauge(signal="force", cut_above=-1.0, least_steps=3))
+    rollout, _ = rolled(hopper, StiffnessMonitor(signal="force", truncate_above=-1.0, min_steps=3))
     # Every step would be stiff enough: each third ends a trajectory; in world 0 an episode ends at its second step.
     assert rollout.stiff[:, 1].nonzero().flatten().tolist() == [2, 5, 8, 11]
     assert rollout.stiff[:, 0].nonzero().flatten().tolist() == [4, 7, 10]
@@ -183,5 +185,5 @@ def test_trajectories_have_their_least_steps_before_they_may_end(hopper: VecEnv)
 
 
 def test_without_least_steps_any_step_may_end_a_trajectory(hopper: VecEnv) -> None:
-    rollout, _ = rolled(hopper, Gauge(signal="force", cut_above=-1.0))
+    rollout, _ = rolled(hopper, StiffnessMonitor(signal="force", truncate_above=-1.0))
     assert rollout.stiff.all()

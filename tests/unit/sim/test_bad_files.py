@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ahac.sim import ModelError, load_model
-from robots import PENDULUM, mjcf
+from support.robots import PENDULUM, mjcf
 
 HINGE = (
     '<body><joint name="j" axis="0 1 0" {joint}/><geom type="sphere" size="0.1" mass="{mass}" pos="0.2 0 0"/></body>'

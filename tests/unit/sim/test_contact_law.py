@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ahac.sim import ContactMaterial, Real, Simulator, State, Vec3, load_model, penalty
-from robots import FREE_SPHERE
+from support.robots import FREE_SPHERE
 
 WORLDS = 4
 

@@ -9,7 +9,7 @@ import pytest
 
 from ahac.sim import ModelError, load_model
 from ahac.sim.model import load
-from robots import FREE_SPHERE, SHAPES, TWO_TREES, gymnasium_file
+from support.robots import FREE_SPHERE, SHAPES, TWO_TREES, gymnasium_file
 
 BALL = '<geom name="{name}" size="0.5" {filters}/>'
 
@@ -68,7 +68,7 @@ def test_pairs_are_those_that_mujoco_collides(source: str, caplog: pytest.LogCap
         model = load_model(source)
     wanted = mujoco_pairs(source)
     with_planes = {pair for pair in wanted if pair & PLANES}
-    assert {frozenset((touch.geom, touch.plane.name)) for touch in model.touches} == with_planes
+    assert {frozenset((touch.geom, touch.plane.name)) for touch in model.contact_candidates} == with_planes
     assert len(with_planes) > 10
     between = re.search(r"contact between (\d+) pairs", caplog.text)
     assert between is not None
@@ -78,7 +78,7 @@ def test_pairs_are_those_that_mujoco_collides(source: str, caplog: pytest.LogCap
 def test_nothing_touches_where_the_file_disables_contact(caplog: pytest.LogCaptureFixture) -> None:
     model = load_model(with_flag("contact"), strict=True)
     assert mujoco_pairs(with_flag("contact")) == set()
-    assert model.touches == ()
+    assert model.contact_candidates == ()
     assert caplog.records == []
 
 
@@ -113,18 +113,21 @@ def test_a_robot_that_will_fall_for_ever_is_reported_once(caplog: pytest.LogCapt
 
 
 def test_ground_is_added_where_there_is_no_plane() -> None:
-    assert load_model(TWO_TREES).touches == ()
+    assert load_model(TWO_TREES).contact_candidates == ()
     model = load_model(TWO_TREES, ground=True)
     assert [(plane.name, plane.normal, plane.offset) for plane in model.planes] == [("ground", (0.0, 0.0, 1.0), 0.0)]
     # Eight corners, sixteen points on rims, two ends, one ball.
-    assert len(model.touches) == 8 + 16 + 2 + 1
+    assert len(model.contact_candidates) == 8 + 16 + 2 + 1
     assert load_model(FREE_SPHERE, ground=True) == load_model(FREE_SPHERE)
 
 
 def test_ground_does_not_touch_what_touches_nothing() -> None:
     body = '<body><joint/><geom size="0.1" contype="{0}" conaffinity="{1}"/></body>'
     source = f"<mujoco><worldbody>{body}</worldbody></mujoco>"
-    counts = [len(load_model(source.format(*bits), ground=True).touches) for bits in ((0, 0), (1, 0), (0, 1), (2, 2))]
+    counts = [
+        len(load_model(source.format(*bits), ground=True).contact_candidates)
+        for bits in ((0, 0), (1, 0), (0, 1), (2, 2))
+    ]
     assert counts == [0, 1, 1, 0]
 
 
@@ -140,7 +143,7 @@ def test_planes_have_the_normals_and_offsets_of_the_file() -> None:
 
 
 def test_large_mesh_touches_with_a_few_points_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    kept = [touch for touch in load_model(SHAPES, mesh_points=3).touches if touch.geom == "rock"]
+    kept = [touch for touch in load_model(SHAPES, mesh_points=3).contact_candidates if touch.geom == "rock"]
     assert len(kept) == 2 * 3
     assert (
         "mesh 'tetrahedron' touches with 3 of its 4 hull vertices; load_model(..., mesh_points=4) keeps all"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ahac.sim import ContactMaterial, InputError, ModelError, Simulator, State, load_model
-from robots import FREE_SPHERE, PENDULUM, URDF_ARM
+from support.robots import FREE_SPHERE, PENDULUM, URDF_ARM
 
 SETTINGS: dict[str, Any] = {"num_worlds": 4, "dt": 0.01, "substeps": 4}
 ICE = ContactMaterial(friction=0.0)
@@ -24,7 +24,7 @@ def test_a_masked_loss_forgets_lost_worlds(device: torch.device) -> None:
     q[2] = math.nan  # the whole row: of a height alone, neither mass matrix nor rotation would know
     push = torch.zeros(6, device=device, requires_grad=True)
     end = sim.step(State(q, rest.v), force=push.expand(4, 6))
-    alive = sim.finite(end)
+    alive = sim.is_finite(end)
     assert alive.tolist() == [True, True, False, True]
     torch.where(alive, end.v[:, 0], 0.0).sum().backward()
     assert push.grad is not None
@@ -37,11 +37,12 @@ def test_a_masked_loss_forgets_lost_worlds(device: torch.device) -> None:
 
 
 def test_the_planes_material_counts_where_the_geom_has_none() -> None:
-    plain, floor = load_model(FREE_SPHERE), next(iter(load_model(FREE_SPHERE).planes)).name
-    skin = plain.touches[0].geom
-    assert load_model(FREE_SPHERE, materials={floor: ICE}).touches[0].material == ICE
+    plain = load_model(FREE_SPHERE)
+    floor = next(iter(load_model(FREE_SPHERE).planes)).name
+    skin = plain.contact_candidates[0].geom
+    assert load_model(FREE_SPHERE, materials={floor: ICE}).contact_candidates[0].material == ICE
     both = load_model(FREE_SPHERE, materials={floor: ICE, skin: ContactMaterial(friction=0.3)})
-    assert both.touches[0].material.friction == 0.3
+    assert both.contact_candidates[0].material.friction == 0.3
 
 
 def test_the_flag_that_disables_constraints_disables_contact_and_limits() -> None:
@@ -49,11 +50,12 @@ def test_the_flag_that_disables_constraints_disables_contact_and_limits() -> Non
     flag = '<option><flag constraint="disable"/></option></mujoco>'
     assert load_model(limited).joints[0].range is not None
     assert load_model(limited.replace("</mujoco>", flag)).joints[0].range is None
-    assert load_model(FREE_SPHERE.replace("</mujoco>", flag)).touches == ()
+    assert load_model(FREE_SPHERE.replace("</mujoco>", flag)).contact_candidates == ()
 
 
 def test_a_floating_base_for_a_urdf_and_an_edited_specification() -> None:
-    fixed, floating = load_model(URDF_ARM), load_model(URDF_ARM, floating=True, ground=True)
+    fixed = load_model(URDF_ARM)
+    floating = load_model(URDF_ARM, floating=True, ground=True)
     assert (floating.nq, floating.nv) == (fixed.nq + 7, fixed.nv + 6)
     spec = mujoco.MjSpec.from_string(PENDULUM)
     assert load_model(spec).nv == load_model(PENDULUM).nv

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ahac.sim import Simulator, State, bridge, load_model
+from ahac.sim import Simulator, State, load_model
+from ahac.sim import autograd as bridge
 
 HOPPING = """<mujoco model="hopping"><worldbody><geom type="plane" size="1 1 1"/>
   <body pos="0 0 .3"><freejoint/><geom type="capsule" fromto="0 0 -.1 0 .1 .1" size=".1"/>
@@ -50,14 +51,14 @@ def _rollout(threads: int = 1, worlds: int = 40, steps: int = 8) -> list[torch.T
 def test_lane_width_does_not_change_the_physics(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _rollout()
     capability = torch.backends.cpu.get_cpu_capability()
-    monkeypatch.setattr("ahac.core.machine.LANE_BYTES", {capability: width})
+    monkeypatch.setattr("ahac.core.hardware.LANE_BYTES", {capability: width})
     for got, want in zip(_rollout(), expected, strict=True):
         torch.testing.assert_close(got, want, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small as they are, these launches are shared out, to three helpers that come early, late or not at all.
-    monkeypatch.setattr("ahac.native.build.WORTH_SHARING", 1)
+    monkeypatch.setattr("ahac.native.build.MIN_WORK_TO_SHARE", 1)
     alone = _rollout(threads=1, worlds=200)
     for _ in range(20):
         together = _rollout(threads=4, worlds=200)
@@ -98,7 +99,8 @@ def test_a_forked_child_does_not_inherit_the_lock_of_tracing() -> None:
 def test_backward_keeps_positions_and_velocities_of_each_substep_and_nothing_else(substeps: int) -> None:
     model, worlds = load_model(HOPPING), 64
     sim = Simulator(model, num_worlds=worlds, dt=1 / 60, substeps=substeps)
-    state, control = sim.rest_state(), torch.zeros(worlds, 1, requires_grad=True)
+    state = sim.rest_state()
+    control = torch.zeros(worlds, 1, requires_grad=True)
     kept: dict[int, int] = {}
 
     def note(tensor: torch.Tensor) -> torch.Tensor:

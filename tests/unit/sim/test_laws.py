@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ahac.sim import (
-    Effort,
+    AppliedForce,
     Mat3,
     Real,
     Simulator,
@@ -19,14 +19,14 @@ from ahac.sim import (
     TraceError,
     Vec3,
     World,
-    absolute,
+    abs_,
     clip,
     load_model,
     norm,
     tanh,
-)  # fmt: skip
-from robots import PENDULUM, ROVER
-from truth import compiled, random_states, settled
+)
+from support.mujoco_oracle import compiled, random_states, settled
+from support.robots import PENDULUM, ROVER
 
 EXACT = 1e-11
 """Relative, of the largest number: float64 on both sides."""
@@ -53,12 +53,13 @@ READOUTS: dict[str, Callable[[World], Any]] = {
     "vectors": lambda w: [w.position("eye"), w.position("world")],
     "constant": lambda w: 3,
     "progress": lambda w: w.position("trunk").x - w.before.position("trunk").x,  # pyright: ignore[reportOptionalMemberAccess]
-    "effort": lambda w: absolute(w.control[0]) + tanh(w.q[7]),
+    "effort": lambda w: abs_(w.control[0]) + tanh(w.q[7]),
 }
 
 
 def test_readouts_are_evaluated_on_the_state_after_the_step(device: torch.device) -> None:
-    sim, start = build(ROVER, device, readouts=READOUTS), random_state(ROVER, device)
+    sim = build(ROVER, device, readouts=READOUTS)
+    start = random_state(ROVER, device)
     control = torch.tensor([[0.1], [-0.2], [3.0], [0.0]], dtype=torch.float64, device=device)
     after = sim.step(start, control)
     y = {name: value.cpu().numpy() for name, value in after.readouts.items()}
@@ -89,23 +90,24 @@ def test_readouts_are_evaluated_on_the_state_after_the_step(device: torch.device
         np.testing.assert_allclose(y[name], values, atol=EXACT, err_msg=name)
     np.testing.assert_allclose(y["joint"][:, :2], np.column_stack([q[:, 7], v[:, 6]]), atol=EXACT)
     # Read on a state that no step led to: the same, but nothing was before it.
-    fresh = sim.read(State(after.q, after.v), control)
+    fresh = sim.evaluate_readouts(State(after.q, after.v), control)
     assert fresh["progress"].tolist() == [0.0] * WORLDS
     for name in set(READOUTS) - {"progress"}:
         torch.testing.assert_close(fresh[name], after.readouts[name], rtol=EXACT, atol=EXACT)
 
 
-def lift(world: World) -> Iterator[Effort]:
+def lift(world: World) -> Iterator[AppliedForce]:
     """A push at the eye, one elsewhere with a torque, and a torque on the shoulder that follows the control."""
-    yield world.push("eye", Vec3(1.0, -2.0, 3.0))
-    yield world.push(
+    yield world.apply_force("eye", Vec3(1.0, -2.0, 3.0))
+    yield world.apply_force(
         "arm", Vec3(0.5, 0.0, 4.0), at=world.position("trunk") + Vec3(0.1, 0.2, 0.3), torque=Vec3(0.3, 0.2, 0.1)
     )
-    yield world.drive("shoulder", world.joint_velocity("shoulder") * -0.7)
+    yield world.apply_joint_force("shoulder", world.joint_velocity("shoulder") * -0.7)
 
 
 def test_force_laws_push_and_drive_as_mujoco_applies_forces(device: torch.device) -> None:
-    sim, start = build(ROVER, device, forces=[lift]), random_state(ROVER, device)
+    sim = build(ROVER, device, forces=[lift])
+    start = random_state(ROVER, device)
     q, v = start.q.cpu().numpy(), start.v.cpu().numpy()
     theirs = compiled(ROVER)
     applied = np.zeros_like(v)
@@ -125,8 +127,11 @@ def test_force_laws_push_and_drive_as_mujoco_applies_forces(device: torch.device
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown body": ({"readouts": {"x": lambda w: w.position("leg")}}, "no body or site named 'leg'; it has: arm, eye"),
-    "unknown joint": ({"forces": [lambda w: [w.drive("root", 1.0)]]}, "no hinge or slide named 'root'; .*shoulder"),
-    "push on the world": ({"forces": [lambda w: [w.push("world", Vec3(1.0, 0.0, 0.0))]]}, "'world' is fixed"),
+    "unknown joint": (
+        {"forces": [lambda w: [w.apply_joint_force("root", 1.0)]]},
+        "no hinge or slide named 'root'; .*shoulder",
+    ),
+    "push on the world": ({"forces": [lambda w: [w.apply_force("world", Vec3(1.0, 0.0, 0.0))]]}, "'world' is fixed"),
     "branch on a value": ({"readouts": {"x": lambda w: 1.0 if w.q[2] > 0.0 else 0.0}}, "no truth value"),
     "wrong type": ({"readouts": {"x": lambda w: "high"}}, "readout 'x' must return a traced scalar, .* got str"),
     "nothing": ({"readouts": {"x": lambda w: None}}, "readout 'x' must return .* got NoneType"),
@@ -148,7 +153,7 @@ def test_comparing_a_traced_value_for_equality_is_refused() -> None:
 
 def test_bound_may_be_infinite(device: torch.device) -> None:
     sim = build(PENDULUM, device, readouts={"x": lambda w: clip(w.q[0], -math.inf, 0.5)})
-    assert sim.read(sim.rest_state())["x"].tolist() == [0.0] * WORLDS
+    assert sim.evaluate_readouts(sim.rest_state())["x"].tolist() == [0.0] * WORLDS
 
 
 def test_vectors_and_matrices_compute_as_in_numpy(device: torch.device) -> None:
@@ -158,8 +163,9 @@ def test_vectors_and_matrices_compute_as_in_numpy(device: torch.device) -> None:
         turned = frame.transpose() @ (frame.times(Mat3.of(np.eye(3).tolist())) @ a)
         return [a.dot(b), norm(a), *a.cross(b), *(a * 2.0 - b / 4.0), *turned]
 
-    sim, start = build(ROVER, device, readouts={"algebra": algebra}), random_state(ROVER, device)
+    sim = build(ROVER, device, readouts={"algebra": algebra})
+    start = random_state(ROVER, device)
     v = start.v.cpu().numpy()
     a, b = v[:, :3], v[:, 3:6]
     wanted = np.column_stack([(a * b).sum(1), np.linalg.norm(a, axis=1), np.cross(a, b), 2 * a - b / 4, a])
-    np.testing.assert_allclose(sim.read(start)["algebra"].cpu(), wanted, atol=EXACT)
+    np.testing.assert_allclose(sim.evaluate_readouts(start)["algebra"].cpu(), wanted, atol=EXACT)

@@ -6,8 +6,18 @@ from pathlib import Path
 import pytest
 
 from ahac.sim import ModelError, load_model
-from robots import FREE_SPHERE, NESTED, PENDULUM, SERVO_ARM, SMALL_ROBOTS, TETRAHEDRON, URDF_ARM, gymnasium_file, mjcf
-from truth import compiled
+from support.mujoco_oracle import compiled
+from support.robots import (
+    FREE_SPHERE,
+    NESTED,
+    PENDULUM,
+    SERVO_ARM,
+    SMALL_ROBOTS,
+    TETRAHEDRON,
+    URDF_ARM,
+    gymnasium_file,
+    mjcf,
+)
 
 
 def hinge(joint: str = "", rest: str = "") -> str:
@@ -31,8 +41,9 @@ def test_urdf_keeps_fixed_links_as_bodies_on_the_links_they_ride_on() -> None:
     model = load_model(URDF_ARM)
     assert [link.name for link in model.links] == ["upper", "hand"]
     assert [(joint.name, joint.kind.value, joint.range) for joint in model.joints] == [
-        ("waist", "hinge", (-2.0, 2.0)), ("rail", "slide", (-0.1, 0.3)),
-    ]  # fmt: skip
+        ("waist", "hinge", (-2.0, 2.0)),
+        ("rail", "slide", (-0.1, 0.3)),
+    ]
     assert model.bodies["bracket"].link == 0
     assert model.links[0].mass == pytest.approx(1.7)
     assert model.damping == (0.3, 0.0)
@@ -42,8 +53,15 @@ def test_bodies_without_joints_are_merged_and_kept_by_name() -> None:
     model = load_model(NESTED)
     assert [link.name for link in model.links] == ["link", "finger"]
     assert {name: place.link for name, place in model.bodies.items()} == {
-        "world": -1, "stand": -1, "post": -1, "link": 0, "sleeve": 0, "glove": 0, "finger": 1, "nail": 1,
-    }  # fmt: skip
+        "world": -1,
+        "stand": -1,
+        "post": -1,
+        "link": 0,
+        "sleeve": 0,
+        "glove": 0,
+        "finger": 1,
+        "nail": 1,
+    }
     assert model.sites["palm"].link == 0
     assert [link.mass for link in model.links] == pytest.approx([0.7, 0.11])
 
@@ -68,7 +86,7 @@ def test_file_can_switch_parts_of_the_physics_off() -> None:
     assert arm.gravity == (0.0, 0.0, 0.0)
     assert arm.damping == (0.0, 0.0)
     assert [joint.range for joint in arm.joints] == [None, None]
-    assert load_model(FREE_SPHERE.replace("</mujoco>", option)).touches == ()
+    assert load_model(FREE_SPHERE.replace("</mujoco>", option)).contact_candidates == ()
     assert load_model(hinge('stiffness="5"', rest=option.removesuffix("</mujoco>"))).joints[0].stiffness == 0.0
 
 
@@ -83,13 +101,14 @@ def test_text_can_refer_to_assets() -> None:
     body = '<body><freejoint/><geom type="mesh" mesh="tetrahedron" mass="1"/></body>'
     rock = f'<include file="part.xml"/><worldbody>{body}</worldbody>'
     model = load_model(f"<mujoco>{rock}</mujoco>", assets={"part.xml": part.encode()}, ground=True)
-    assert len(model.touches) == 4
+    assert len(model.contact_candidates) == 4
     with pytest.raises(ModelError, match=r"part\.xml"):
         load_model(f"<mujoco>{rock}</mujoco>")
 
 
 def test_links_carry_all_the_mass_that_moves() -> None:
-    model, theirs = load_model(gymnasium_file("ant")), compiled(gymnasium_file("ant"))
+    model = load_model(gymnasium_file("ant"))
+    theirs = compiled(gymnasium_file("ant"))
     assert (model.name, model.nq, model.nv, model.nu, len(model.links)) == ("ant", 15, 14, 8, 9)
     assert len(model.bodies) == theirs.nbody > 10
     assert sum(link.mass for link in model.links) == pytest.approx(theirs.body_mass.sum())

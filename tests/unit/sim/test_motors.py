@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ahac.sim import ModelError, Motor, load_model
-from robots import BALL_CHAIN, ROVER, SERVO_ARM, URDF_ARM, gymnasium_file, mjcf
+from support.robots import BALL_CHAIN, ROVER, SERVO_ARM, URDF_ARM, gymnasium_file, mjcf
 
 MOTOR = Motor(strength=7.0, armature=0.5, damping=0.25)
 
@@ -69,7 +69,8 @@ def test_bounds_on_a_joints_actuation_stay() -> None:
 
 
 def test_armature_and_damping_are_added_to_the_files() -> None:
-    before, after = load_model(mjcf(CRANE)), load_model(mjcf(CRANE), motors=MOTOR)
+    before = load_model(mjcf(CRANE))
+    after = load_model(mjcf(CRANE), motors=MOTOR)
     assert before.armature == (0.0, 0.01, 0.0)
     assert after.armature == pytest.approx((0.0, 0.51, 0.5))
     assert before.damping == (0.0, 0.2, 0.0)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from ahac.sim import Simulator, State, load_model
-from numeric import Numeric
-from robots import ROVER
-from truth import compiled, random_states
+from support.mujoco_oracle import compiled, random_states
+from support.numeric_physics import Numeric
+from support.robots import ROVER
 
 WORLDS = 3
 
@@ -55,12 +55,13 @@ def test_step_from_a_quaternion_of_any_length_is_that_from_a_unit_one(scale: flo
     q[:, 3:7] = torch.nn.functional.normalize(torch.tensor([0.5, -0.2, 0.7, 0.1], dtype=torch.float64), dim=0)
     longer = q.clone()
     longer[:, 3:7] *= scale
-    unit, scaled = sim.step(State(q, start.v)), sim.step(State(longer.requires_grad_(), start.v))
+    unit = sim.step(State(q, start.v))
+    scaled = sim.step(State(longer.requires_grad_(), start.v))
     sign = 1.0 if scale > 0.0 else -1.0
     torch.testing.assert_close(scaled.v, unit.v, rtol=ROUNDING, atol=ROUNDING)
     torch.testing.assert_close(scaled.q[:, 3:7] * sign, unit.q[:, 3:7], rtol=ROUNDING, atol=ROUNDING)
     assert torch.linalg.vector_norm(scaled.q[:, 3:7], dim=-1).sub(1.0).abs().max() < ROUNDING
-    for readouts in (scaled.readouts, sim.read(State(longer, start.v))):
+    for readouts in (scaled.readouts, sim.evaluate_readouts(State(longer, start.v))):
         torch.testing.assert_close(readouts["quaternion"] * sign, q[:, 3:7], rtol=ROUNDING, atol=ROUNDING)
     # Stretching the quaternion changes nothing, so no gradient points that way.
     (gradient,) = torch.autograd.grad(scaled.v.square().sum(), longer)

@@ -5,7 +5,7 @@ import mujoco
 import pytest
 
 from ahac.sim import Model, ModelError, load_model
-from robots import mjcf
+from support.robots import mjcf
 
 SITES = '<site name="a" pos="0 0 1"/><geom name="drum" type="sphere" size="0.05" pos="0.1 0 0.5" contype="0"/>'
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from ahac.sim import InputError, Model, Simulator, State, load_model
-from numeric import Numeric
-from robots import BALL_CHAIN, MUSCLE_ARM, PENDULUM, ROVER, SERVO_ARM
-from truth import compiled, random_states
+from support.mujoco_oracle import compiled, random_states
+from support.numeric_physics import Numeric
+from support.robots import BALL_CHAIN, MUSCLE_ARM, PENDULUM, ROVER, SERVO_ARM
 
 EXACT = 1e-11
 """Relative, of the largest number; compiled and interpreted float64 differ in the order of a few roundings."""
@@ -35,7 +35,9 @@ def sim(rover: Model, device: torch.device) -> Simulator:
     "source", [ROVER, SERVO_ARM, MUSCLE_ARM, BALL_CHAIN], ids=["rover", "servos", "muscles", "balls"]
 )
 def test_step_is_the_traced_physics_substep_by_substep(source: str, device: torch.device) -> None:
-    ours, substeps, h = Numeric(source), 3, 1e-3
+    ours = Numeric(source)
+    substeps = 3
+    h = 1e-3
     q, v = random_states(compiled(source), WORLDS, seed=1)
     rng = np.random.default_rng(2)
     u, f = rng.normal(size=(WORLDS, ours.model.nu)), rng.normal(size=v.shape)
@@ -57,7 +59,7 @@ def test_answers_have_worlds_first(sim: Simulator) -> None:
     assert (state.q.shape, state.v.shape, state.readouts) == ((WORLDS, 8), (WORLDS, 7), {})
     after = sim.step(state)
     assert (after.q.shape, after.v.shape, after.readouts) == ((WORLDS, 8), (WORLDS, 7), {})
-    assert sim.read(state) == {}
+    assert sim.evaluate_readouts(state) == {}
     poses, contacts = sim.poses(state.q), sim.contacts(state)
     assert poses.names == ("world", "trunk", "arm")
     assert (poses.position.shape, poses.rotation.shape) == ((WORLDS, 3, 3), (WORLDS, 3, 3, 3))
@@ -65,7 +67,7 @@ def test_answers_have_worlds_first(sim: Simulator) -> None:
     assert contacts.depth.shape == (WORLDS, 3)
     assert contacts.velocity.shape == contacts.force.shape == contacts.force_by_depth.shape == (WORLDS, 3, 3)
     assert contacts.force_by_velocity.shape == (WORLDS, 3, 3, 3)
-    assert sim.finite(state).tolist() == [True] * WORLDS
+    assert sim.is_finite(state).tolist() == [True] * WORLDS
 
 
 def test_rest_is_the_files_reference_pose_or_a_keyframe(sim: Simulator) -> None:
@@ -82,7 +84,8 @@ def test_rest_is_the_files_reference_pose_or_a_keyframe(sim: Simulator) -> None:
 def test_missing_control_and_force_are_zero(sim: Simulator) -> None:
     state = sim.rest_state("low")
     zero = torch.zeros(WORLDS, 1, dtype=torch.float64, device=sim.device)
-    free, held = sim.step(state), sim.step(state, zero, torch.zeros_like(state.v))
+    free = sim.step(state)
+    held = sim.step(state, zero, torch.zeros_like(state.v))
     assert torch.equal(free.q, held.q)
     assert torch.equal(free.v, held.v)
     assert not torch.equal(free.v, sim.step(state, zero + 0.5).v)
@@ -126,7 +129,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     "bias force": (lambda s, x: s.bias_force(x.q, x.q), r"v must be .*\[5, 7\].* got .*\[5, 8\]"),
     "acceleration": (lambda s, x: s.acceleration(x.q, x.v, x.q), r"tau must be .*\[5, 7\].* got .*\[5, 8\]"),
     "contacts": (lambda s, x: s.contacts(State(x.v, x.v)), r"state.q must be .*\[5, 8\]"),
-    "readouts": (lambda s, x: s.read(x, x.v), r"control must be .*\[5, 1\]"),
+    "readouts": (lambda s, x: s.evaluate_readouts(x, x.v), r"control must be .*\[5, 1\]"),
 }  # fmt: skip
 
 
@@ -161,7 +164,9 @@ def test_wrong_setting_is_refused(setting: dict[str, Any], message: str) -> None
 
 
 def test_a_compiled_function_refuses_what_its_kernel_cannot_read(sim: Simulator) -> None:
-    total = sim.compiled("total", lambda a, b: {"sum": [x + y for x, y in zip(a, b, strict=True)]}, {"a": 2, "b": 2})
+    total = sim.compile_function(
+        "total", lambda a, b: {"sum": [x + y for x, y in zip(a, b, strict=True)]}, {"a": 2, "b": 2}
+    )
     a = torch.ones(WORLDS, 2, dtype=torch.float64, device=sim.device)
     assert torch.equal(total(a, a)["sum"], 2.0 * a)
     with pytest.raises(InputError, match=r"a must be a torch.float64 tensor of shape \[5, 2\] on .* got .*\[5, 1\]"):

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ahac.sim import Model, Simulator, State, load_model
-from robots import ROVER
-from truth import compiled, random_states
+from support.mujoco_oracle import compiled, random_states
+from support.robots import ROVER
 
 MANY = 17
 """More than two blocks of any number of lanes, and not a multiple of it."""
@@ -95,7 +95,7 @@ def test_lost_world_leaves_the_others_alone(
     others = [i for i in range(MANY) if i != which]
     assert_same({name: values[others] for name, values in found.items()}, {n: x[others] for n, x in whole.items()})
     sim = Simulator(rover, num_worlds=MANY, dt=0.01, substeps=8, device=q.device)
-    finite = sim.finite(State(found["q"], found["v"])).tolist()
+    finite = sim.is_finite(State(found["q"], found["v"])).tolist()
     assert finite == [i != which for i in range(MANY)]
 
 
@@ -104,4 +104,4 @@ def test_world_is_lost_by_any_of_its_numbers(group: str, place: int, rover: Mode
     sim = Simulator(rover, num_worlds=MANY, dt=0.01, substeps=8, device=rows[0].device)
     state = State(rows[0].clone(), rows[1].clone())
     getattr(state, group)[3, place] = float("-inf")
-    assert sim.finite(state).tolist() == [i != 3 for i in range(MANY)]
+    assert sim.is_finite(state).tolist() == [i != 3 for i in range(MANY)]

@@ -7,23 +7,30 @@ from pathlib import Path
 import pytest
 import torch
 
-from ahac.algos.algorithm import Remembers, Report
+from ahac.algos.algorithm import HasReplayBuffer, IterationResult
 from ahac.algos.ppo import PPO, PPOConfig
-from ahac.algos.registry import Learner
+from ahac.algos.registry import AlgorithmConfig
 from ahac.algos.sac import SAC, SACConfig
 from ahac.algos.svg import SVGConfig
 from ahac.core.env import Env
 from ahac.core.errors import InputError
 from ahac.training.checkpoint import CheckpointError
 from ahac.training.config import RunConfig
-from ahac.training.run import Run, open_run, start
+from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
-from small_runs import state, table
-from suite import keep
+from support.marks import keep
+from support.small_runs import state, table
 
-OFF_POLICY = {"hidden": (8,), "critic_hidden": (8,), "steps": 5, "batch": 16, "seed_steps": 80, "capacity": 200}
-LEARNERS: dict[str, Learner] = {
-    "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps=8, passes=2),
+OFF_POLICY = {
+    "hidden": (8,),
+    "critic_hidden": (8,),
+    "steps_per_env": 5,
+    "batch_size": 16,
+    "learning_starts": 80,
+    "buffer_size": 200,
+}
+LEARNERS: dict[str, AlgorithmConfig] = {
+    "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps_per_env=8, epochs=2),
     "sac": SACConfig(**OFF_POLICY),
     "svg": SVGConfig(**OFF_POLICY, model_hidden=(8,), latent=4, sequences=8, updates=1, model_updates=1),
 }
@@ -35,9 +42,16 @@ class BrokenError(Exception):
 
 def config(out: Path, algo: str, **changes: object) -> RunConfig:
     first = RunConfig(
-        task="hopper", algo=algo, num_envs=8, iterations=12, device="cpu", checkpoint_every=4, eval_episodes=4,
-        out=str(out), learner=LEARNERS[algo],
-    )  # fmt: skip
+        task="hopper",
+        algo=algo,
+        num_envs=8,
+        iterations=12,
+        device="cpu",
+        checkpoint_every=4,
+        eval_episodes=4,
+        out=str(out),
+        algorithm=LEARNERS[algo],
+    )
     return replace(first, **changes)
 
 
@@ -46,9 +60,9 @@ def remembered(run: Run) -> list[list[float]] | None:
     again = open_run(run.folder)
     again.restore("last")
     algo = again.algo
-    if not isinstance(algo, Remembers):
+    if not isinstance(algo, HasReplayBuffer):
         return None
-    return algo.replay.rows(algo.replay.first, algo.replay.added).flatten(1).tolist()
+    return algo.replay.rows(algo.replay.oldest, algo.replay.added).flatten(1).tolist()
 
 
 def assert_alike(one: Run, other: Run) -> None:
@@ -59,9 +73,9 @@ def assert_alike(one: Run, other: Run) -> None:
 
 @pytest.mark.parametrize("algo", keep(2, LEARNERS))
 def test_a_stopped_run_goes_on_to_the_same_bits(algo: str, tmp_path: Path) -> None:
-    whole = start(config(tmp_path, algo, name="straight"))
+    whole = create_run(config(tmp_path, algo, name="straight"))
     train(whole, display=False)
-    stopped = start(config(tmp_path, algo, name="stopped"))
+    stopped = create_run(config(tmp_path, algo, name="stopped"))
     for until in (1, 5, 6, 12):
         train(open_run(stopped.folder), until, display=False)
     assert_alike(stopped, whole)
@@ -71,12 +85,14 @@ def test_a_stopped_run_goes_on_to_the_same_bits(algo: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
 def test_a_broken_run_loses_nothing(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The replay goes round in these runs: what the broken iteration overwrote must not be missed."""
-    whole = start(config(tmp_path, algo, name="straight"))
+    whole = create_run(config(tmp_path, algo, name="straight"))
     train(whole, display=False)
-    broken, kind, done = start(config(tmp_path, algo, name="broken")), {"ppo": PPO, "sac": SAC}[algo], [0]
+    broken = create_run(config(tmp_path, algo, name="broken"))
+    kind = {"ppo": PPO, "sac": SAC}[algo]
+    done = [0]
     honest = kind.iterate
 
-    def iterate(self: object, env: Env, progress: float) -> Report:
+    def iterate(self: object, env: Env, progress: float) -> IterationResult:
         done[0] += 1
         report = honest(self, env, progress)
         if done[0] == 11:
@@ -93,7 +109,7 @@ def test_a_broken_run_loses_nothing(algo: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_replay_is_kept_once_however_many_checkpoints_there_are(tmp_path: Path) -> None:
-    run = start(config(tmp_path, "sac", checkpoint_every=1))
+    run = create_run(config(tmp_path, "sac", checkpoint_every=1))
     train(run, display=False)
     assert len(list(run.checkpoints.iterdir())) >= 13
     kept = sorted(path.name for path in (run.folder / "replay").iterdir())
@@ -104,7 +120,7 @@ def test_a_replay_is_kept_once_however_many_checkpoints_there_are(tmp_path: Path
 
 
 def test_without_its_replay_a_run_cannot_go_on_but_its_policy_can_be_judged(tmp_path: Path) -> None:
-    run = start(config(tmp_path, "sac"))
+    run = create_run(config(tmp_path, "sac"))
     train(run, 6, display=False)
     for path in (run.folder / "replay").iterdir():
         path.unlink()
@@ -118,43 +134,43 @@ def test_without_its_replay_a_run_cannot_go_on_but_its_policy_can_be_judged(tmp_
 
 @pytest.mark.parametrize("algo", LEARNERS)
 def test_settings_come_back_as_what_they_are(algo: str, tmp_path: Path) -> None:
-    run = start(config(tmp_path, algo))
+    run = create_run(config(tmp_path, algo))
     assert open_run(run.folder).config == run.config
     path = run.folder / "config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))
-    settings["learner"]["gamma"] = "much"
+    settings["algorithm"]["gamma"] = "much"
     path.write_text(json.dumps(settings), encoding="utf-8")
     with pytest.raises(ValueError, match=f"{type(LEARNERS[algo]).__name__}.gamma must be a float"):
         open_run(run.folder)
 
 
 def test_evaluating_allocates_no_replay(tmp_path: Path) -> None:
-    huge = replace(LEARNERS["sac"], capacity=10**13)
-    run = start(config(tmp_path, "sac", learner=huge))
+    huge = replace(LEARNERS["sac"], buffer_size=10**13)
+    run = create_run(config(tmp_path, "sac", algorithm=huge))
     assert isinstance(run.algo, SAC)
     assert run.algo.act(torch.zeros(2, 11)).shape == (2, 3)
 
 
 def test_settings_of_another_algorithm_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="learner must be a PPOConfig for algo 'ppo', got a SACConfig"):
-        start(config(tmp_path, "ppo", learner=LEARNERS["sac"]))
+    with pytest.raises(InputError, match="algorithm must be a PPOConfig for algo 'ppo', got a SACConfig"):
+        create_run(config(tmp_path, "ppo", algorithm=LEARNERS["sac"]))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_run_with_replay_goes_back_to_an_earlier_checkpoint(tmp_path: Path) -> None:
-    whole = start(config(tmp_path, "sac", name="straight"))
+    whole = create_run(config(tmp_path, "sac", name="straight"))
     train(whole, display=False)
-    stopped = start(config(tmp_path, "sac", name="stopped"))
+    stopped = create_run(config(tmp_path, "sac", name="stopped"))
     train(stopped, 6, display=False)
-    open_run(stopped.folder).go_back("iteration-000004")
+    open_run(stopped.folder).rewind_to("iteration-000004")
     assert train(open_run(stopped.folder), display=False)
     assert_alike(stopped, whole)
 
 
 def test_going_back_further_than_the_replay_changes_nothing(tmp_path: Path) -> None:
-    run = start(config(tmp_path, "sac", iterations=40, checkpoint_every=4))
+    run = create_run(config(tmp_path, "sac", iterations=40, checkpoint_every=4))
     train(run, display=False)
     before = run.path_of("last").read_bytes()
     with pytest.raises(CheckpointError, match="lacks rows 0 to 20"):
-        open_run(run.folder).go_back("iteration-000004")
+        open_run(run.folder).rewind_to("iteration-000004")
     assert run.path_of("last").read_bytes() == before

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from ahac.algos.config import FirstOrderConfig
+from ahac.algos.config import ShortHorizonConfig
 from ahac.core.files import WriteError
 from ahac.training.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from ahac.training.run import Run, start
+from ahac.training.run import Run, create_run
 from ahac.training.trainer import train
-from small_runs import bits, small_config
+from support.small_runs import bits, small_config
 
 TENSORS = {
     "algo/weight": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
@@ -36,7 +36,7 @@ def saved(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    run = start(small_config(tmp_path_factory.mktemp("runs"), checkpoint_every=5))
+    run = create_run(small_config(tmp_path_factory.mktemp("runs"), checkpoint_every=5))
     train(run, display=False)
     return run
 
@@ -45,7 +45,7 @@ def test_what_is_saved_is_loaded_bit_by_bit(saved: Path) -> None:
     loaded = load_checkpoint(saved)
     assert bits(dict(loaded.tensors)) == bits(TENSORS)
     assert loaded.numbers == NUMBERS
-    assert set(loaded.part("env")) == {"steps", "transposed", "empty"}
+    assert set(loaded.section("env")) == {"steps", "transposed", "empty"}
 
 
 def test_saving_leaves_nothing_but_the_checkpoint(saved: Path) -> None:
@@ -122,17 +122,17 @@ def test_an_unknown_name_is_refused_with_the_known_ones(trained: Run) -> None:
 
 def test_a_run_without_checkpoints_says_so(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="it has: none"):
-        start(small_config(tmp_path)).restore()
+        create_run(small_config(tmp_path)).restore()
 
 
 @pytest.mark.parametrize("changed", ["networks", "worlds", "algo", "task"])
 def test_a_checkpoint_of_another_run_is_refused(changed: str, trained: Run, tmp_path: Path) -> None:
     config = replace(trained.config, out=str(tmp_path))
-    assert isinstance(config.learner, FirstOrderConfig)
-    actor = replace(config.learner.actor, hidden=(7,))
-    other = start(
+    assert isinstance(config.algorithm, ShortHorizonConfig)
+    actor = replace(config.algorithm.actor, hidden=(7,))
+    other = create_run(
         {
-            "networks": replace(config, learner=replace(config.learner, actor=actor)),
+            "networks": replace(config, algorithm=replace(config.algorithm, actor=actor)),
             "worlds": replace(config, num_envs=4),
             "algo": small_config(tmp_path, "ahac"),
             "task": small_config(tmp_path, task="cartpole"),

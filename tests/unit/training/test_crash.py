@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from ahac.algos.algorithm import Report
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.algorithm import IterationResult
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import Env
 from ahac.core.errors import InputError
 from ahac.training import process, trainer
 from ahac.training.checkpoint import Checkpoint
-from ahac.training.run import Run, open_run, start
+from ahac.training.csv_log import CsvLog
+from ahac.training.run import Run, create_run, open_run
 from ahac.training.sinks import Display, TensorBoardSink
-from ahac.training.table import CsvSink
 from ahac.training.trainer import TrainingError, train
-from small_runs import small_config, state, table
+from support.small_runs import small_config, state, table
 
 
 class BrokenError(Exception):
@@ -26,9 +26,9 @@ class BrokenError(Exception):
 
 def break_in(iteration: int, patch: pytest.MonkeyPatch, error: BaseException, learnt: bool = True) -> None:
     """Raise in that iteration, after all of its learning or before it."""
-    honest, done = FirstOrder.iterate, [0]
+    honest, done = ShortHorizonActorCritic.iterate, [0]
 
-    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+    def iterate(self: ShortHorizonActorCritic, env: Env, progress: float) -> IterationResult:
         done[0] += 1
         if done[0] == iteration and not learnt:
             raise error
@@ -37,7 +37,7 @@ def break_in(iteration: int, patch: pytest.MonkeyPatch, error: BaseException, le
             raise error
         return report
 
-    patch.setattr(FirstOrder, "iterate", iterate)
+    patch.setattr(ShortHorizonActorCritic, "iterate", iterate)
 
 
 def count(kind: type, name: str, patch: pytest.MonkeyPatch) -> list[object]:
@@ -55,7 +55,7 @@ def count(kind: type, name: str, patch: pytest.MonkeyPatch) -> list[object]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return start(small_config(tmp_path, checkpoint_every=4, name="broken"))
+    return create_run(small_config(tmp_path, checkpoint_every=4, name="broken"))
 
 
 @pytest.mark.parametrize("error", [BrokenError("odd"), TrainingError("known"), MemoryError(), KeyboardInterrupt()])
@@ -73,7 +73,7 @@ def test_an_error_leaves_the_last_completed_iteration(
 
 def straight_and_broken(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Break a run in its seventh iteration; one like it that was not."""
-    whole = start(replace(run.config, name="straight"))
+    whole = create_run(replace(run.config, name="straight"))
     train(whole, display=False)
     with monkeypatch.context() as patch:
         break_in(7, patch, BrokenError())
@@ -90,7 +90,7 @@ def test_a_broken_run_goes_on_to_the_same_bits(run: Run, monkeypatch: pytest.Mon
 
 
 def test_sinks_and_display_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = [count(CsvSink, "close", monkeypatch), count(TensorBoardSink, "close", monkeypatch)]
+    closed = [count(CsvLog, "close", monkeypatch), count(TensorBoardSink, "close", monkeypatch)]
     left = count(Display, "__exit__", monkeypatch)
     break_in(2, monkeypatch, BrokenError())
     with pytest.raises(BrokenError):
@@ -142,7 +142,7 @@ def test_sinks_are_closed_where_the_last_save_fails(run: Run, monkeypatch: pytes
 
 
 def test_a_run_too_heavy_to_copy_goes_back_to_its_last_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "LIGHT", 10)
+    monkeypatch.setattr(trainer, "SMALL_STATE_BYTES", 10)
     whole = straight_and_broken(run, monkeypatch)
     assert state(run.folder)["iteration"] == 4.0
     assert train(open_run(run.folder), display=False)
@@ -152,6 +152,9 @@ def test_a_run_too_heavy_to_copy_goes_back_to_its_last_checkpoint(run: Run, monk
 
 @pytest.mark.skipif(process.fcntl is None, reason="needs file locks")
 def test_a_run_is_trained_by_one_process_at_a_time(run: Run) -> None:
-    with process.alone(run.folder), pytest.raises(InputError, match="is in use: another process is training it"):
+    with (
+        process.exclusive_lock(run.folder),
+        pytest.raises(InputError, match="is in use: another process is training it"),
+    ):
         train(run, 1, display=False)
     assert not train(run, 1, display=False), "the lock is let go"

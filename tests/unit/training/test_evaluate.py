@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ahac.core.errors import InputError
 from ahac.training.evaluate import Evaluation, evaluate
-from ahac.training.run import Run, start
-from scripted import Scripted
-from small_runs import small_config
+from ahac.training.run import Run, create_run
+from support.scripted_env import Scripted
+from support.small_runs import small_config
 
 
 def idle(obs: Tensor) -> Tensor:
@@ -20,7 +20,7 @@ def idle(obs: Tensor) -> Tensor:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return start(small_config(tmp_path_factory.mktemp("runs"), task="hopper"))
+    return create_run(small_config(tmp_path_factory.mktemp("runs"), task="hopper"))
 
 
 def test_every_world_contributes_equally_however_long_its_episodes_are() -> None:
@@ -65,7 +65,9 @@ def test_no_episodes_are_refused(episodes: int) -> None:
 
 
 def test_a_runs_evaluation_depends_on_nothing_but_its_seed(run: Run) -> None:
-    first, again, other = run.evaluate(6, seed=3), run.evaluate(6, seed=3), run.evaluate(6, seed=4)
+    first = run.evaluate(6, seed=3)
+    again = run.evaluate(6, seed=3)
+    other = run.evaluate(6, seed=4)
     assert np.array_equal(first.returns, again.returns)
     assert np.array_equal(first.lengths, again.lengths)
     assert not np.array_equal(first.returns, other.returns)
@@ -96,7 +98,7 @@ def test_an_evaluation_reads_as_one_line() -> None:
 
 
 def test_out_folder_is_left_alone_by_evaluation(tmp_path: Path) -> None:
-    fresh = start(small_config(tmp_path))
+    fresh = create_run(small_config(tmp_path))
     before = sorted(path.name for path in fresh.folder.rglob("*"))
     fresh.evaluate(2)
     assert sorted(path.name for path in fresh.folder.rglob("*")) == before

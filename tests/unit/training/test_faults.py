@@ -55,7 +55,8 @@ def test_name_and_place_do_not_count(run: Path, tmp_path: Path) -> None:
 
 
 def test_times_do_not_count(run: Path, tmp_path: Path) -> None:
-    path, other = run / "checkpoints" / "last.safetensors", Path(shutil.copytree(run, tmp_path / "other"))
+    path = run / "checkpoints" / "last.safetensors"
+    other = Path(shutil.copytree(run, tmp_path / "other"))
     saved = load_checkpoint(path)
     save_checkpoint(path, saved)
     save_checkpoint(other / path.relative_to(run), replace(saved, numbers={**saved.numbers, "seconds": 1e6}))
@@ -82,9 +83,10 @@ def test_lost_and_left_files_are_differences(run: Path) -> None:
     (run / "odd.txt").touch()
     assert differences(run, RUNS / "sac") == [
         "lost: checkpoints/iteration-000003.safetensors",
-        "temporary file left: checkpoints/.last.77.tmp.safetensors", "unexpected file: odd.txt",
+        "temporary file left: checkpoints/.last.77.tmp.safetensors",
+        "unexpected file: odd.txt",
         "temporary file left: replay/.rows-1.77.tmp.safetensors",
-    ]  # fmt: skip
+    ]
 
 
 def test_half_written_files_are_found(run: Path) -> None:
@@ -217,11 +219,16 @@ def test_a_process_is_killed_at_a_moment(moment: Moment, left: list[str] | None,
 
 def test_kinds_of_files() -> None:
     kinds = {
-        "run": "run", "run/config.json": "config.json", "run/checkpoints/last.safetensors": "last.safetensors",
-        "run/checkpoints/.last.77.tmp.safetensors": "last.safetensors", "run/replay": "replay",
-        "run/checkpoints/iteration-000003.safetensors": "iteration.safetensors", "": "runs",
-        "run/replay/.rows-0-5.7.tmp.safetensors": "segment", "run/tensorboard/events.1": "tensorboard",
-    }  # fmt: skip
+        "run": "run",
+        "run/config.json": "config.json",
+        "run/checkpoints/last.safetensors": "last.safetensors",
+        "run/checkpoints/.last.77.tmp.safetensors": "last.safetensors",
+        "run/replay": "replay",
+        "run/checkpoints/iteration-000003.safetensors": "iteration.safetensors",
+        "": "runs",
+        "run/replay/.rows-0-5.7.tmp.safetensors": "segment",
+        "run/tensorboard/events.1": "tensorboard",
+    }
     assert {name: kind_of(f"/runs/{name}", "/runs") for name in kinds} == kinds
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ahac.algos.algorithm import Report
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.algorithm import IterationResult
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import Env
 from ahac.training import run as run_module
-from ahac.training.run import open_run, start
+from ahac.training.run import create_run, open_run
 from ahac.training.trainer import train
-from small_runs import small_config, state, table
+from support.small_runs import small_config, state, table
 
 HEARD = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
 """Undoes what nohup or a scheduler may have set for this process and its children."""
@@ -28,16 +28,16 @@ MAIN = "import sys; from ahac.cli.main import main; sys.exit(main(sys.argv[1:]))
 
 def signal_in(iteration: int, number: signal.Signals, patch: pytest.MonkeyPatch, times: int = 1) -> None:
     """Let the signal arrive in the middle of that iteration."""
-    honest, done = FirstOrder.iterate, [0]
+    honest, done = ShortHorizonActorCritic.iterate, [0]
 
-    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+    def iterate(self: ShortHorizonActorCritic, env: Env, progress: float) -> IterationResult:
         done[0] += 1
         if done[0] == iteration:
             for _ in range(times):
                 signal.raise_signal(number)
         return honest(self, env, progress)
 
-    patch.setattr(FirstOrder, "iterate", iterate)
+    patch.setattr(ShortHorizonActorCritic, "iterate", iterate)
 
 
 @pytest.mark.usefixtures("hangup_is_heard")
@@ -45,7 +45,7 @@ def signal_in(iteration: int, number: signal.Signals, patch: pytest.MonkeyPatch,
 def test_a_signal_ends_training_after_its_iteration(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = start(small_config(tmp_path))
+    run = create_run(small_config(tmp_path))
     before = signal.getsignal(number)
     signal_in(3, number, monkeypatch)
     assert not train(run, display=False)
@@ -58,7 +58,7 @@ def test_a_signal_ends_training_after_its_iteration(
 def test_a_second_signal_ends_at_once_and_gives_the_handlers_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(small_config(tmp_path, checkpoint_every=2))
+    run = create_run(small_config(tmp_path, checkpoint_every=2))
     before = signal.getsignal(signal.SIGINT)
     signal_in(4, signal.SIGINT, monkeypatch, times=2)
     with pytest.raises(KeyboardInterrupt):
@@ -72,7 +72,7 @@ def test_a_second_signal_ends_at_once_and_gives_the_handlers_back(
 def test_a_signal_before_the_first_iteration_is_through_ends_at_once(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(small_config(tmp_path))
+    run = create_run(small_config(tmp_path))
     with monkeypatch.context() as patch:
         signal_in(1, number, patch)
         with pytest.raises(KeyboardInterrupt):
@@ -84,7 +84,7 @@ def test_a_signal_before_the_first_iteration_is_through_ends_at_once(
 
 def test_a_hangup_that_was_ignored_stays_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As under nohup."""
-    run = start(small_config(tmp_path))
+    run = create_run(small_config(tmp_path))
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         signal_in(3, signal.SIGHUP, monkeypatch)
@@ -97,12 +97,14 @@ def test_a_hangup_that_was_ignored_stays_ignored(tmp_path: Path, monkeypatch: py
 def test_a_closed_terminal_ends_training_with_a_checkpoint(tmp_path: Path) -> None:
     """The terminal is closed while progress is shown in it: nothing can be written to it any more."""
     config = small_config(tmp_path, iterations=4000, checkpoint_every=4000)
-    folder = start(config).folder
+    folder = create_run(config).folder
     terminal, shown = pty.openpty()
     process = subprocess.Popen(
         ["setsid", "--ctty", "--wait", sys.executable, "-c", HEARD + MAIN, "resume", str(folder)],
-        stdin=shown, stdout=shown, stderr=shown,
-    )  # fmt: skip
+        stdin=shown,
+        stdout=shown,
+        stderr=shown,
+    )
     os.close(shown)
     try:
         read_until(terminal, folder, rows=2)
@@ -128,7 +130,7 @@ def read_until(terminal: int, folder: Path, rows: int) -> None:
 
 
 def test_a_signal_right_after_resuming_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = start(small_config(tmp_path))
+    run = create_run(small_config(tmp_path))
     train(run, 3, display=False)
     before = state(run.folder), table(run.folder)
     signal_in(1, signal.SIGINT, monkeypatch)
@@ -143,7 +145,7 @@ def test_a_run_whose_start_is_interrupted_leaves_no_folder(tmp_path: Path, monke
 
     monkeypatch.setattr(run_module, "write_json", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        start(small_config(tmp_path / "runs"))
+        create_run(small_config(tmp_path / "runs"))
     assert not list((tmp_path / "runs").iterdir())
 
 
@@ -152,9 +154,12 @@ def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path
     """Nothing was compiled before in this cache, and the robot is a large one."""
     command = ["train", "humanoid", "--device", "cpu", "--num-envs", "4", "--out", str(tmp_path / "runs")]
     process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", MAIN, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "WARP_CACHE_PATH": str(tmp_path / "cache")},
-    )  # fmt: skip
+    )
     try:
         assert process.stderr is not None
         folder = tmp_path / "runs" / "humanoid-ahac-s0"
@@ -194,9 +199,9 @@ def interrupted(command: list[str], folder: Path) -> tuple[int, str]:
 @pytest.mark.extended
 def test_ctrl_c_ends_the_command_with_a_checkpoint_and_resume_completes_it(tmp_path: Path) -> None:
     config = small_config(tmp_path, iterations=40, checkpoint_every=15)
-    whole = start(replace(config, name="straight"))
+    whole = create_run(replace(config, name="straight"))
     train(whole, display=False)
-    folder = start(replace(config, name="stopped")).folder
+    folder = create_run(replace(config, name="stopped")).folder
     status, errors = interrupted(["resume", str(folder)], folder)
     assert status == 130, errors
     assert "Traceback" not in errors

@@ -7,34 +7,34 @@ from pathlib import Path
 import pytest
 
 import ahac
-from ahac.algos.algorithm import Report
-from ahac.algos.config import FirstOrderConfig
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.algorithm import IterationResult
+from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core import files
 from ahac.core.env import Env
 from ahac.core.errors import InputError
-from ahac.training.run import Run, open_run, prepare, start
+from ahac.training.run import Run, create_run, open_run, prepare
 from ahac.training.trainer import train
-from small_runs import small_config, state, table
+from support.small_runs import small_config, state, table
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Four iterations of twelve are done."""
-    made = start(small_config(tmp_path))
+    made = create_run(small_config(tmp_path))
     train(made, 4, display=False)
     return made
 
 
 def progress_of(patch: pytest.MonkeyPatch) -> list[float]:
     """What the learner is told from now on."""
-    honest, told = FirstOrder.iterate, []
+    honest, told = ShortHorizonActorCritic.iterate, []
 
-    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+    def iterate(self: ShortHorizonActorCritic, env: Env, progress: float) -> IterationResult:
         told.append(progress)
         return honest(self, env, progress)
 
-    patch.setattr(FirstOrder, "iterate", iterate)
+    patch.setattr(ShortHorizonActorCritic, "iterate", iterate)
     return told
 
 
@@ -73,11 +73,11 @@ def test_less_than_is_done_is_refused(run: Run) -> None:
 @pytest.mark.parametrize("iterations", [0, -1, 2.5])
 def test_nonsense_is_refused(iterations: int, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="iterations must be a whole number of at least 1, got"):
-        prepare(start(small_config(tmp_path)), iterations=iterations)
+        prepare(create_run(small_config(tmp_path)), iterations=iterations)
 
 
 def test_a_run_that_has_not_begun_may_have_any_length(tmp_path: Path) -> None:
-    assert prepare(start(small_config(tmp_path)), iterations=1).config.iterations == 1
+    assert prepare(create_run(small_config(tmp_path)), iterations=1).config.iterations == 1
 
 
 def test_a_write_that_breaks_off_leaves_the_settings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,9 @@ def test_a_write_that_breaks_off_leaves_the_settings(run: Run, monkeypatch: pyte
 def test_a_run_may_be_as_long_as_its_environment_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = progress_of(monkeypatch)
     config = small_config(tmp_path)
-    assert isinstance(config.learner, FirstOrderConfig)
-    each = config.num_envs * round(config.learner.horizon.first)
-    made = start(replace(config, env_steps=3 * each - 1))
+    assert isinstance(config.algorithm, ShortHorizonConfig)
+    each = config.num_envs * round(config.algorithm.horizon.initial)
+    made = create_run(replace(config, env_steps=3 * each - 1))
     assert train(made, display=False)
     assert told == [k * each / (3 * each - 1) for k in range(3)]
     assert state(made.folder)["env_steps"] == 3 * each

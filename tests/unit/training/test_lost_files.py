@@ -15,14 +15,14 @@ from ahac.cli.main import main
 from ahac.core.files import HOST, WriteError
 from ahac.training import run as run_module
 from ahac.training.checkpoint import CheckpointError, load_checkpoint
-from ahac.training.run import Run, open_run, start
+from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
-from small_runs import small_config, state, table
+from support.small_runs import small_config, state, table
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    run = start(small_config(tmp_path_factory.mktemp("runs"), name="whole", iterations=8, checkpoint_every=2))
+    run = create_run(small_config(tmp_path_factory.mktemp("runs"), name="whole", iterations=8, checkpoint_every=2))
     train(run, display=False)
     return run
 
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture
 def half(whole: Run, tmp_path: Path) -> Run:
     """The same run, stopped after iteration 5."""
-    run = start(small_config(tmp_path, name="half", iterations=8, checkpoint_every=2))
+    run = create_run(small_config(tmp_path, name="half", iterations=8, checkpoint_every=2))
     train(run, 5, display=False)
     return open_run(run.folder)
 
@@ -50,11 +50,15 @@ def test_the_last_checkpoint_is_written_last(tmp_path: Path, monkeypatch: pytest
         honest(path, checkpoint)
 
     monkeypatch.setattr(run_module, "save_checkpoint", noted)
-    train(start(small_config(tmp_path, iterations=4, checkpoint_every=2)), display=False)
+    train(create_run(small_config(tmp_path, iterations=4, checkpoint_every=2)), display=False)
     assert saved[0] == "last", "before the first iteration"
     assert [name for name in saved[1:] if name != "best"] == [
-        "iteration-000002", "last", "iteration-000004", "last", "last"
-    ]  # fmt: skip
+        "iteration-000002",
+        "last",
+        "iteration-000004",
+        "last",
+        "last",
+    ]
     assert all(name == "iteration" for name in [saved[i + 1][:9] for i, name in enumerate(saved) if name == "best"])
 
 
@@ -90,7 +94,7 @@ def test_resuming_from_an_earlier_checkpoint_gives_the_same_run(whole: Run, half
 def test_going_back_keeps_what_it_replaces(half: Run, caplog: pytest.LogCaptureFixture) -> None:
     last, rows = state(half.folder), table(half.folder)
     with caplog.at_level(logging.WARNING, "ahac"):
-        half.go_back("iteration-000002")
+        half.rewind_to("iteration-000002")
     assert state(half.folder)["iteration"] == 2
     assert state(half.folder, "last.replaced-1") == last
     assert not (half.folder / "evaluation.json").exists()
@@ -185,7 +189,7 @@ def test_a_setting_that_was_changed_since_the_checkpoint_is_reported(
     path.write_text(path.read_text(encoding="utf-8").replace('"gamma": 0.99', '"gamma": 0.9'), encoding="utf-8")
     with caplog.at_level(logging.WARNING, "ahac"):
         train(open_run(half.folder), display=False)
-    assert "learner.gamma was 0.99, is 0.9" in caplog.text
+    assert "algorithm.gamma was 0.99, is 0.9" in caplog.text
 
 
 def test_a_resumed_run_reports_no_changed_setting(whole: Run, half: Run, caplog: pytest.LogCaptureFixture) -> None:
@@ -200,7 +204,7 @@ def test_eval_shows_its_result_although_it_cannot_be_kept(
     def refuse(*_: object) -> None:
         raise WriteError("cannot write 'evaluation.json': Read-only file system; choose a writable folder")
 
-    monkeypatch.setattr(Run, "keep", refuse)
+    monkeypatch.setattr(Run, "save_evaluation", refuse)
     with caplog.at_level(logging.WARNING, "ahac"):
         assert main(["eval", str(half.folder)]) == 0
     assert "4 episodes: mean" in capsys.readouterr().out
@@ -213,14 +217,14 @@ def test_a_run_appears_with_its_config_or_not_at_all(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(run_module, "config_to_file", killed)
     with pytest.raises(KeyboardInterrupt):
-        start(small_config(tmp_path, name="a"))
+        create_run(small_config(tmp_path, name="a"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_folder_of_that_name_is_used(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    assert start(small_config(tmp_path, name="a")).folder == tmp_path / "a"
-    assert start(small_config(tmp_path, name="a")).folder == tmp_path / "a-2"
+    assert create_run(small_config(tmp_path, name="a")).folder == tmp_path / "a"
+    assert create_run(small_config(tmp_path, name="a")).folder == tmp_path / "a-2"
 
 
 def interrupt_writing(name: str, patch: pytest.MonkeyPatch, number: signal.Signals) -> None:
@@ -243,7 +247,7 @@ def interrupt_writing(name: str, patch: pytest.MonkeyPatch, number: signal.Signa
 def test_signals_wait_until_checkpoints_are_written(
     name: str, number: signal.Signals, whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(small_config(tmp_path, name="half", iterations=8, checkpoint_every=2))
+    run = create_run(small_config(tmp_path, name="half", iterations=8, checkpoint_every=2))
     with monkeypatch.context() as patch:
         interrupt_writing(name, patch, number)
         try:
@@ -258,7 +262,7 @@ def test_signals_wait_until_checkpoints_are_written(
 def test_a_checkpoint_that_could_not_be_written_is_not_forgotten(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(small_config(tmp_path, name="half", iterations=8, checkpoint_every=2))
+    run = create_run(small_config(tmp_path, name="half", iterations=8, checkpoint_every=2))
     honest = run_module.save_checkpoint
 
     def save(path: Path, checkpoint: run_module.Checkpoint) -> None:
@@ -304,16 +308,18 @@ def test_foreign_files_in_the_folder_of_runs_are_left_alone(tmp_path: Path) -> N
     (tmp_path / f".mine.ahac-{HOST}-4000001.tmp" / "notes.txt").touch()
     (tmp_path / f".run.ahac-{HOST}-4000001.tmp").mkdir()
     (tmp_path / f".run.ahac-{HOST}-4000001.tmp" / "config.json").touch()
-    start(small_config(tmp_path, name="a"))
+    create_run(small_config(tmp_path, name="a"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".backup.4000001.tmp", f".mine.ahac-{HOST}-4000001.tmp", "a"
-    ]  # fmt: skip
+        ".backup.4000001.tmp",
+        f".mine.ahac-{HOST}-4000001.tmp",
+        "a",
+    ]
 
 
 def test_a_link_to_an_empty_folder_is_no_place_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "a").symlink_to(tmp_path / "empty")
-    assert start(small_config(tmp_path, name="a")).folder == tmp_path / "a-2"
+    assert create_run(small_config(tmp_path, name="a")).folder == tmp_path / "a-2"
 
 
 NUMBERS = [{"failures": 10**400}, {"failures": float("inf")}, {"compile_seconds": float("inf")}, {"best": float("inf")}]

@@ -10,13 +10,13 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ahac.core.env import Step
-from ahac.training.metrics import WINDOW, Episodes, Stopwatch
-from ahac.training.run import open_run, start
+from ahac.training.csv_log import CsvLog, read_csv
+from ahac.training.metrics import WINDOW, EpisodeStats, Stopwatch
+from ahac.training.run import create_run, open_run
 from ahac.training.sinks import Display, TensorBoardSink
-from ahac.training.table import CsvSink, read_csv
 from ahac.training.trainer import train
-from scripted import made_step
-from small_runs import small_config
+from support.scripted_env import made_step
+from support.small_runs import small_config
 
 
 def ending(returns: list[float], done: list[bool]) -> Step:
@@ -32,31 +32,31 @@ def row(iteration: int, **more: float) -> dict[str, float]:
 
 
 def test_episodes_have_no_values_before_one_has_ended() -> None:
-    episodes = Episodes()
-    episodes.note([ending([1.0, 2.0], [False, False])])
-    assert episodes.values() == {}
+    episodes = EpisodeStats()
+    episodes.update([ending([1.0, 2.0], [False, False])])
+    assert episodes.metrics() == {}
 
 
 def test_episodes_count_what_ended_and_nothing_else() -> None:
-    episodes = Episodes()
-    episodes.note([ending([1.0, 50.0], [True, False]), ending([70.0, 3.0], [False, True])])
-    assert episodes.values() == {"episode_return": 2.0, "episode_length": 3.0}
+    episodes = EpisodeStats()
+    episodes.update([ending([1.0, 50.0], [True, False]), ending([70.0, 3.0], [False, True])])
+    assert episodes.metrics() == {"episode_return": 2.0, "episode_length": 3.0}
 
 
 def test_episodes_forget_those_beyond_the_window() -> None:
-    episodes = Episodes()
+    episodes = EpisodeStats()
     for k in range(WINDOW + 50):
-        episodes.note([ending([float(k)], [True])])
-    assert episodes.values()["episode_return"] == sum(range(50, WINDOW + 50)) / WINDOW
+        episodes.update([ending([float(k)], [True])])
+    assert episodes.metrics()["episode_return"] == sum(range(50, WINDOW + 50)) / WINDOW
 
 
 @pytest.mark.parametrize("count", [0, 1, WINDOW + 7])
 def test_a_window_comes_back_as_it_was(count: int) -> None:
-    episodes, back = Episodes(), Episodes()
+    episodes, back = EpisodeStats(), EpisodeStats()
     for k in range(count):
-        episodes.note([ending([k / 7.0], [True])])
+        episodes.update([ending([k / 7.0], [True])])
     back.load_state_dict(episodes.state_dict())
-    assert back.values() == episodes.values()
+    assert back.metrics() == episodes.metrics()
     assert back.returns.maxlen == WINDOW
 
 
@@ -67,7 +67,7 @@ def test_a_stopwatch_goes_on_from_what_was_before() -> None:
 
 
 def test_the_table_keeps_every_digit(tmp_path: Path) -> None:
-    sink = CsvSink(tmp_path / "m.csv")
+    sink = CsvLog(tmp_path / "m.csv")
     rows = [row(1, x=1.0 / 3.0, y=float("nan")), row(2, x=-1e-300, y=float("inf"))]
     for given in rows:
         sink.write(given)
@@ -77,7 +77,7 @@ def test_the_table_keeps_every_digit(tmp_path: Path) -> None:
 
 
 def test_a_column_that_comes_later_is_empty_before(tmp_path: Path) -> None:
-    sink = CsvSink(tmp_path / "m.csv")
+    sink = CsvLog(tmp_path / "m.csv")
     for given in (row(1), row(2, episode_return=5.0), row(3)):
         sink.write(given)
     assert read_csv(tmp_path / "m.csv") == [row(1), row(2, episode_return=5.0), row(3)]
@@ -87,19 +87,19 @@ def test_a_column_that_comes_later_is_empty_before(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_a_point_are_taken_back_and_the_others_survive(tmp_path: Path) -> None:
-    sink = CsvSink(tmp_path / "m.csv")
+    sink = CsvLog(tmp_path / "m.csv")
     for k in range(1, 7):
         sink.write(row(k, x=k / 3.0))
     sink.close()
-    again = CsvSink(tmp_path / "m.csv", keep_until=4)
+    again = CsvLog(tmp_path / "m.csv", keep_until=4)
     assert read_csv(tmp_path / "m.csv") == [row(k, x=k / 3.0) for k in range(1, 5)]
     again.write(row(5, x=0.0))
     assert [r["iteration"] for r in read_csv(tmp_path / "m.csv")] == [1, 2, 3, 4, 5]
 
 
 def test_a_table_of_a_run_that_starts_anew_is_empty(tmp_path: Path) -> None:
-    CsvSink(tmp_path / "m.csv").write(row(1))
-    CsvSink(tmp_path / "m.csv")
+    CsvLog(tmp_path / "m.csv").write(row(1))
+    CsvLog(tmp_path / "m.csv")
     assert read_csv(tmp_path / "m.csv") == []
 
 
@@ -119,7 +119,7 @@ def test_tensorboard_has_every_number_against_environment_steps(tmp_path: Path) 
 
 
 def test_tensorboard_shows_every_iteration_of_a_resumed_run_once(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, iterations=4))
+    run = create_run(small_config(tmp_path, iterations=4))
     train(run, 2, display=False)
     time.sleep(1.1)  # event files are ordered by the second in their names
     train(open_run(run.folder), display=False)
@@ -162,7 +162,7 @@ def test_on_a_terminal_progress_is_drawn_and_leaves_it_usable(
 def test_nothing_is_shown_where_nothing_was_asked_for(
     terminal: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(replace(small_config(tmp_path), iterations=1))
+    run = create_run(replace(small_config(tmp_path), iterations=1))
     _ = run.env, capsys.readouterr()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setenv("TERM", "xterm")
@@ -173,10 +173,10 @@ def test_nothing_is_shown_where_nothing_was_asked_for(
 
 
 def test_a_new_column_is_where_its_row_has_it(tmp_path: Path) -> None:
-    sink = CsvSink(tmp_path / "metrics.csv")
+    sink = CsvLog(tmp_path / "metrics.csv")
     sink.write({"iteration": 1.0, "loss": 2.0})
     sink.write({"iteration": 2.0, "return": 5.0, "loss": 1.0, "end": 0.0})
     assert (tmp_path / "metrics.csv").read_text().splitlines()[0] == "iteration,return,loss,end"
     assert read_csv(tmp_path / "metrics.csv")[0] == {"iteration": 1.0, "loss": 2.0}
-    again = CsvSink(tmp_path / "metrics.csv", keep_until=2)
+    again = CsvLog(tmp_path / "metrics.csv", keep_until=2)
     assert again.columns == ["iteration", "return", "loss", "end"]

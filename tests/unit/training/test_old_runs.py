@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from ahac.cli.main import main
-from ahac.training.compare import compare
+from ahac.experiments.compare import compare
 from ahac.training.run import open_run
 from ahac.training.trainer import train
-from small_runs import state, table
+from support.small_runs import state, table
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RUNS = sorted(path for version in FIXTURES.glob("runs-*") for path in version.iterdir())

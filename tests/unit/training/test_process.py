@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from ahac.algos.algorithm import Report
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.algorithm import IterationResult
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import Env
 from ahac.core.errors import InputError
 from ahac.training.config import RunConfig
-from ahac.training.process import CUBLAS, CUBLAS_FIXED, alone, torch_settings
-from ahac.training.run import start
+from ahac.training.process import CUBLAS, CUBLAS_FIXED, exclusive_lock, torch_settings
+from ahac.training.run import create_run
 from ahac.training.trainer import finish, train
-from small_runs import small_config, state, table
+from support.small_runs import small_config, state, table
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -30,14 +30,14 @@ def test_a_run_is_deterministic_where_that_was_asked_for(
     asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    honest = FirstOrder.iterate
+    honest = ShortHorizonActorCritic.iterate
 
-    def iterate(self: FirstOrder, env: Env, progress: float) -> Report:
+    def iterate(self: ShortHorizonActorCritic, env: Env, progress: float) -> IterationResult:
         seen.append(torch.are_deterministic_algorithms_enabled())
         return honest(self, env, progress)
 
-    monkeypatch.setattr(FirstOrder, "iterate", iterate)
-    train(start(small_config(tmp_path, iterations=2, deterministic=asked)), display=False)
+    monkeypatch.setattr(ShortHorizonActorCritic, "iterate", iterate)
+    train(create_run(small_config(tmp_path, iterations=2, deterministic=asked)), display=False)
     assert seen == [asked, asked]
     assert not torch.are_deterministic_algorithms_enabled()
 
@@ -45,29 +45,34 @@ def test_a_run_is_deterministic_where_that_was_asked_for(
 def test_the_final_evaluation_is_as_deterministic_as_training_and_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(small_config(tmp_path, iterations=1, deterministic=True, torch_threads=2))
+    run = create_run(small_config(tmp_path, iterations=1, deterministic=True, torch_threads=2))
     seen: list[tuple[bool, int]] = []
-    honest = FirstOrder.act
+    honest = ShortHorizonActorCritic.act
 
-    def act(self: FirstOrder, obs: torch.Tensor) -> torch.Tensor:
+    def act(self: ShortHorizonActorCritic, obs: torch.Tensor) -> torch.Tensor:
         seen.append((torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()))
-        with pytest.raises(InputError, match="is in use"), alone(run.folder):
+        with pytest.raises(InputError, match="is in use"), exclusive_lock(run.folder):
             pass
         return honest(self, obs)
 
-    monkeypatch.setattr(FirstOrder, "act", act)
+    monkeypatch.setattr(ShortHorizonActorCritic, "act", act)
     found = finish(run, display=False)
     assert found is not None
     assert set(seen) == {(True, 2)}
     assert json.loads((run.folder / "evaluation.json").read_text(encoding="utf-8"))["mean"] == found.mean
     assert not torch.are_deterministic_algorithms_enabled()
-    with alone(run.folder):
+    with exclusive_lock(run.folder):
         pass
 
 
-@pytest.mark.parametrize(("deterministic", "device", "wanted"), [
-    (True, CUDA, CUBLAS_FIXED), (True, CPU, None), (False, CUDA, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("deterministic", "device", "wanted"),
+    [
+        (True, CUDA, CUBLAS_FIXED),
+        (True, CPU, None),
+        (False, CUDA, None),
+    ],
+)
 def test_cublas_is_told_where_it_matters(
     deterministic: bool, device: torch.device, wanted: str | None, tmp_path: Path
 ) -> None:
@@ -106,8 +111,10 @@ def test_everything_is_given_back_after_an_error(warn_only: bool, tmp_path: Path
 
 def test_on_the_cpu_a_run_repeats_with_and_without(tmp_path: Path) -> None:
     """As the option's help says; `test_resume.py` has the same of interrupted runs."""
-    runs = [start(small_config(tmp_path, "ahac", iterations=4, deterministic=d, name=n))
-            for n, d in (("one", False), ("two", False), ("three", True))]  # fmt: skip
+    runs = [
+        create_run(small_config(tmp_path, "ahac", iterations=4, deterministic=d, name=n))
+        for n, d in (("one", False), ("two", False), ("three", True))
+    ]
     for run in runs:
         train(run, display=False)
     assert state(runs[0].folder) == state(runs[1].folder) == state(runs[2].folder)
@@ -117,8 +124,10 @@ def test_on_the_cpu_a_run_repeats_with_and_without(tmp_path: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("algo", ["ahac", "shac"])
 def test_on_cuda_a_deterministic_run_repeats(algo: str, tmp_path: Path) -> None:
-    runs = [start(small_config(tmp_path, algo, iterations=6, deterministic=True, device="cuda", name=name))
-            for name in ("one", "two")]  # fmt: skip
+    runs = [
+        create_run(small_config(tmp_path, algo, iterations=6, deterministic=True, device="cuda", name=name))
+        for name in ("one", "two")
+    ]
     for run in runs:
         train(run, display=False)
     assert state(runs[0].folder) == state(runs[1].folder)

@@ -22,11 +22,29 @@ def attacked(folder: Path, count: int, *algos: str) -> list[dict[str, Any]]:
     """Outcomes of the first attacks on two ranks."""
     paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, "-m", "faults", "--only", "ranks", "--ranks", str(count), "--algos", *algos, "--jobs", "1",
-         "--out", str(folder / "out"), "--json", str(folder / "found.json")],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=900,
+        [
+            sys.executable,
+            "-m",
+            "faults",
+            "--only",
+            "ranks",
+            "--ranks",
+            str(count),
+            "--algos",
+            *algos,
+            "--jobs",
+            "1",
+            "--out",
+            str(folder / "out"),
+            "--json",
+            str(folder / "found.json"),
+        ],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
         check=False,
-    )  # fmt: skip
+    )
     assert (folder / "found.json").exists(), done.stderr
     return json.loads((folder / "found.json").read_text(encoding="utf-8"))["outcomes"]
 

@@ -15,16 +15,16 @@ import pytest
 import torch
 from torch import Tensor
 
-import ranked
+from ahac.core.device import resolve_run_device
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup, init_distributed
 from ahac.core.errors import InputError
-from ahac.core.ranks import ALONE, Ranks, join
 from ahac.training.checkpoint import load_checkpoint
-from ahac.training.folders import chosen_device
-from ahac.training.run import open_run, start
+from ahac.training.run import create_run, open_run
 from ahac.training.trainer import train
-from small_runs import small_config, table
+from support import distributed_program as ranked
+from support.small_runs import small_config, table
 
-TESTS = Path(ranked.__file__).parent
+TESTS = Path(ranked.__file__).parents[1]
 ROUNDING = 1e-11
 """Relative, in float64: means are taken over two halves, and matrices have half as many rows, so sums differ in their
 order, by 1e-16 each. Contact, five iterations and Adam's division by small moments make 2e-14 of that."""
@@ -37,23 +37,28 @@ def torchrun(*arguments: object, folder: Path) -> subprocess.CompletedProcess[st
     paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.run(
-        [*command, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=120,
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, check=False,
-    )  # fmt: skip
+        [*command, *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a run that one process has begun, and all that two leave behind."""
     made = tmp_path_factory.mktemp("ranks")
-    train(start(small_config(made, iterations=6, name="begun-by-one")), 3, display=False)
+    train(create_run(small_config(made, iterations=6, name="begun-by-one")), 3, display=False)
     return made
 
 
 @pytest.fixture(scope="module")
 def done(folder: Path) -> subprocess.CompletedProcess[str]:
     """Two ranks, the second of which fails in the end."""
-    return torchrun(TESTS / "ranked.py", folder, folder=folder)
+    return torchrun(TESTS / "support" / "distributed_program.py", folder, folder=folder)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +71,7 @@ def found(folder: Path, done: subprocess.CompletedProcess[str]) -> list[dict[str
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one process that was never stopped."""
-    run = start(small_config(tmp_path_factory.mktemp("one"), iterations=6, name="straight"))
+    run = create_run(small_config(tmp_path_factory.mktemp("one"), iterations=6, name="straight"))
     train(run, display=False)
     return run.folder
 
@@ -74,7 +79,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def learnt_alone(case: str) -> dict[str, Any]:
     """The same by one process."""
-    return ranked.learnt(case, ALONE)
+    return ranked.learnt(case, SINGLE_PROCESS)
 
 
 def assert_close(got: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
@@ -192,7 +197,7 @@ def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 def test_what_ranks_tell_each_other_is_recorded_with_the_rest(tmp_path: Path) -> None:
-    command = [sys.executable, TESTS / "twin_ranks.py", "cuda", tmp_path / "store"]
+    command = [sys.executable, TESTS / "support" / "loopback_ranks.py", "cuda", tmp_path / "store"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -203,10 +208,10 @@ def test_what_ranks_tell_each_other_is_recorded_with_the_rest(tmp_path: Path) ->
 def test_worlds_that_cannot_be_divided_are_refused(tmp_path: Path) -> None:
     message = r"num_envs must be a multiple of the number of ranks, 3, got 8; take 6 or 9, or as many processes as"
     with pytest.raises(InputError, match=message):
-        start(small_config(tmp_path), Ranks(size=3))
+        create_run(small_config(tmp_path), ProcessGroup(size=3))
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="got 2; take 3, or"):
-        Ranks(size=3).portion(2)
+        ProcessGroup(size=3).local_count(2)
 
 
 def test_half_of_torchruns_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,22 +219,22 @@ def test_half_of_torchruns_settings_are_refused(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="WORLD_SIZE is set, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE not; start with tor"):
-        join()
+        init_distributed()
     monkeypatch.setenv("WORLD_SIZE", "1")
-    assert join() is ALONE
+    assert init_distributed() is SINGLE_PROCESS
 
 
 def test_every_rank_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    two = Ranks(rank=5, size=6, local=1, local_size=2)
-    assert chosen_device("cuda", two) == chosen_device("auto", two) == "cuda:1"
-    assert chosen_device("cpu", two) == "cpu"
-    assert chosen_device("cuda:1") == "cuda:1"
+    two = ProcessGroup(rank=5, size=6, local=1, local_size=2)
+    assert resolve_run_device("cuda", two) == resolve_run_device("auto", two) == "cuda:1"
+    assert resolve_run_device("cpu", two) == "cpu"
+    assert resolve_run_device("cuda:1") == "cuda:1"
     with pytest.raises(InputError, match="each of 6 ranks has a GPU of its own, got device 'cuda:1' for all; use cuda"):
-        chosen_device("cuda:1", two)
+        resolve_run_device("cuda:1", two)
     with pytest.raises(InputError, match=r"6 ranks on this machine have 2 GPUs between them; start as many"):
-        chosen_device("cuda", Ranks(size=6, local_size=6))
+        resolve_run_device("cuda", ProcessGroup(size=6, local_size=6))
 
 
 # ---------------------------------------------------------------------------------------------------------- reductions
@@ -256,10 +261,18 @@ def test_what_ranks_put_together(found: list[dict[str, Any]]) -> None:
 
 def test_one_process_gets_back_what_it_gives() -> None:
     x = torch.tensor([1.0, 2.0])
-    for method in (ALONE.share, ALONE.gather, ALONE.mean, ALONE.max, ALONE.all, ALONE.any, ALONE.firsts):
+    for method in (
+        SINGLE_PROCESS.local_slice,
+        SINGLE_PROCESS.gather,
+        SINGLE_PROCESS.mean,
+        SINGLE_PROCESS.max,
+        SINGLE_PROCESS.all,
+        SINGLE_PROCESS.any,
+        SINGLE_PROCESS.from_rank_zero,
+    ):
         assert method(x) is x
     numbers = {"a": x}
-    assert ALONE.means(numbers) is numbers
-    assert ALONE.merged(x, numbers["a"]) == (x, x)
-    assert ALONE.portion(7) == 7
-    assert ALONE.ask(lambda: x) is x
+    assert SINGLE_PROCESS.means(numbers) is numbers
+    assert SINGLE_PROCESS.merge_moments(x, numbers["a"]) == (x, x)
+    assert SINGLE_PROCESS.local_count(7) == 7
+    assert SINGLE_PROCESS.run_on_rank_zero(lambda: x) is x

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ahac.rl.replay import Replay
+from ahac.algos.parts.replay import Replay
 from ahac.training import replay_files
 from ahac.training.checkpoint import CheckpointError
 from ahac.training.replay_files import ReplayFiles
@@ -20,7 +20,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def replay(length: int = 10, spare: int = 5) -> Replay:
-    return Replay({"x": 3}, 2, capacity=2 * length, spare=spare, device=torch.device("cpu"), dtype=torch.float32)
+    return Replay({"x": 3}, 2, buffer_size=2 * length, spare=spare, device=torch.device("cpu"), dtype=torch.float32)
 
 
 def add(to: Replay, rows: int, seed: int = 0) -> None:
@@ -131,7 +131,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     second.unlink()
     with pytest.raises(CheckpointError, match="lacks rows 4 to 8 of the replay buffer: the run cannot be resumed"):
         ReplayFiles(tmp_path, replay()).load(8)
-    other = Replay({"x": 3}, 3, capacity=30, spare=5, device=torch.device("cpu"), dtype=torch.float32)
+    other = Replay({"x": 3}, 3, buffer_size=30, spare=5, device=torch.device("cpu"), dtype=torch.float32)
     with pytest.raises(CheckpointError, match=r"another run: .*\[3, 3\], got \[2, 3\]"):
         ReplayFiles(tmp_path, other).load(4)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ahac.algos.config import FirstOrderConfig
+from ahac.algos.config import ShortHorizonConfig
 from ahac.training.config import RunConfig
-from ahac.training.run import Run, open_run, start
+from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
-from small_runs import small_config, state, table
-from suite import keep
+from support.marks import keep
+from support.small_runs import small_config, state, table
 
 RUNS = [("ahac", "default"), ("shac", "default"), ("ahac1", "default"), ("bptt", "default"), ("ahac", "paper"),
         ("ahac", "released")]  # fmt: skip
@@ -21,11 +21,11 @@ OWNERS = ("algo/actor.", "algo/actor_optimizer.", "algo/normalizer.", "algo/gene
 
 KILLED = """
 import os, sys
-from ahac.algos.first_order import FirstOrder
+from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.training.run import open_run
 from ahac.training.trainer import train
 
-honest, left = FirstOrder.iterate, [int(sys.argv[2])]
+honest, left = ShortHorizonActorCritic.iterate, [int(sys.argv[2])]
 
 def iterate(self, env, progress):
     report = honest(self, env, progress)
@@ -34,7 +34,7 @@ def iterate(self, env, progress):
         os._exit(7)
     return report
 
-FirstOrder.iterate = iterate
+ShortHorizonActorCritic.iterate = iterate
 train(open_run(sys.argv[1]), display=False)
 """
 
@@ -47,7 +47,7 @@ def train_and_kill(folder: Path, iteration: int) -> None:
 
 
 def straight(config: RunConfig) -> Run:
-    run = start(replace(config, name="straight"))
+    run = create_run(replace(config, name="straight"))
     assert train(run, display=False)
     return run
 
@@ -56,7 +56,7 @@ def straight(config: RunConfig) -> Run:
 def test_a_stopped_and_resumed_run_ends_with_the_same_bits_and_table(algo: str, preset: str, tmp_path: Path) -> None:
     config = small_config(tmp_path, algo, preset)
     whole = straight(config)
-    first = start(replace(config, name="stopped"))
+    first = create_run(replace(config, name="stopped"))
     assert not train(first, 5, display=False), "seven iterations are left"
     assert train(open_run(first.folder), display=False)
     assert state(first.folder) == state(whole.folder)
@@ -67,11 +67,11 @@ def test_a_stopped_and_resumed_run_ends_with_the_same_bits_and_table(algo: str, 
 @pytest.mark.parametrize("rule", keep(1, ["growth", "esnr", "shrink"]))
 def test_every_horizon_rule_resumes_exactly(rule: str, tmp_path: Path) -> None:
     config = small_config(tmp_path, "ahac")
-    assert isinstance(config.learner, FirstOrderConfig)
-    horizon = replace(config.learner.horizon, rule=rule)
-    config = replace(config, learner=replace(config.learner, horizon=horizon))
+    assert isinstance(config.algorithm, ShortHorizonConfig)
+    horizon = replace(config.algorithm.horizon, rule=rule)
+    config = replace(config, algorithm=replace(config.algorithm, horizon=horizon))
     whole = straight(config)
-    first = start(replace(config, name="stopped"))
+    first = create_run(replace(config, name="stopped"))
     train(first, 5, display=False)
     train(open_run(first.folder), display=False)
     assert state(first.folder) == state(whole.folder)
@@ -80,7 +80,7 @@ def test_every_horizon_rule_resumes_exactly(rule: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("algo", ["ahac", "shac"])
 def test_a_checkpoint_holds_all_that_the_future_depends_on(algo: str, tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, algo, iterations=2))
+    run = create_run(small_config(tmp_path, algo, iterations=2))
     train(run, display=False)
     names = state(run.folder)
     wanted = (*OWNERS, "algo/critic.", "algo/critic_optimizer.", "algo/horizon." if algo == "ahac" else "algo/target.")
@@ -98,7 +98,7 @@ def test_other_seeds_give_other_bits(tmp_path: Path) -> None:
 def test_stopping_after_every_iteration_changes_nothing(tmp_path: Path) -> None:
     config = small_config(tmp_path, iterations=5)
     whole = straight(config)
-    folder = start(replace(config, name="stopped")).folder
+    folder = create_run(replace(config, name="stopped")).folder
     for iteration in range(1, 6):
         train(open_run(folder), iteration, display=False)
     assert state(folder) == state(whole.folder)
@@ -108,7 +108,7 @@ def test_stopping_after_every_iteration_changes_nothing(tmp_path: Path) -> None:
 def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back(tmp_path: Path) -> None:
     config = small_config(tmp_path)
     whole = straight(config)
-    run = start(replace(config, name="killed"))
+    run = create_run(replace(config, name="killed"))
     train_and_kill(run.folder, 7)
     assert len(table(run.folder)) == 6, "two rows beyond the checkpoint"
     assert state(run.folder)["iteration"] == 4.0
@@ -119,7 +119,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back
 
 @pytest.mark.extended
 def test_a_killed_run_remembers_its_best_score(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, checkpoint_every=10, iterations=20))
+    run = create_run(small_config(tmp_path, checkpoint_every=10, iterations=20))
     train_and_kill(run.folder, 11)
     assert state(run.folder, "best")["best"] > float("-inf")
     assert state(run.folder, "last")["best"] == state(run.folder, "best")["best"]
@@ -129,7 +129,7 @@ def test_a_killed_run_remembers_its_best_score(tmp_path: Path) -> None:
 def test_a_fresh_process_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     config = small_config(tmp_path, "ahac")
     whole = straight(config)
-    first = start(replace(config, name="stopped"))
+    first = create_run(replace(config, name="stopped"))
     train(first, 5, display=False)
     code = (
         "import sys; from ahac.training.run import open_run; from ahac.training.trainer import train; "

@@ -13,26 +13,26 @@ import torch
 from ahac.core.errors import InputError
 from ahac.training import run as run_module
 from ahac.training.config import RunConfig
-from ahac.training.run import Run, open_run, start
+from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
-from small_runs import small_config, table
+from support.small_runs import small_config, table
 
 
 @pytest.mark.parametrize("algo", ["ahac", "bptt"])
 def test_the_settings_come_back_equal(algo: str, tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, algo, seed=5, name="mine"))
+    run = create_run(small_config(tmp_path, algo, seed=5, name="mine"))
     assert open_run(run.folder).config == run.config
     assert open_run(str(run.folder)).config == small_config(tmp_path, algo, seed=5, name="mine")
 
 
 def test_a_run_without_a_name_gets_one_of_task_algorithm_and_seed(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, seed=3))
+    run = create_run(small_config(tmp_path, seed=3))
     assert run.folder == tmp_path / "hopper-shac-s3"
     assert run.config.name == "hopper-shac-s3"
 
 
 def test_runs_of_the_same_name_get_folders_of_their_own(tmp_path: Path) -> None:
-    runs = [start(small_config(tmp_path, name="twin", seed=seed)) for seed in range(3)]
+    runs = [create_run(small_config(tmp_path, name="twin", seed=seed)) for seed in range(3)]
     assert [run.folder.name for run in runs] == ["twin", "twin-2", "twin-3"]
     assert [open_run(run.folder).config.seed for run in runs] == [0, 1, 2]
     assert [open_run(run.folder).config.name for run in runs] == ["twin", "twin-2", "twin-3"]
@@ -46,11 +46,11 @@ def test_a_name_is_that_of_a_folder(name: str, tmp_path: Path) -> None:
 
 
 def test_the_folder_of_run_folders_is_made(tmp_path: Path) -> None:
-    assert start(small_config(tmp_path / "not" / "yet")).folder.is_dir()
+    assert create_run(small_config(tmp_path / "not" / "yet")).folder.is_dir()
 
 
 def test_the_manifest_has_versions_seed_device_and_git_state(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, seed=11))
+    run = create_run(small_config(tmp_path, seed=11))
     manifest = json.loads((run.folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["seed"] == 11
     assert manifest["device"] == "cpu"
@@ -64,7 +64,7 @@ def test_the_manifest_has_versions_seed_device_and_git_state(tmp_path: Path) -> 
 
 
 def test_auto_is_written_down_as_the_device_that_it_meant(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, device="auto"))
+    run = create_run(small_config(tmp_path, device="auto"))
     manifest = json.loads((run.folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
     assert run.config.device == "auto"
@@ -79,13 +79,13 @@ def test_a_folder_without_settings_is_no_run(tmp_path: Path) -> None:
 
 def test_a_folder_of_runs_is_no_run_and_says_which_it_holds(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        start(small_config(tmp_path, name=name))
+        create_run(small_config(tmp_path, name=name))
     with pytest.raises(InputError, match=r"it has no config\.json, but holds runs: one, two$"):
         open_run(tmp_path)
 
 
 def test_a_run_whose_settings_are_missing_says_what_to_do(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path, iterations=1))
+    run = create_run(small_config(tmp_path, iterations=1))
     train(run, display=False)
     settings = (run.folder / "config.json").read_bytes()
     last = run.path_of("last").read_bytes()
@@ -99,7 +99,7 @@ def test_a_run_whose_settings_are_missing_says_what_to_do(tmp_path: Path) -> Non
 
 
 def test_the_last_checkpoint_knows_the_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = start(small_config(tmp_path, iterations=1))
+    run = create_run(small_config(tmp_path, iterations=1))
     train(run, display=False)
     (run.folder / "config.json").unlink()
     assert open_run(run.folder).config == run.config
@@ -107,9 +107,9 @@ def test_the_last_checkpoint_knows_the_settings(tmp_path: Path, caplog: pytest.L
 
 
 def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    first = start(small_config(tmp_path, name="twin")).folder
+    first = create_run(small_config(tmp_path, name="twin")).folder
     assert not caplog.messages
-    second = start(small_config(tmp_path, name="twin")).folder
+    second = create_run(small_config(tmp_path, name="twin")).folder
     assert caplog.messages == [
         f"{first} already exists, so this run is stored in {second}; to continue the old one: `ahac resume {first}`"
     ]
@@ -128,13 +128,13 @@ def test_a_name_that_another_process_takes_meanwhile_is_left_to_it(
             yield folder
 
     monkeypatch.setattr(run_module, "free_names", slow)
-    assert start(small_config(tmp_path, name="twin")).folder.name == "twin-2"
+    assert create_run(small_config(tmp_path, name="twin")).folder.name == "twin-2"
     assert seen == ["twin", "twin-2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["twin", "twin-2"]
 
 
 def test_a_table_with_half_a_line_is_mended_by_going_on(tmp_path: Path) -> None:
-    whole, run = (start(small_config(tmp_path, name=name)) for name in ("straight", "cut"))
+    whole, run = (create_run(small_config(tmp_path, name=name)) for name in ("straight", "cut"))
     train(whole, display=False)
     train(run, 6, display=False)
     with (run.folder / "metrics.csv").open("a", encoding="utf-8") as file:
@@ -144,7 +144,7 @@ def test_a_table_with_half_a_line_is_mended_by_going_on(tmp_path: Path) -> None:
 
 
 def test_damaged_settings_are_refused(tmp_path: Path) -> None:
-    run = start(small_config(tmp_path))
+    run = create_run(small_config(tmp_path))
     path = run.folder / "config.json"
     path.write_text(path.read_text(encoding="utf-8")[:100], encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json is damaged or cannot be read"):
@@ -160,7 +160,7 @@ def test_damaged_settings_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_are_no_settings_at_all_are_refused(content: bytes, tmp_path: Path) -> None:
-    run = start(small_config(tmp_path))
+    run = create_run(small_config(tmp_path))
     (run.folder / "config.json").write_bytes(content)
     with pytest.raises(InputError, match=r"config\.json (is damaged|must hold a dictionary)"):
         open_run(run.folder)
@@ -168,7 +168,7 @@ def test_settings_that_are_no_settings_at_all_are_refused(content: bytes, tmp_pa
 
 def resettled(out: Path, changes: dict[str, int]) -> Run:
     """A run whose config.json somebody has changed."""
-    run = start(small_config(out))
+    run = create_run(small_config(out))
     path = run.folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
     return run
@@ -197,13 +197,13 @@ def test_a_setting_out_of_range_is_refused_by_name(tmp_path: Path) -> None:
 def test_settings_that_cannot_run_leave_no_folder(change: dict[str, str], tmp_path: Path) -> None:
     config: RunConfig = replace(small_config(tmp_path), **change)
     with pytest.raises(InputError):
-        _ = start(config).env
+        _ = create_run(config).env
     assert not list(tmp_path.iterdir())
 
 
 def test_training_gives_back_torchs_global_settings(tmp_path: Path) -> None:
     try:
-        train(start(small_config(tmp_path, iterations=1, deterministic=True)), display=False)
+        train(create_run(small_config(tmp_path, iterations=1, deterministic=True)), display=False)
         assert not torch.are_deterministic_algorithms_enabled()
     finally:
         torch.use_deterministic_algorithms(False)
@@ -212,5 +212,5 @@ def test_training_gives_back_torchs_global_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[31mred", ".hidden", 201 * "x"])
 def test_a_name_that_cannot_be_shown_or_stored_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name must"):
-        start(small_config(tmp_path, name=name))
+        create_run(small_config(tmp_path, name=name))
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import pytest
 from ahac.sim import load_model
 from ahac.view.scene import scene_of
 from ahac.view.trajectory import Trajectory
-from robots import FREE_SPHERE, MUSCLE_ARM, SHAPES
+from support.robots import FREE_SPHERE, MUSCLE_ARM, SHAPES
 
 
 def still(mjcf: str, frames: int, worlds: int) -> Trajectory:
@@ -18,7 +18,7 @@ def still(mjcf: str, frames: int, worlds: int) -> Trajectory:
         1 / 60,
         np.zeros((*start, bodies, 3)),
         np.broadcast_to([1.0, 0.0, 0.0, 0.0], (*start, bodies, 4)),
-        np.zeros((*start, len(scene.touches), 3)),
+        np.zeros((*start, len(scene.contact_points), 3)),
         np.full((*start, len(scene.muscles)), 0.5),
         {"reward": np.arange(frames * worlds).reshape(start)},
     )

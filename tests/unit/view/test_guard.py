@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from ahac.core.errors import InputError
-from ahac.view import live
+from ahac.view import viewer as viewer_module
 from ahac.view.server import serving
-from ahac.view.stage import Replay
-from pictures import falling_ball
+from ahac.view.sources import TrajectorySource
+from support.sample_scene import falling_ball
 
 viser = pytest.importorskip("viser")
 msgspec = pytest.importorskip("msgspec")
@@ -38,8 +38,13 @@ def ask(port: int, *headers: str, upgrade: bool = False) -> int:
     """Status of a request with these headers alone, as a page or as a websocket handshake."""
     lines = ["GET / HTTP/1.1", *headers]
     if upgrade:
-        lines += ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
-                  "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", f"Sec-WebSocket-Protocol: {PROTOCOL}"]  # fmt: skip
+        lines += [
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+            f"Sec-WebSocket-Protocol: {PROTOCOL}",
+        ]
     with socket.create_connection((HOST, port), WAIT) as link:
         link.sendall("\r\n".join([*lines, "", ""]).encode())
         answer = link.recv(200)
@@ -144,11 +149,11 @@ def test_other_websocket_servers_are_left_alone() -> None:
 VIEWER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from pictures import falling_ball
-from ahac.view.live import serve
-from ahac.view.stage import Replay
+from support.sample_scene import falling_ball
+from ahac.view.viewer import serve
+from ahac.view.sources import TrajectorySource
 say = lambda address: (sys.stdout.write(address + "\\n"), sys.stdout.flush())
-serve(Replay(falling_ball()), open_browser=False, announce=say)
+serve(TrajectorySource(falling_ball()), open_browser=False, announce=say)
 """
 
 GARBAGE = [
@@ -225,9 +230,10 @@ def attack(address: str) -> None:
 
 def test_bad_clients_print_nothing_and_do_not_end_the_viewer() -> None:
     command, tests = [sys.executable, "-c", VIEWER], Path(__file__).parents[2]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tests
-    ) as process, contextlib.ExitStack() as idle:  # fmt: skip
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tests) as process,
+        contextlib.ExitStack() as idle,
+    ):
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
@@ -256,23 +262,30 @@ def test_what_clients_did_wrong_can_be_logged(port: int, caplog: pytest.LogCaptu
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
 
 
-@pytest.mark.parametrize("command", [
-    ("speed", "Nonsense"), ("speed", None), ("choose", "../last"), ("button", "speed"), ("button", "choose"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("speed", "Nonsense"),
+        ("speed", None),
+        ("choose", "../last"),
+        ("button", "speed"),
+        ("button", "choose"),
+    ],
+)
 def test_values_that_the_panel_does_not_offer_are_ignored(command: tuple[str, object]) -> None:
     with serving(HOST, None) as server:
-        viewer = live._Viewer(server, Replay(falling_ball()), 1)
+        viewer = viewer_module._Viewer(server, TrajectorySource(falling_ball()), 1)
         before = viewer._playback.speed
-        viewer._carry_out(*command)
+        viewer._execute(*command)
         assert viewer._playback.speed == before
 
 
 def test_a_joint_that_the_panel_does_not_offer_is_not_drawn() -> None:
     with serving(HOST, None) as server:
-        viewer = live._Viewer(server, Replay(falling_ball()), 1)
+        viewer = viewer_module._Viewer(server, TrajectorySource(falling_ball()), 1)
         joint = viewer._plots._joint
         assert joint is not None
         joint.value = "Nonsense"
         for _ in range(2):
-            viewer._carry_out("step", None)
+            viewer._execute("step", None)
         viewer._draw()

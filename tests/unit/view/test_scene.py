@@ -6,10 +6,10 @@ import pytest
 from ahac.core.errors import InputError
 from ahac.envs import make_task
 from ahac.sim import Simulator, load_model
+from ahac.view.quaternions import from_matrix, rotate
 from ahac.view.scene import Scene, scene_of
 from ahac.view.trajectory import contact_points
-from ahac.view.turns import quaternion_of, rotated
-from robots import FREE_SPHERE, MUSCLE_ARM, mjcf
+from support.robots import FREE_SPHERE, MUSCLE_ARM, mjcf
 
 MESHES = mjcf(
     """<body name="a"><freejoint/>
@@ -23,7 +23,7 @@ def test_a_scene_has_bodies_in_the_order_of_poses() -> None:
     scene = scene_of(model)
     assert scene.bodies == tuple(model.bodies) == ("world", "ball")
     assert (scene.bodies[scene.root], scene.weight) == ("ball", pytest.approx(2.0 * 9.81))
-    assert scene.touches == ((1, (0.0, 0.0, 0.0), 0.1, (0.0, 0.0, 1.0)),)
+    assert scene.contact_points == ((1, (0.0, 0.0, 0.0), 0.1, (0.0, 0.0, 1.0)),)
 
 
 def test_muscles_are_the_actuators_along_tendons() -> None:
@@ -39,8 +39,8 @@ def test_a_scene_survives_json(mjcf: str) -> None:
     content = json.loads(json.dumps(scene.to_dict()))
     back = Scene.from_dict(content)
     assert json.dumps(back.to_dict()) == json.dumps(scene.to_dict())
-    assert (back.planes, back.muscles, back.touches) == (scene.planes, scene.muscles, scene.touches)
-    for a, b in zip(back.looks, scene.looks, strict=True):
+    assert (back.planes, back.muscles, back.contact_points) == (scene.planes, scene.muscles, scene.contact_points)
+    for a, b in zip(back.visuals, scene.visuals, strict=True):
         if a.mesh is not None and b.mesh is not None:
             assert np.array_equal(a.mesh.vertices, b.mesh.vertices)
             assert np.array_equal(a.mesh.faces, b.mesh.faces)
@@ -48,7 +48,7 @@ def test_a_scene_survives_json(mjcf: str) -> None:
 
 def test_a_shared_mesh_is_kept_once() -> None:
     scene = scene_of(load_model(MESHES))
-    assert len(scene.looks) == 2
+    assert len(scene.visuals) == 2
     assert len(scene.to_dict()["meshes"]) == 1
 
 
@@ -64,7 +64,7 @@ def test_contact_points_are_as_deep_as_the_simulator_says() -> None:
     state.q[:, 2:] = 0.3
     poses = sim.poses(state.q)
     scene = scene_of(model)
-    points = contact_points(scene, poses.position.numpy(), quaternion_of(poses.rotation.numpy()))
+    points = contact_points(scene, poses.position.numpy(), from_matrix(poses.rotation.numpy()))
     # float32 positions of about a metre
     assert np.allclose(-points[..., 2], sim.contacts(state).depth.numpy(), atol=1e-5)
 
@@ -74,6 +74,6 @@ def test_quaternions_turn_as_their_matrices_do() -> None:
     q = rng.normal(size=(200, 4))
     q[:4] = np.eye(4)
     q /= np.linalg.norm(q, axis=-1, keepdims=True)
-    matrices = np.stack([rotated(q, axis) for axis in np.eye(3)], axis=-1)
-    found = quaternion_of(matrices)
+    matrices = np.stack([rotate(q, axis) for axis in np.eye(3)], axis=-1)
+    found = from_matrix(matrices)
     assert np.allclose(found * np.sign((found * q).sum(axis=-1, keepdims=True)), q, atol=1e-12)

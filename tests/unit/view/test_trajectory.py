@@ -53,9 +53,9 @@ def test_a_recorder_refuses_what_does_not_fit(roll: Trajectory) -> None:
 
 def test_some_worlds_some_frames(roll: Trajectory) -> None:
     assert roll.worlds([1]).channels["reward"].tolist() == roll.channels["reward"][:, [1]].tolist()
-    thinned = roll.every(3)
+    thinned = roll.subsample(3)
     assert (len(thinned), thinned.dt) == (8, pytest.approx(3 / 60))
-    assert len(roll.moment(5)) == 1
+    assert len(roll.at(5)) == 1
     with pytest.raises(InputError, match=r"worlds are numbered 0 to 1 here, got \[2\]"):
         roll.worlds([2])
 
@@ -126,7 +126,7 @@ def test_shapes_that_do_not_fit_are_refused(roll: Trajectory) -> None:
     with pytest.raises(InputError, match=r"force must have the shape \[24, 2, 1, 3\]"):
         replace(roll, force=roll.force[:3])
     with pytest.raises(InputError, match="at least one frame"):
-        roll.every(1)._part((slice(0, 0),))
+        roll.subsample(1)._part((slice(0, 0),))
     with pytest.raises(InputError, match="dt must be"):
         replace(roll, dt=0.0)
 

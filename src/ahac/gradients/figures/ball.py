@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ahac.gradients.figures.parts import BOUND, EXACT, FIRST, ZEROTH, crosses, note, shade, title
+from ahac.gradients.figures.style import BOUND, EXACT, FIRST, ZEROTH, note, shade, title, zero_line
 from ahac.gradients.study import Study
-from ahac.plots.theme import COLOURS, QUIET, drawing
+from ahac.plots.theme import COLORS, MUTED, new_figure
 
 if TYPE_CHECKING:
     from ahac.plots.theme import Axes
@@ -24,7 +24,7 @@ WALL = 1.75
 def draw(study: Study, paths: Sequence[Path]) -> None:
     """Scene, estimates, error under its bounds, variances and signal-to-noise ratios; darker where throws touch."""
     c, steps = study.settings, np.arange(1, len(study["error"]) + 1)
-    with drawing(paths, 12.0, 6.6) as figure:
+    with new_figure(paths, 12.0, 6.6) as figure:
         grid = figure.add_gridspec(2, 6)
         scene = figure.add_subplot(grid[0, :3])
         gradient = figure.add_subplot(grid[0, 3:])
@@ -38,7 +38,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
             gradient.plot(steps, study[name], color=colour, linewidth=1.8, label=label)
             variance.semilogy(steps, study[f"{name}_variance"], color=colour, linewidth=1.8)
             ratio.semilogy(steps, study[f"{name}_esnr"], color=colour, linewidth=1.8)
-        crosses(gradient, study["first"])
+        zero_line(gradient, study["first"])
         gradient.legend(loc="upper left")
         title(gradient, "estimates of the gradient")
         note(gradient, f"N = {c['samples']:,}, σ = {c['sigma']:g} rad, ke = {c['stiffness']:.0e} N/m")
@@ -50,7 +50,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
 def draw_sweep(study: Study, paths: Sequence[Path]) -> None:
     """Error and signal-to-noise ratio by stiffness of contact; at the end of the horizon also by substeps."""
     c, steps = study.settings, np.arange(1, len(study["error"]) + 1)
-    with drawing(paths, 10.0, 6.6) as figure:
+    with new_figure(paths, 10.0, 6.6) as figure:
         (error, ratio), (end, finer) = figure.subplots(2, 2)
         for k, stiffness in enumerate(c["stiffnesses"]):
             fade = 0.25 + 0.75 * (k + 1) / len(c["stiffnesses"])
@@ -88,7 +88,7 @@ def _scene(axes: Axes, study: Study) -> None:
     low, high = float(paths[..., 1].min()), float(paths[..., 1].max())
     axes.axhspan(low - 0.3, 0.0, color="#d9dde0", zorder=0)
     axes.axvspan(WALL, WALL + 0.4, color="#d9dde0", zorder=0)
-    axes.plot(*target, "*", color=COLOURS[3], markersize=14, label="target")
+    axes.plot(*target, "*", color=COLORS[3], markersize=14, label="target")
     axes.plot(*paths[0, 0], "o", color=EXACT, markersize=6, label="thrown from here")
     axes.set_xlim(min(float(paths[..., 0].min()), float(target[0])) - 0.3, WALL + 0.3)
     axes.set_ylim(low - 0.1, max(high, float(target[1])) + 0.3)
@@ -106,7 +106,13 @@ def _error(axes: Axes, steps: np.ndarray, study: Study) -> None:
     axes.semilogy(steps, study["expected"], "--", color=EXACT, linewidth=1.2, label="expected by chance")
     axes.semilogy(steps, study["error"], color=FIRST, linewidth=1.8, label="error")
     axes.set_ylim(0.3 * float(study["error"][study["error"] > 0.0].min()), 100.0 * float(study["tight_bound"].max()))
-    axes.annotate(f"the lemma's goes on to {study['bound'][-1]:.0e}", (0.98, 0.02), xycoords="axes fraction",
-                  ha="right", fontsize=8.0, color=QUIET)  # fmt: skip
+    axes.annotate(
+        f"the lemma's goes on to {study['bound'][-1]:.0e}",
+        (0.98, 0.02),
+        xycoords="axes fraction",
+        ha="right",
+        fontsize=8.0,
+        color=MUTED,
+    )
     axes.legend(loc="lower right", fontsize=8.0, bbox_to_anchor=(1.0, 0.4))
     title(axes, "error: first less zeroth order")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, note, title
+from ahac.gradients.figures.style import EXACT, FIRST, ZEROTH, note, title
 from ahac.gradients.study import Study
-from ahac.plots.theme import COLOURS, drawing
+from ahac.plots.theme import COLORS, new_figure
 
 if TYPE_CHECKING:
     from ahac.plots.theme import Axes
@@ -19,7 +19,7 @@ __all__ = ["draw", "draw_appendix"]
 def draw(study: Study, paths: Sequence[Path]) -> None:
     """The function and its expectation, and the error of both estimates."""
     c = study.settings
-    with drawing(paths, 9.0, 3.4) as figure:
+    with new_figure(paths, 9.0, 3.4) as figure:
         left, right = figure.subplots(1, 2)
         _function(left, study)
         for name, colour, label in (("first", FIRST, "first order"), ("zeroth", ZEROTH, "zeroth order")):
@@ -34,7 +34,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
 def draw_appendix(study: Study, paths: Sequence[Path]) -> None:
     """Estimates against θ at the largest N; errors by width of the ramp and by noise."""
     c = study.settings
-    with drawing(paths, 12.0, 3.7) as figure:
+    with new_figure(paths, 12.0, 3.7) as figure:
         left, middle, right = figure.subplots(1, 3)
         theta = study["theta"]
         left.plot(theta, study["zeroth"], color=ZEROTH, linewidth=1.0, label="zeroth order")
@@ -46,8 +46,9 @@ def draw_appendix(study: Study, paths: Sequence[Path]) -> None:
         left.legend(loc="upper left", fontsize=9.0)
         title(left, f"estimates at N = {c['samples']:,}")
         for axes, by, values, fixed in (
-            (middle, "width", c["widths"], f"σ = {c['sigma']:g}"), (right, "sigma", c["sigmas"], f"ν = {c['width']:g}"),
-        ):  # fmt: skip
+            (middle, "width", c["widths"], f"σ = {c['sigma']:g}"),
+            (right, "sigma", c["sigmas"], f"ν = {c['width']:g}"),
+        ):
             _errors(axes, study, by, values)
             note(axes, fixed)
         title(middle, "error, by width ν")
@@ -58,7 +59,7 @@ def _function(axes: Axes, study: Study) -> None:
     theta = study["theta"]
     axes.plot(theta, study["function"], color=EXACT, linewidth=1.8, label=r"soft Heaviside $\bar{H}(\theta)$")
     axes.plot(
-        theta, study["expectation"], color=COLOURS[2], linewidth=1.8, label=r"expectation $E[\bar{H}(\theta + w)]$"
+        theta, study["expectation"], color=COLORS[2], linewidth=1.8, label=r"expectation $E[\bar{H}(\theta + w)]$"
     )
     axes.set_xlabel("θ")
     axes.legend(loc="upper left", fontsize=9.0)
@@ -73,8 +74,15 @@ def _errors(axes: Axes, study: Study, by: str, values: Sequence[float]) -> None:
         fade = 1.0 - 0.75 * k / max(len(values) - 1, 1)
         for name, colour, stroke in (("first", FIRST, "-"), ("zeroth", ZEROTH, "--")):
             label = f"{symbol} = {value:g}" if name == "first" else None
-            axes.loglog(study["sizes"], study[f"{name}_by_{by}"][k], stroke, color=colour, alpha=fade, linewidth=1.5,
-                        label=label)  # fmt: skip
+            axes.loglog(
+                study["sizes"],
+                study[f"{name}_by_{by}"][k],
+                stroke,
+                color=colour,
+                alpha=fade,
+                linewidth=1.5,
+                label=label,
+            )
     axes.plot([], [], "--", color=ZEROTH, label="zeroth order")
     axes.set_xlabel("samples N")
     axes.set_ylabel("mean over θ of |estimate − exact|")

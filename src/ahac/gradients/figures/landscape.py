@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, about, remark, title
+from ahac.gradients.figures.style import EXACT, FIRST, ZEROTH, about, caption, title
 from ahac.gradients.study import Study
-from ahac.plots.theme import QUIET, drawing, plain
+from ahac.plots.theme import MUTED, new_figure, plain
 
 __all__ = ["draw"]
 
@@ -21,9 +21,9 @@ SHARE = 0.4
 def draw(study: Study, paths: Sequence[Path]) -> None:
     """The landscape with and without noise; slopes at its middle, wedges of two standard errors."""
     c, places = study.settings, study["places"]
-    with drawing(paths, 7.2, 4.4) as figure:
+    with new_figure(paths, 7.2, 4.4) as figure:
         axes = figure.subplots()
-        axes.plot(places, study["noise_free"], color=QUIET, linewidth=1.0, label="without noise")
+        axes.plot(places, study["noise_free"], color=MUTED, linewidth=1.0, label="without noise")
         axes.fill_between(places, study["low"], study["high"], color=EXACT, alpha=0.18, linewidth=0)
         axes.plot(
             places, study["mean"], color=EXACT, linewidth=1.8, label=f"mean of {c['samples']:,} worlds with noise"
@@ -32,9 +32,16 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         middle = float(np.interp(0.0, places, study["mean"]))
         near = places[np.abs(places) <= SHARE * c["reach"]]
         for name, colour, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
-            slope, error = float(study[f"{name}_slope"]), 2.0 * float(study[f"{name}_slope_error"])
-            axes.fill_between(near, middle + (slope - error) * near, middle + (slope + error) * near, color=colour,
-                              alpha=0.15, linewidth=0)  # fmt: skip
+            slope = float(study[f"{name}_slope"])
+            error = 2.0 * float(study[f"{name}_slope_error"])
+            axes.fill_between(
+                near,
+                middle + (slope - error) * near,
+                middle + (slope + error) * near,
+                color=colour,
+                alpha=0.15,
+                linewidth=0,
+            )
             axes.plot(near, middle + slope * near, color=colour, linewidth=2.0, label=f"slope by {label}")
         axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
         axes.plot([0.0], [middle], "o", color=EXACT, markersize=5)
@@ -42,4 +49,4 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         axes.set_ylabel(f"{c['horizon']}-step return")
         axes.legend(loc="best", fontsize=9.0)
         title(axes, f"landscape of {c['task']}")
-        remark(figure, f"{about(c)}; wedges: two standard errors")
+        caption(figure, f"{about(c)}; wedges: two standard errors")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ahac.gradients.figures.parts import EXACT, FIRST, ZEROTH, about, remark, shade, title
+from ahac.gradients.figures.style import EXACT, FIRST, ZEROTH, about, caption, shade, title
 from ahac.gradients.gait import phase_means
 from ahac.gradients.study import Study
-from ahac.plots.theme import COLOURS, drawing, plain
+from ahac.plots.theme import COLORS, new_figure, plain
 
 if TYPE_CHECKING:
     from ahac.plots.theme import Axes
@@ -23,7 +23,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
     """Norms, error, variance and signal-to-noise ratio by horizon; stiffness and gradients step by step."""
     c, horizons = study.settings, study["horizons"]
     steps = np.arange(1, len(study["stiffness"]) + 1)
-    with drawing(paths, 12.0, 6.6) as figure:
+    with new_figure(paths, 12.0, 6.6) as figure:
         (norm, error, variance), (ratio, stiffness, gradient) = figure.subplots(2, 3)
         for axes in (norm, error, variance, ratio, stiffness, gradient):
             shade(axes, steps, study["contact"])
@@ -45,15 +45,16 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         ratio.legend(loc="best", fontsize=9.0)
         _steps(stiffness, steps, study)
         _gradients(gradient, steps, study)
-        remark(figure, f"{about(c)}; N = {c['samples']:,}; darker: more worlds touch the ground in that step")
+        caption(figure, f"{about(c)}; N = {c['samples']:,}; darker: more worlds touch the ground in that step")
 
 
 def draw_gait(study: Study, paths: Sequence[Path]) -> None:
     """Which shapes touch when, how stiff each step is, and both by phase where the gait repeats."""
     contact, stiffness = study["gait_contact"], study["gait_stiffness"]
-    period, names = float(study["gait_period"]), [str(name) for name in study["gait_geoms"]]
+    period = float(study["gait_period"])
+    names = [str(name) for name in study["gait_geoms"]]
     repeats = bool(np.isfinite(period))
-    with drawing(paths, 12.0 if repeats else 8.6, 1.9 + 0.24 * max(len(names), 3)) as figure:
+    with new_figure(paths, 12.0 if repeats else 8.6, 1.9 + 0.24 * max(len(names), 3)) as figure:
         left, *right = figure.subplots(1, 1 + repeats, width_ratios=[2.0, 1.0][: 1 + repeats], squeeze=False)[0]
         for k in range(len(names)):
             _bars(left, np.flatnonzero(contact[:, k]), k)
@@ -64,15 +65,23 @@ def draw_gait(study: Study, paths: Sequence[Path]) -> None:
         title(left, "contacts (bars) and stiffness ‖∇f‖ (line)")
         for axes in right:
             _phases(axes, contact, stiffness, period, names)
-        remark(figure, about(study.settings) + (f"; period {period:.1f} steps" if repeats else "; no clear period"))
+        caption(figure, about(study.settings) + (f"; period {period:.1f} steps" if repeats else "; no clear period"))
 
 
 def _phases(axes: Axes, contact: np.ndarray, stiffness: np.ndarray, period: float, names: list[str]) -> None:
     """Contacts and stiffness by how far into the period a step is."""
-    means, share = phase_means(stiffness, period), phase_means(contact.astype(float), period)
+    means = phase_means(stiffness, period)
+    share = phase_means(contact.astype(float), period)
     phases = (np.arange(len(means)) + 0.5) / len(means)
-    axes.imshow(share.T, aspect="auto", origin="lower", extent=(0.0, 1.0, -0.5, len(names) - 0.5), cmap="Greys",
-                vmin=0.0, vmax=1.6)  # fmt: skip
+    axes.imshow(
+        share.T,
+        aspect="auto",
+        origin="lower",
+        extent=(0.0, 1.0, -0.5, len(names) - 0.5),
+        cmap="Greys",
+        vmin=0.0,
+        vmax=1.6,
+    )
     _ticks(axes, names)
     axes.set_xlabel("phase of the gait")
     _beside(axes).plot(phases, means, color=FIRST, linewidth=1.8)
@@ -88,8 +97,8 @@ def _steps(axes: Axes, steps: np.ndarray, study: Study) -> None:
 
 
 def _gradients(axes: Axes, steps: np.ndarray, study: Study) -> None:
-    axes.semilogy(steps, study["state_gradient"], color=COLOURS[2], label="by the state before the step")
-    axes.semilogy(steps, study["action_gradient"], color=COLOURS[5], label="by the action")
+    axes.semilogy(steps, study["state_gradient"], color=COLORS[2], label="by the state before the step")
+    axes.semilogy(steps, study["action_gradient"], color=COLORS[5], label="by the action")
     axes.set_xlabel("step")
     axes.legend(loc="best", fontsize=9.0)
     title(axes, f"gradient of the {len(steps)}-step return")

@@ -50,21 +50,21 @@ def context_groups(readout: Program) -> dict[str, int]:
 
 
 def step_source(programs: StepPrograms, parts: int = 1) -> Source:
-    """Forward: enter, substeps (each keeping its state, if `kept` is given), readouts."""
+    """Forward: enter, substeps (each keeping its state, if `saved_states` is given), readouts."""
     writer = Writer(parts=parts)
     sizes, _ = _sizes(programs.substep)
     for group in ("q", "v", "u", "f"):
         writer.load(group, sizes[group])
-    writer.pointer("kept")
+    writer.pointer("saved_states")
     writer.lines.append("T h[1]; h[0] = lane::k(task.h);")
-    writer.run(programs.enter, IDENTITY, IDENTITY)
+    writer.run(programs.normalize_state, IDENTITY, IDENTITY)
     state = {g: sizes[g] for g in ("q", "v")}
     for group, size in state.items():
         writer.declare(f"{group}0", size)
         writer.lines += [f"{group}0[{i}] = {group}[{i}];" for i in range(size)]
 
     def keep(part: int) -> None:
-        writer.lines.append("if (kept_p) {")
+        writer.lines.append("if (saved_states_p) {")
         writer.keep(state, read=False, part=part)
         writer.lines.append("}")
 
@@ -81,7 +81,7 @@ def step_source(programs: StepPrograms, parts: int = 1) -> Source:
     return writer.source("step")
 
 
-def step_adjoint_source(enter: Program, substep: Program, readout: Program, parts: int = 1) -> Source:
+def step_adjoint_source(normalize_state: Program, substep: Program, readout: Program, parts: int = 1) -> Source:
     """Backward: the adjoint programs in reverse order, from adjoints of q, v and readouts to those of q, v, u, f."""
     writer = Writer(parts=parts)
     sizes, _ = _sizes(substep)
@@ -101,7 +101,7 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program, part
         writer.load(group, size, f"next_{group}")
     writer.note_seen("seen", {"q_bar": sizes["q"], "v_bar": sizes["v"], **read})
     writer.load("q_raw", sizes["q"], "q")
-    writer.pointer("kept")
+    writer.pointer("saved_states")
     writer.lines.append("T h[1]; h[0] = lane::k(task.h);\n{ const int s = 0;")
     writer.keep({f"{g}0": size for g, size in state.items()}, read=True)
     writer.lines.append("}")
@@ -111,25 +111,25 @@ def step_adjoint_source(enter: Program, substep: Program, readout: Program, part
     bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
     ends = {"q": "q_end", "v": "v_end", **{g: g for g in (*context, *read)}}
     added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
-    # What reaches start and controls by way of readouts is kept apart from what goes through the substeps.
+    # What reaches start and controls by way of readouts is kept separate from what goes through the substeps.
     writer.run(readout, {**IDENTITY, **bars, **ends}, {**bars, "u_bar": "u0_bar"}, add=added)
     writer.note_seen("used", {"q_bar": sizes["q"], "v_bar": sizes["v"]})
-    writer.declare("rate", sizes["v"])
+    writer.declare("qacc", sizes["v"])
 
     def recall(part: int) -> None:
         writer.keep(state, read=True)
         # Semi-implicit Euler: what the substep did to the velocity is its acceleration, and need not be solved for.
         writer.lines.extend(
-            f"rate[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])
+            f"qacc[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])
         )
 
     header = "for (int s = task.steps - 1; s >= 0; --s)"
-    writer.loop(header, recall, substep, {**IDENTITY, **bars, "rate": "rate"}, bars, add=("u_bar", "f_bar"))
+    writer.loop(header, recall, substep, {**IDENTITY, **bars, "qacc": "qacc"}, bars, add=("u_bar", "f_bar"))
     for group in ("q", "v", "u", "f"):
         writer.mask_unseen("used", f"{group}_bar", sizes[group])
     for group in ("q", "v", "u"):
         writer.lines += [f"{group}_bar[{i}] += {group}0_bar[{i}];" for i in range(sizes[group])]
-    writer.run(enter, {"q": "q_raw", "q_bar": "q_bar"}, bars)
+    writer.run(normalize_state, {"q": "q_raw", "q_bar": "q_bar"}, bars)
     for group in ("q", "v", "u", "f"):
         writer.mask_unseen("seen", f"{group}_bar", sizes[group])
         writer.store(f"{group}_bar", sizes[group], f"{group}_bar")

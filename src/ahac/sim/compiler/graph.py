@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from ahac.core.errors import TraceError
 
-__all__ = ["Graph", "Implicit", "Less", "Real", "Scalar"]
+__all__ = ["Condition", "Graph", "Implicit", "Real", "Scalar"]
 
 
 class Graph:
@@ -93,13 +93,15 @@ class Implicit:
     """λ, a -> λ·R(a, x)."""
 
 
-class Less:
+class Condition:
     """The traced condition `left < right`, or its opposite; only `where` can look at it."""
 
     __slots__ = ("left", "opposite", "right")
 
     def __init__(self, left: Real, right: Real, opposite: bool = False) -> None:
-        self.left, self.right, self.opposite = left, right, opposite
+        self.left = left
+        self.right = right
+        self.opposite = opposite
 
     def __bool__(self) -> NoReturn:
         raise TraceError(
@@ -114,7 +116,8 @@ class Scalar:
     __slots__ = ("graph", "index")
 
     def __init__(self, graph: Graph, index: int) -> None:
-        self.graph, self.index = graph, index
+        self.graph = graph
+        self.index = index
 
     def __repr__(self) -> str:
         return f"Scalar({self.graph.nodes[self.index][0]} #{self.index})"
@@ -194,17 +197,17 @@ class Scalar:
 
     __array_ufunc__ = None  # numpy's numbers leave arithmetic to us, numpy's functions refuse
 
-    def __lt__(self, other: Real) -> Less:
-        return Less(self, other)
+    def __lt__(self, other: Real) -> Condition:
+        return Condition(self, other)
 
-    def __gt__(self, other: Real) -> Less:
-        return Less(other, self)
+    def __gt__(self, other: Real) -> Condition:
+        return Condition(other, self)
 
-    def __le__(self, other: Real) -> Less:
-        return Less(other, self, opposite=True)
+    def __le__(self, other: Real) -> Condition:
+        return Condition(other, self, opposite=True)
 
-    def __ge__(self, other: Real) -> Less:
-        return Less(self, other, opposite=True)
+    def __ge__(self, other: Real) -> Condition:
+        return Condition(self, other, opposite=True)
 
     def __eq__(self, other: object) -> NoReturn:
         raise TraceError(
@@ -215,7 +218,7 @@ class Scalar:
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
-        Less(self, 0.0).__bool__()
+        Condition(self, 0.0).__bool__()
 
     def _scaled(self, factor: float) -> Real:
         if factor == 0.0:

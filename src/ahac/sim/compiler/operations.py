@@ -13,11 +13,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.graph import Graph, Less, Real, Residual, Scalar, Solve
+from ahac.sim.compiler.graph import Condition, Graph, Real, Residual, Scalar, Solve
 
 __all__ = [
-    "OPERATIONS", "absolute", "atan2", "clip", "cos", "exp", "implicit", "log", "mark", "maximum", "minimum", "sin",
-    "sqrt", "stop", "tanh", "where",
+    "OPERATIONS",
+    "abs_",
+    "atan2",
+    "barrier",
+    "clip",
+    "cos",
+    "exp",
+    "implicit",
+    "log",
+    "maximum",
+    "minimum",
+    "sin",
+    "sqrt",
+    "stop_gradient",
+    "tanh",
+    "where",
 ]  # fmt: skip
 
 
@@ -69,17 +83,17 @@ def tanh(x: Real) -> Real:
     return _unary("tanh", math.tanh, x)
 
 
-def absolute(x: Real) -> Real:
+def abs_(x: Real) -> Real:
     """|x|, with derivative +1 at zero."""
     return _unary("abs", abs, x)
 
 
-def stop(x: Real) -> Real:
+def stop_gradient(x: Real) -> Real:
     """The same value, held fixed: no derivative flows through it."""
     return x.graph.add("stop", x) if isinstance(x, Scalar) else x
 
 
-def mark(graph: Graph, x: Real) -> Scalar:
+def barrier(graph: Graph, x: Real) -> Scalar:
     """The same value as a node of its own, so that derivatives can be taken with respect to it."""
     return graph.add("mark", x, float(len(graph)))
 
@@ -116,9 +130,9 @@ def clip(x: Real, low: float, high: float) -> Real:
     return maximum(minimum(x, high), low)
 
 
-def where(condition: Less | bool, x: Real, y: Real) -> Real:
+def where(condition: Condition | bool, x: Real, y: Real) -> Real:
     """`x` in the worlds where the condition holds, `y` in the others."""
-    if not isinstance(condition, Less):
+    if not isinstance(condition, Condition):
         if not isinstance(condition, bool | np.bool_):
             raise TraceError(f"where() needs a comparison such as a < b first, got {type(condition).__name__}")
         return x if condition else y
@@ -183,4 +197,4 @@ OPERATIONS: dict[str, Operation] = {
 
 def _where_less(a: Real, b: Real, x: Real, y: Real) -> Real:
     """where(a < b, x, y) with at least one of a, b traced."""
-    return where(Less(a, b), x, y)
+    return where(Condition(a, b), x, y)

@@ -15,17 +15,17 @@ __all__ = ["partition"]
 
 BANDS = 16
 """Of equal work, from the inputs to the outputs."""
-LINK = 3.0
+CUT_COST = 3.0
 """What an edge between parts costs, in operations: a store, a load, and less freedom of order."""
-BALANCE = 2.0
+LOAD_IMBALANCE = 2.0
 """What unequal work costs, beside that."""
-CLUMPS = 60
+COARSE_NODES = 60
 """Per part, with which coarsening ends."""
-SHARE = 10
+MAX_CLUSTER_FRACTION = 10
 """The largest clump is a part's work divided by this."""
-DEALS = 4
+INITIAL_GUESSES = 4
 """First guesses, of which the best is taken."""
-ROUNDS = 6
+REFINEMENT_ROUNDS = 6
 """Over all nodes, in which each may move to a better part."""
 
 
@@ -46,22 +46,24 @@ class _Mesh:
 def partition(arguments: Sequence[Sequence[int]], cost: Sequence[float], parts: int) -> list[int]:
     """The part of each node, given what it is computed from and what that costs; arguments precede their users."""
     rng, places = random.Random(0), []
-    first, finest = _clumps(arguments, cost)
+    first, finest = _merge_single_users(arguments, cost)
     meshes = [finest]
-    most = sum(cost) / (parts * SHARE)
-    while len(meshes[-1].links) > CLUMPS * parts and (place := _matched(meshes[-1], most, rng)) is not None:
+    most = sum(cost) / (parts * MAX_CLUSTER_FRACTION)
+    while (
+        len(meshes[-1].links) > COARSE_NODES * parts and (place := _match_clusters(meshes[-1], most, rng)) is not None
+    ):
         places.append(place)
-        meshes.append(_merged(meshes[-1], place))
+        meshes.append(_contract(meshes[-1], place))
     chosen = min(
-        (_improved(meshes[-1], _dealt(meshes[-1], parts, rng), parts, rng) for _ in range(DEALS)),
-        key=lambda owner: _length(meshes[-1], owner, parts),
+        (_refine(meshes[-1], _initial_partition(meshes[-1], parts, rng), parts, rng) for _ in range(INITIAL_GUESSES)),
+        key=lambda owner: _makespan(meshes[-1], owner, parts),
     )
     for mesh, place in zip(meshes[-2::-1], places[::-1], strict=True):
-        chosen = _improved(mesh, [chosen[p] for p in place], parts, rng)
+        chosen = _refine(mesh, [chosen[p] for p in place], parts, rng)
     return [chosen[p] for p in first]
 
 
-def _clumps(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> tuple[list[int], _Mesh]:
+def _merge_single_users(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> tuple[list[int], _Mesh]:
     """Every node with the only one that uses it: nobody would part them. The clump of each node, and their graph."""
     users: list[set[int]] = [set() for _ in arguments]
     for node, used in enumerate(arguments):
@@ -94,14 +96,16 @@ def _bands(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> list[in
     depth: list[float] = []
     for used, own in zip(arguments, cost, strict=True):
         depth.append(max(own, 0.3) + max((depth[argument] for argument in used), default=0.0))
-    band, done, total = [0] * len(depth), 0.0, max(sum(cost), 1.0)
+    band = [0] * len(depth)
+    done = 0.0
+    total = max(sum(cost), 1.0)
     for node in sorted(range(len(depth)), key=depth.__getitem__):
         band[node] = min(BANDS - 1, int(done * BANDS / total))
         done += cost[node]
     return band
 
 
-def _matched(mesh: _Mesh, most: float, rng: random.Random) -> list[int] | None:
+def _match_clusters(mesh: _Mesh, most: float, rng: random.Random) -> list[int] | None:
     """A coarser numbering, in which neighbours share a place; none where hardly any would."""
     total, count = mesh.total, 0
     place = [-1] * len(total)
@@ -120,7 +124,7 @@ def _matched(mesh: _Mesh, most: float, rng: random.Random) -> list[int] | None:
     return place if count < 0.97 * len(total) else None
 
 
-def _merged(mesh: _Mesh, place: list[int]) -> _Mesh:
+def _contract(mesh: _Mesh, place: list[int]) -> _Mesh:
     """The coarser graph of a numbering."""
     count = max(place) + 1
     new = _Mesh([{} for _ in range(count)], [{} for _ in range(count)])
@@ -133,7 +137,7 @@ def _merged(mesh: _Mesh, place: list[int]) -> _Mesh:
     return new
 
 
-def _dealt(mesh: _Mesh, parts: int, rng: random.Random) -> list[int]:
+def _initial_partition(mesh: _Mesh, parts: int, rng: random.Random) -> list[int]:
     """A first guess: clumps one by one, large ones first, to where their neighbours are and there is time."""
     total, owner = mesh.total, [-1] * len(mesh.links)
     load = _loads(mesh, owner, parts)
@@ -142,10 +146,10 @@ def _dealt(mesh: _Mesh, parts: int, rng: random.Random) -> list[int]:
         score = [0.0] * parts
         for other, weight in mesh.links[node].items():
             if owner[other] >= 0:
-                score[owner[other]] += LINK * weight
+                score[owner[other]] += CUT_COST * weight
         for band, work in mesh.work[node].items():
             for part in range(parts):
-                score[part] -= BALANCE * (work + 2.0 * load[band][part]) * work * parts / (2.0 * fair)
+                score[part] -= LOAD_IMBALANCE * (work + 2.0 * load[band][part]) * work * parts / (2.0 * fair)
         best = max(range(parts), key=lambda part: (score[part], rng.random()))
         owner[node] = best
         for band, work in mesh.work[node].items():
@@ -153,16 +157,16 @@ def _dealt(mesh: _Mesh, parts: int, rng: random.Random) -> list[int]:
     return owner
 
 
-def _improved(mesh: _Mesh, owner: list[int], parts: int, rng: random.Random) -> list[int]:
+def _refine(mesh: _Mesh, owner: list[int], parts: int, rng: random.Random) -> list[int]:
     """Move nodes to where they cost less, until none does."""
     load, owner = _loads(mesh, owner, parts), list(owner)
-    stiff = [BALANCE * parts / (2.0 * max(sum(band), 1.0)) for band in load]
-    for _ in range(ROUNDS):
+    stiff = [LOAD_IMBALANCE * parts / (2.0 * max(sum(band), 1.0)) for band in load]
+    for _ in range(REFINEMENT_ROUNDS):
         moved = False
         for node in rng.sample(range(len(owner)), len(owner)):
             here, score = owner[node], {}
             for other, weight in mesh.links[node].items():
-                score[owner[other]] = score.get(owner[other], 0.0) + LINK * weight
+                score[owner[other]] = score.get(owner[other], 0.0) + CUT_COST * weight
             base = score.pop(here, 0.0)
             for part in score:
                 for band, work in mesh.work[node].items():
@@ -188,7 +192,7 @@ def _loads(mesh: _Mesh, owner: Sequence[int], parts: int) -> list[list[float]]:
     return load
 
 
-def _length(mesh: _Mesh, owner: list[int], parts: int) -> float:
+def _makespan(mesh: _Mesh, owner: list[int], parts: int) -> float:
     """How long a cut takes, about."""
     cut = sum(
         weight
@@ -196,4 +200,4 @@ def _length(mesh: _Mesh, owner: list[int], parts: int) -> float:
         for other, weight in links.items()
         if owner[other] != owner[node]
     )
-    return sum(max(band) for band in _loads(mesh, owner, parts)) + LINK * cut / 2.0
+    return sum(max(band) for band in _loads(mesh, owner, parts)) + CUT_COST * cut / 2.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.derivative import pullback
 from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.operations import OPERATIONS
+from ahac.sim.compiler.reverse_mode import pullback
 
 __all__ = ["Program", "StepPrograms", "adjoint", "evaluate", "trace"]
 
@@ -48,7 +48,7 @@ class Program:
 class StepPrograms:
     """The three programs of a control step; `y` are the readouts."""
 
-    enter: Program
+    normalize_state: Program
     """q -> q"""
     substep: Program
     """q, v, u, f, h -> q, v"""

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ahac.native.source import Source
-from ahac.sim.compiler.division import Division, divide
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program
+from ahac.sim.compiler.schedule import ThreadSchedule, schedule
 
 __all__ = ["Writer"]
 
-MEET = "MEET;"
+SYNC = "SYNC;"
 """All parts wait for each other."""
 ONCE = '_Pragma("unroll 1")'
 """Code that is fetched anew all the time must not be there twice."""
@@ -61,11 +61,11 @@ class Writer:
             self.lines.append(f"if ({test}) EACH({size}) lane::store({array}_p, i, {size}, e, n, {name}[i]);")
 
     def keep(self, groups: Mapping[str, int], read: bool, part: int = 0) -> None:
-        """Write the groups to this substep's place in `kept`, each part its share, or read them from there."""
+        """Write the groups to this substep's place in `saved_states`, each part its share, or read them from there."""
         width, place = sum(groups.values()), 0
         for name, size in groups.items():
             for i in range(size):
-                at = f"lane::kept(kept_p, {place}, s, {width}, task.steps, e, n)"
+                at = f"lane::saved_state(saved_states_p, {place}, s, {width}, task.steps, e, n)"
                 if read:
                     self.lines.append(f"{name}[{i}] = lane::get({at});")
                 elif place % self.parts == part:
@@ -95,9 +95,14 @@ class Writer:
         self.lines.append("}")
 
     def loop(
-        self, header: str, begin: Callable[[int], None], program: Program, inputs: Mapping[str, str],
-        outputs: Mapping[str, str], add: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        header: str,
+        begin: Callable[[int], None],
+        program: Program,
+        inputs: Mapping[str, str],
+        outputs: Mapping[str, str],
+        add: Sequence[str] = (),
+    ) -> None:
         """A program again and again; `begin(part)` writes what comes before it each time."""
         if self.parts == 1:
             self.lines.append(f"{header} {{")
@@ -105,7 +110,7 @@ class Writer:
             self.run(program, inputs, outputs, add)
             self.lines.append("}")
             return
-        division = divide(program, self.parts)
+        division = schedule(program, self.parts)
         results = [(name, f"{outputs[name]}[{i}]", division.owner_of(v), v) for name, i, v in _outputs(program)]
         carried = {local: division.memory + k for k, (_, local, _, _) in enumerate(results)}
         live = program.live()
@@ -119,29 +124,29 @@ class Writer:
             self._stages(program, given, inputs, division, part)
             for name, local, owner, value in results:
                 if owner == part:
-                    to = f"{local} +=" if name in add else f"SLOT({carried[local]}) ="
+                    to = f"{local} +=" if name in add else f"SMEM({carried[local]}) ="
                     self.lines.append(f"{to} {_term(program, value)};")
-            self.lines.append(MEET)
-            self.lines += [f"{local} = SLOT({carried[local]});" for name, local, _, _ in results if name not in add]
-            self.lines.append(f"{MEET if division.stages == 1 else ''} }}")
+            self.lines.append(SYNC)
+            self.lines += [f"{local} = SMEM({carried[local]});" for name, local, _, _ in results if name not in add]
+            self.lines.append(f"{SYNC if division.stages == 1 else ''} }}")
             mine = [local for name, local, owner, _ in results if name in add and owner == part]
-            self.lines += [*(f"SLOT({carried[local]}) = {local};" for local in mine), "break;"]
-        self.lines += ["}", MEET]
-        self.lines += [f"{local} = SLOT({carried[local]});" for name, local, _, _ in results if name in add]
+            self.lines += [*(f"SMEM({carried[local]}) = {local};" for local in mine), "break;"]
+        self.lines += ["}", SYNC]
+        self.lines += [f"{local} = SMEM({carried[local]});" for name, local, _, _ in results if name in add]
 
     def source(self, name: str) -> Source:
         """What was written."""
         return Source(name, tuple(self.arrays), "\n".join(self.lines), self.operations, self.parts, self.slots)
 
     def _stages(
-        self, program: Program, given: Sequence[int], inputs: Mapping[str, str], division: Division, part: int
+        self, program: Program, given: Sequence[int], inputs: Mapping[str, str], division: ThreadSchedule, part: int
     ) -> None:
         """One part of a program, of which some nodes are given."""
         self._compute(program, given, inputs)
         for stage in range(division.stages):
             if stage:
-                self.lines.append(MEET)
-            self.lines += [f"const T t{i} = SLOT({division.slots[i]});" for i in division.taken[part][stage]]
+                self.lines.append(SYNC)
+            self.lines += [f"const T t{i} = SMEM({division.slots[i]});" for i in division.imports[part][stage]]
             self._compute(program, division.nodes[part][stage], inputs, division.slots)
 
     def _compute(
@@ -158,7 +163,7 @@ class Writer:
                 expression = OPERATIONS[operation].code.format(*terms)
             self.lines.append(f"const T t{index} = {expression};")
             if index in shared:
-                self.lines.append(f"SLOT({shared[index]}) = t{index};")
+                self.lines.append(f"SMEM({shared[index]}) = t{index};")
 
 
 def _outputs(program: Program) -> list[tuple[str, int, Real]]:

@@ -29,7 +29,9 @@ def check_text(text: str, folder: Path, included: Mapping[str, bytes]) -> None:
         folder: Where the files are that it includes.
         included: Files that are given in memory instead, by name.
     """
-    copies, seen, unread = 0.0, set[str](), [(text, 1.0)]
+    copies = 0.0
+    seen = set[str]()
+    unread = [(text, 1.0)]
     while unread:
         current, times = unread.pop()
         nested = [times]  # how often each element occurs here, by the <replicate>s around it

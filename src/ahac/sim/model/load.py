@@ -16,15 +16,15 @@ import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
-from ahac.sim.model.drives import build_actuators
+from ahac.sim.model.actuators import build_actuators
+from ahac.sim.model.contact_geoms import contact_candidates, ignored_pairs
 from ahac.sim.model.files import check_assets, check_file, check_text
-from ahac.sim.model.looks import looks_of
-from ahac.sim.model.motors import Motor, drive
-from ahac.sim.model.records import WORLD, ContactMaterial, Fluid, JointLimit, Model, Plane, Touch
-from ahac.sim.model.settings import lookup
-from ahac.sim.model.shapes import passed_through, touching
-from ahac.sim.model.support import disabled, model_name, named, refuse_unsupported
-from ahac.sim.model.tree import Tree, box_of, build_tree, floats, place_on, vector
+from ahac.sim.model.motors import Motor, replace_actuators
+from ahac.sim.model.overrides import lookup
+from ahac.sim.model.tree import Tree, box_of, build_tree, floats, frame_on, vector
+from ahac.sim.model.types import WORLD, ContactCandidate, ContactMaterial, Fluid, JointLimit, Model, Plane
+from ahac.sim.model.unsupported import disabled, element_name, model_name, refuse_unsupported
+from ahac.sim.model.visuals import visuals_of
 
 __all__ = ["load_model"]
 
@@ -81,20 +81,23 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
         raw = _compile(source, assets, floating, motors)
     _check_numbers(raw)
     refuse_unsupported(raw, ignore)
-    geoms = {named(raw, "geom", i) for i in range(raw.ngeom)}
-    ranged = {named(raw, "joint", i) for i in range(raw.njnt) if raw.jnt_limited[i]}
+    geoms = {element_name(raw, "geom", i) for i in range(raw.ngeom)}
+    ranged = {element_name(raw, "joint", i) for i in range(raw.njnt) if raw.jnt_limited[i]}
     contact_of = lookup(raw, "contact", geoms, ContactMaterial, contact, materials)
     tree = build_tree(raw, lookup(raw, "limit", ranged, JointLimit, limit, limits))
-    planes, touches = touching(raw, tree, ground, contact_of, mesh_points)
-    _report_passed_through(raw, tree, strict)
+    planes, touches = contact_candidates(raw, tree, ground, contact_of, mesh_points)
+    _report_ignored_pairs(raw, tree, strict)
     if not planes and any(joint.type == FREE for joint in map(raw.joint, range(raw.njnt))) and raw.ngeom:
         _report(f"model {model_name(raw)!r} has no plane to stand on; ground=True adds z = 0")
     return _assemble(raw, tree, planes, touches)
 
 
-def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touches: tuple[Touch, ...]) -> Model:
-    damped, weight = not disabled(raw, "DAMPER"), 0.0 if disabled(raw, "GRAVITY") else 1.0
-    sites = [place_on(tree.places[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
+def _assemble(
+    raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touches: tuple[ContactCandidate, ...]
+) -> Model:
+    damped = not disabled(raw, "DAMPER")
+    weight = 0.0 if disabled(raw, "GRAVITY") else 1.0
+    sites = [frame_on(tree.frames[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
         name=model_name(raw),
         nq=raw.nq,
@@ -104,20 +107,22 @@ def _assemble(raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touche
         links=tuple(tree.links),
         armature=floats(raw.dof_armature),
         damping=floats(raw.dof_damping) if damped else (0.0,) * raw.nv,
-        touches=touches,
+        contact_candidates=touches,
         planes=planes,
         actuators=build_actuators(raw, tree),
-        bodies={named(raw, "body", b): place for b, place in enumerate(tree.places)},
-        sites={named(raw, "site", s): place for s, place in enumerate(sites)},
+        bodies={element_name(raw, "body", b): place for b, place in enumerate(tree.frames)},
+        sites={element_name(raw, "site", s): place for s, place in enumerate(sites)},
         fluid=_fluid(raw, tree),
         rest_q=floats(raw.qpos0),
-        keyframes={named(raw, "key", k): (floats(raw.key_qpos[k]), floats(raw.key_qvel[k])) for k in range(raw.nkey)},
-        looks=looks_of(raw),
+        keyframes={
+            element_name(raw, "key", k): (floats(raw.key_qpos[k]), floats(raw.key_qvel[k])) for k in range(raw.nkey)
+        },
+        visuals=visuals_of(raw),
     )
 
 
-def _report_passed_through(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None:
-    if pairs := passed_through(raw, tree):
+def _report_ignored_pairs(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None:
+    if pairs := ignored_pairs(raw, tree):
         message = (
             f"model {model_name(raw)!r} enables contact between {len(pairs)} pairs of geoms, first {pairs[0]}, that is "
             "not simulated: only static planes are solid"
@@ -147,7 +152,7 @@ def _compile(
             for body in (body for body in spec.worldbody.bodies if not body.joints):
                 body.add_freejoint()
         if motors is not None:
-            drive(spec, motors)
+            replace_actuators(spec, motors)
         # How short and long muscles can get would be found by simulation; ours do not need it.
         spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
         raw = spec.compile()
@@ -230,7 +235,7 @@ def _fluid(raw: mujoco.MjModel, tree: Tree) -> Fluid | None:
     # Without springs and dampers MuJoCo leaves out all passive forces.
     if disabled(raw, "SPRING", "DAMPER") or not (raw.opt.density or raw.opt.viscosity):
         return None
-    moving = [(b, p) for b, p in enumerate(tree.places) if p.link != WORLD and raw.body_mass[b] > 0]
+    moving = [(b, p) for b, p in enumerate(tree.frames) if p.link != WORLD and raw.body_mass[b] > 0]
     return Fluid(
         density=float(raw.opt.density),
         viscosity=float(raw.opt.viscosity),

@@ -11,9 +11,9 @@ import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
-from ahac.sim.model.records import require_non_negative
+from ahac.sim.model.types import require_non_negative
 
-__all__ = ["Motor", "drive"]
+__all__ = ["Motor", "replace_actuators"]
 
 SINGLE = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
@@ -33,9 +33,9 @@ class Motor:
         require_non_negative(self)
 
 
-def drive(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> None:
+def replace_actuators(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> None:
     """Take the specification's actuators away and drive its joints by motors instead."""
-    chosen = _chosen(spec, motors)
+    chosen = _motor_of_each_joint(spec, motors)
     # Sensors are not simulated, and one may look at an actuator that goes.
     for element in [*spec.sensors, *spec.actuators]:
         spec.delete(element)
@@ -47,7 +47,8 @@ def drive(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> None:
         added.set_to_motor()
         added.gear = [motor.strength, 0.0, 0.0, 0.0, 0.0, 0.0]
         added.forcelimited = added.actlimited = False
-        added.ctrllimited, added.ctrlrange = True, [-1.0, 1.0]
+        added.ctrllimited = True
+        added.ctrlrange = [-1.0, 1.0]
 
 
 def _raised(damping: float | np.ndarray, by: float) -> float | np.ndarray:
@@ -57,7 +58,9 @@ def _raised(damping: float | np.ndarray, by: float) -> float | np.ndarray:
     return damping + by
 
 
-def _chosen(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> list[tuple[mujoco.MjsJoint, Motor]]:
+def _motor_of_each_joint(
+    spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]
+) -> list[tuple[mujoco.MjsJoint, Motor]]:
     """Joints and their motors, in the file's order; one motor for all means all joints but the root's own."""
     joints = [joint for joint in spec.joints if int(joint.type) in SINGLE]
     for i, joint in enumerate(spec.joints):

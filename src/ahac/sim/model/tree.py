@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import mujoco
 import numpy as np
 
-from ahac.sim.model.records import WORLD, Box, Joint, JointKind, JointLimit, Link, Matrix, Place, Vector
-from ahac.sim.model.support import constraints_disabled, disabled, named
+from ahac.sim.model.types import WORLD, Frame, InertiaBox, Joint, JointKind, JointLimit, Link, Matrix, Vector
+from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name
 
-__all__ = ["Tree", "box_of", "build_tree", "floats", "matrix", "pair", "place_on", "rotation_matrix", "vector"]
+__all__ = ["Tree", "box_of", "build_tree", "floats", "frame_on", "matrix", "pair", "rotation_matrix", "vector"]
 
 AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 ORIGIN: Vector = (0.0, 0.0, 0.0)
@@ -24,43 +24,50 @@ class Tree:
     """Links, and for every body of the file the link it rides on."""
 
     links: list[Link] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
     """Indexed by MuJoCo's body number."""
 
 
 def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> Tree:
     """The links of a model, parents first."""
-    tree = Tree(places=[Place(link=WORLD, position=ORIGIN, rotation=IDENTITY)])
+    tree = Tree(frames=[Frame(link=WORLD, position=ORIGIN, rotation=IDENTITY)])
     owner: dict[int, int] = {}
     for body in range(1, model.nbody):
-        base = place_on(tree.places[model.body_parentid[body]], model.body_pos[body], model.body_quat[body])
+        base = frame_on(tree.frames[model.body_parentid[body]], model.body_pos[body], model.body_quat[body])
         if model.body_jntnum[body]:
             owner[body] = len(owner)
-            tree.places.append(Place(link=owner[body], position=ORIGIN, rotation=IDENTITY))
+            tree.frames.append(Frame(link=owner[body], position=ORIGIN, rotation=IDENTITY))
         else:
-            tree.places.append(base)
+            tree.frames.append(base)
     for body, index in owner.items():
         joints = _joints(model, body, limit_of)
-        base = place_on(tree.places[model.body_parentid[body]], model.body_pos[body], model.body_quat[body])
+        base = frame_on(tree.frames[model.body_parentid[body]], model.body_pos[body], model.body_quat[body])
         if model.jnt_type[model.body_jntadr[body]] == mujoco.mjtJoint.mjJNT_FREE:
             # A free joint's coordinates are absolute: the file's placement is only where it starts.
-            base = Place(link=WORLD, position=ORIGIN, rotation=IDENTITY)
+            base = Frame(link=WORLD, position=ORIGIN, rotation=IDENTITY)
         mass, centre, moments, principal = _merged_inertia(
-            model, [b for b, p in enumerate(tree.places) if p.link == index], tree
+            model, [b for b, p in enumerate(tree.frames) if p.link == index], tree
         )
         tree.links.append(
             Link(
-                name=named(model, "body", body), parent=base.link, position=base.position, rotation=base.rotation,
-                joints=joints, mass=mass, centre=centre, moments=moments, principal=principal,
+                name=element_name(model, "body", body),
+                parent=base.link,
+                position=base.position,
+                rotation=base.rotation,
+                joints=joints,
+                mass=mass,
+                center_of_mass=centre,
+                moments=moments,
+                principal=principal,
             )
-        )  # fmt: skip
+        )
     return tree
 
 
-def place_on(parent: Place, position: np.ndarray, quaternion: np.ndarray) -> Place:
+def frame_on(parent: Frame, position: np.ndarray, quaternion: np.ndarray) -> Frame:
     """A frame given in the parent's frame, as a frame on the parent's link."""
     turn = np.array(parent.rotation)
-    return Place(
+    return Frame(
         link=parent.link,
         position=vector(np.array(parent.position) + turn @ position),
         rotation=matrix(turn @ rotation_matrix(quaternion)),
@@ -92,12 +99,12 @@ def matrix(values: np.ndarray) -> Matrix:
     return vector(x), vector(y), vector(z)
 
 
-def box_of(model: mujoco.MjModel, body: int, place: Place) -> Box:
+def box_of(model: mujoco.MjModel, body: int, place: Frame) -> InertiaBox:
     """The solid box with a body's mass and inertia, on the link it rides on."""
-    frame = place_on(place, model.body_ipos[body], model.body_iquat[body])
+    frame = frame_on(place, model.body_ipos[body], model.body_iquat[body])
     spread = model.body_inertia[body].sum() - 2.0 * model.body_inertia[body]
     edges = np.sqrt(np.maximum(spread, 0.0) * 6.0 / model.body_mass[body])
-    return Box(link=place.link, centre=frame.position, axes=frame.rotation, edges=vector(edges))
+    return InertiaBox(link=place.link, center=frame.position, axes=frame.rotation, edges=vector(edges))
 
 
 def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLimit]) -> tuple[Joint, ...]:
@@ -110,22 +117,40 @@ def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLim
 
 def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLimit]) -> list[Joint]:
     """One joint of the file as hinges, slides and balls."""
-    name, q, v = named(model, "joint", j), int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])
+    name = element_name(model, "joint", j)
+    q = int(model.jnt_qposadr[j])
+    v = int(model.jnt_dofadr[j])
     stiffness = 0.0 if disabled(model, "SPRING") else float(model.jnt_stiffness[j])
     spring = model.qpos_spring
 
     def ball(anchor: Vector, q: int, v: int) -> Joint:
         rest = floats(spring[q : q + 4])
-        return Joint(name=name, kind=JointKind.BALL, axis=AXES[2], anchor=anchor, q=q, v=v, stiffness=stiffness,
-                     spring_reference=rest)  # fmt: skip
+        return Joint(
+            name=name,
+            kind=JointKind.BALL,
+            axis=AXES[2],
+            anchor=anchor,
+            q=q,
+            v=v,
+            stiffness=stiffness,
+            spring_reference=rest,
+        )
 
     match model.jnt_type[j]:
         case mujoco.mjtJoint.mjJNT_FREE:
             slides = [
-                Joint(name=f"{name}:{letter}", kind=JointKind.SLIDE, axis=AXES[k], anchor=ORIGIN, q=q + k, v=v + k,
-                      stiffness=stiffness, spring_reference=(float(spring[q + k]),))
+                Joint(
+                    name=f"{name}:{letter}",
+                    kind=JointKind.SLIDE,
+                    axis=AXES[k],
+                    anchor=ORIGIN,
+                    q=q + k,
+                    v=v + k,
+                    stiffness=stiffness,
+                    spring_reference=(float(spring[q + k]),),
+                )
                 for k, letter in enumerate("xyz")
-            ]  # fmt: skip
+            ]
             return [*slides, ball(ORIGIN, q + 3, v + 3)]
         case mujoco.mjtJoint.mjJNT_BALL:
             return [ball(vector(model.jnt_pos[j]), q, v)]
@@ -156,7 +181,7 @@ def pair(bounds: np.ndarray) -> tuple[float, float]:
 
 def _merged_inertia(model: mujoco.MjModel, bodies: list[int], tree: Tree) -> tuple[float, Vector, Vector, Matrix]:
     """Mass, centre, principal moments (ascending) and principal axes of bodies that move as one."""
-    frames = [place_on(tree.places[b], model.body_ipos[b], model.body_iquat[b]) for b in bodies]
+    frames = [frame_on(tree.frames[b], model.body_ipos[b], model.body_iquat[b]) for b in bodies]
     masses = [float(model.body_mass[b]) for b in bodies]
     centres = [np.array(frame.position) for frame in frames]
     centre = np.average(centres, axis=0, weights=masses)

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import clip
-from ahac.sim.model.records import Actuator, Model, Tendon
-from ahac.sim.physics.algebra import STILL, Spatial
-from ahac.sim.physics.dynamics import along_coordinates
+from ahac.sim.model.types import Actuator, Model, Tendon
+from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
+from ahac.sim.physics.dynamics import project_to_joints
 from ahac.sim.physics.kinematics import Motion
-from ahac.sim.physics.tendons import Pulls
+from ahac.sim.physics.tendons import TendonForces
 
-__all__ = ["Drive", "actuate"]
+__all__ = ["ActuatorForces", "actuate"]
 
 
 @dataclass
-class Drive:
+class ActuatorForces:
     """What all actuators do together."""
 
     force: list[Real]
@@ -31,9 +31,11 @@ class Drive:
     """On links, about their tree's origin."""
 
 
-def actuate(model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], control: Sequence[Real]) -> Drive:
+def actuate(
+    model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], control: Sequence[Real]
+) -> ActuatorForces:
     """Forces of all actuators under the given controls."""
-    drive, pulls = Drive([0.0] * model.nv, {}), Pulls(motion)
+    drive, pulls = ActuatorForces([0.0] * model.nv, {}), TendonForces(motion)
     for actuator, u in zip(model.actuators, control, strict=True):
         if actuator.tendon is None:
             length = sum((q[i] * gear for i, gear in actuator.coordinates), 0.0)
@@ -47,9 +49,9 @@ def actuate(model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], 
     bounded = {joint.v: joint.force_range for joint in model.joints if joint.force_range is not None}
     if bounded and drive.wrenches:
         # Bounds are on what a joint feels, so what pulls along tendons must be known joint by joint.
-        on_links = [drive.wrenches.get(i, STILL) for i in range(len(model.links))]
-        along = along_coordinates(model, motion, on_links)
-        drive = Drive([a + b for a, b in zip(drive.force, along, strict=True)], {})
+        on_links = [drive.wrenches.get(i, ZERO_SPATIAL) for i in range(len(model.links))]
+        along = project_to_joints(model, motion, on_links)
+        drive = ActuatorForces([a + b for a, b in zip(drive.force, along, strict=True)], {})
     for k, bounds in bounded.items():
         drive.force[k] = clip(drive.force[k], *bounds)
     return drive
@@ -63,7 +65,7 @@ def _force(actuator: Actuator, control: Real, length: Real, speed: Real) -> Real
     return force if actuator.force_range is None else clip(force, *actuator.force_range)
 
 
-def _pull(actuator: Actuator, tendon: Tendon, control: Real, pulls: Pulls) -> None:
+def _pull(actuator: Actuator, tendon: Tendon, control: Real, pulls: TendonForces) -> None:
     constant, segments = pulls.segments(tendon)
     length = sum((segment.span for segment in segments), constant)
     speed = sum((segment.speed for segment in segments), 0.0)

@@ -13,7 +13,7 @@ from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import atan2, cos, sin, sqrt, where
 
-__all__ = ["Inertia", "Mat3", "Quat", "Spatial", "Vec3", "exponential", "norm", "rotation_vector"]
+__all__ = ["Inertia", "Mat3", "Quat", "Spatial", "Vec3", "norm", "quat_exp", "rotation_vector"]
 
 TINY = 1e-20
 """Added under square roots that may reach zero, so that their derivative stays finite; far below rounding."""
@@ -25,7 +25,9 @@ class Vec3:
     __slots__ = ("x", "y", "z")
 
     def __init__(self, x: Real, y: Real, z: Real) -> None:
-        self.x, self.y, self.z = x, y, z
+        self.x = x
+        self.y = y
+        self.z = z
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Vec3:
@@ -118,13 +120,17 @@ class Mat3:
     @staticmethod
     def about(axis: Vec3, angle: Real) -> Mat3:
         """Rotation by `angle` [rad] about a constant unit axis, written so that its zeros and ones fold away."""
-        a, s, c = tuple(axis), sin(angle), cos(angle)
+        a = tuple(axis)
+        s = sin(angle)
+        c = cos(angle)
         sines = ((0.0, -a[2], a[1]), (a[2], 0.0, -a[0]), (-a[1], a[0], 0.0))
         rows = [
-            [a[i] * a[i] + c * (1.0 - a[i] * a[i]) if i == j else (1.0 - c) * (a[i] * a[j]) + s * sines[i][j]
-             for j in range(3)]
+            [
+                a[i] * a[i] + c * (1.0 - a[i] * a[i]) if i == j else (1.0 - c) * (a[i] * a[j]) + s * sines[i][j]
+                for j in range(3)
+            ]
             for i in range(3)
-        ]  # fmt: skip
+        ]
         return Mat3(*(Vec3(*row) for row in rows))
 
 
@@ -134,7 +140,8 @@ class Quat:
     __slots__ = ("vector", "w")
 
     def __init__(self, w: Real, vector: Vec3) -> None:
-        self.w, self.vector = w, vector
+        self.w = w
+        self.vector = vector
 
     @classmethod
     def of(cls, values: Sequence[Real]) -> Quat:
@@ -153,7 +160,7 @@ class Quat:
         """The inverse of a unit quaternion."""
         return Quat(self.w, -self.vector)
 
-    def normalised(self) -> Quat:
+    def normalized(self) -> Quat:
         """The same rotation at unit length; no rotation for a quaternion of length zero, as in MuJoCo."""
         square = self.w * self.w + self.vector.dot(self.vector)
         scale = 1.0 / sqrt(square + TINY)
@@ -169,7 +176,7 @@ class Quat:
         )
 
 
-def exponential(vector: Vec3) -> Quat:
+def quat_exp(vector: Vec3) -> Quat:
     """The rotation by |vector| [rad] about its direction: (cos θ/2, sin(θ/2)/θ · vector)."""
     angle = norm(vector)
     return Quat(cos(angle * 0.5), vector * (sin(angle * 0.5) / angle))
@@ -217,7 +224,7 @@ class Spatial:
         return self.linear + self.angular.cross(point)
 
 
-STILL = Spatial(ZERO, ZERO)
+ZERO_SPATIAL = Spatial(ZERO, ZERO)
 
 
 @dataclass(frozen=True, slots=True)

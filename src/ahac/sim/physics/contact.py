@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import maximum, minimum
-from ahac.sim.model.records import ContactMaterial, Model, Touch
+from ahac.sim.model.types import ContactCandidate, ContactMaterial, Model
 from ahac.sim.physics.algebra import Mat3, Spatial, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["ContactLaw", "ContactPoint", "contact_points", "evaluated", "penalty", "wrenches"]
+__all__ = ["ContactLaw", "ContactPoint", "contact_force", "contact_points", "penalty", "wrenches"]
 
 ContactLaw = Callable[[Real, Vec3, Vec3, ContactMaterial], Vec3]
 """(depth >= 0 [m], point velocity [m/s], plane normal, material) -> force on the link [N], all in world axes."""
@@ -43,7 +43,7 @@ def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial
 class ContactPoint:
     """One possible contact: where it is and how deep, touching or not."""
 
-    touch: Touch
+    candidate: ContactCandidate
     normal: Vec3
     position: Vec3
     """The lowest point, from the tree's origin [m]."""
@@ -56,9 +56,9 @@ class ContactPoint:
 def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
     """Every point that may touch a plane."""
     points = []
-    for touch in model.touches:
+    for touch in model.contact_candidates:
         i, normal = touch.link, Vec3.of(touch.plane.normal)
-        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(touch.centre)
+        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(touch.center)
         lowest = centre - _support(touch, motion.rotation[i], normal)
         depth = touch.plane.offset - normal.dot(motion.origin[i]) - normal.dot(lowest)
         points.append(ContactPoint(touch, normal, lowest, depth, motion.velocity[i].at(lowest)))
@@ -69,15 +69,16 @@ def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[
     """What contact does to every link that may touch, about its tree's origin."""
     total: dict[int, Spatial] = {}
     for point in points:
-        force = evaluated(law, point.depth, point.velocity, point)
-        wrench, link = Spatial(point.position.cross(force), force), point.touch.link
+        force = contact_force(law, point.depth, point.velocity, point)
+        wrench = Spatial(point.position.cross(force), force)
+        link = point.candidate.link
         total[link] = total[link] + wrench if link in total else wrench
     return total
 
 
-def evaluated(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:
+def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:
     """A law's force at a point, for a signed depth; exactly at touch-down the derivative is that of the free point."""
-    force = law(maximum(0.0, depth), velocity, point.normal, point.touch.material)
+    force = law(maximum(0.0, depth), velocity, point.normal, point.candidate.material)
     if not isinstance(force, Vec3):
         raise TraceError(
             f"contact law {getattr(law, '__name__', law)!r} must return a Vec3, got {type(force).__name__}"
@@ -85,14 +86,14 @@ def evaluated(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint)
     return force
 
 
-def _support(touch: Touch, rotation: Mat3, normal: Vec3) -> Vec3:
+def _support(candidate: ContactCandidate, rotation: Mat3, normal: Vec3) -> Vec3:
     """From the shape's lowest point along the normal to its centre.
 
     For an ellipsoid with semi-axes s and normal m in its own axes: (s² m) / |s m|.
     """
-    if touch.semi_axes is None or touch.rotation is None:
-        return normal * touch.radius
-    axes = rotation.times(Mat3.of(touch.rotation))
-    scaled = Vec3(*(a * s for a, s in zip(axes.transpose() @ normal, touch.semi_axes, strict=True)))
-    lever = Vec3(*(a * s for a, s in zip(scaled, touch.semi_axes, strict=True)))
+    if candidate.semi_axes is None or candidate.rotation is None:
+        return normal * candidate.radius
+    axes = rotation.times(Mat3.of(candidate.rotation))
+    scaled = Vec3(*(a * s for a, s in zip(axes.transpose() @ normal, candidate.semi_axes, strict=True)))
+    lever = Vec3(*(a * s for a, s in zip(scaled, candidate.semi_axes, strict=True)))
     return axes @ lever / norm(scaled)

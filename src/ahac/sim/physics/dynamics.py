@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import implicit
-from ahac.sim.model.records import WORLD, Model
-from ahac.sim.physics.algebra import STILL, ZERO, Inertia, Spatial, Vec3
-from ahac.sim.physics.inertia import factorise, link_inertias, mass_matrix
+from ahac.sim.model.types import WORLD, Model
+from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Inertia, Spatial, Vec3
+from ahac.sim.physics.inertia import factorize, link_inertias, mass_matrix
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["Wrenches", "acceleration", "along_coordinates", "bias_force", "link_accelerations", "without_gravity"]
+__all__ = ["Wrenches", "acceleration", "bias_force", "link_accelerations", "project_to_joints", "without_gravity"]
 
 Wrenches = Mapping[int, Spatial]
 """External force on each link that feels one, about its tree's origin."""
@@ -28,7 +28,7 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
     """
     inertias = link_inertias(model, motion)
     bias = bias_force(model, motion, external, inertias)
-    factor = factorise(model, mass_matrix(model, motion, inertias))
+    factor = factorize(model, mass_matrix(model, motion, inertias))
     solution = factor.solve([f - b for f, b in zip(force, bias, strict=True)])
 
     def virtual_power(multiplier: Sequence[Real], rate: Sequence[Real]) -> Real:
@@ -36,7 +36,8 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
 
         (Armature adds λ·armature·a, which does not depend on the state.)
         """
-        virtual, change = _propagate(model, motion, multiplier), _propagate(model, motion, rate)
+        virtual = _propagate(model, motion, multiplier)
+        change = _propagate(model, motion, rate)
         power: Real = 0.0
         for i, w in enumerate(virtual):
             power = power + w.dot(_link_force(motion, inertias[i], i, motion.acceleration[i] + change[i], external))
@@ -50,25 +51,25 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
 def bias_force(model: Model, motion: Motion, external: Wrenches, inertias: Sequence[Inertia]) -> list[Real]:
     """Gravity, Coriolis and centrifugal forces, less what external wrenches do, in coordinates."""
     forces = [_link_force(motion, inertia, i, motion.acceleration[i], external) for i, inertia in enumerate(inertias)]
-    return along_coordinates(model, motion, forces)
+    return project_to_joints(model, motion, forces)
 
 
-def along_coordinates(model: Model, motion: Motion, forces: Sequence[Spatial]) -> list[Real]:
+def project_to_joints(model: Model, motion: Motion, forces: Sequence[Spatial]) -> list[Real]:
     """Forces on links as forces along coordinates: S_k · Σ force over the links that k carries."""
     carried = list(forces)
     along: list[Real] = [0.0] * model.nv
     for i in reversed(range(len(model.links))):
         link = model.links[i]
         for k in link.dofs:
-            along[k] = motion.columns[k].dot(carried[i])
+            along[k] = motion.joint_subspace[k].dot(carried[i])
         if link.parent != WORLD:
             carried[link.parent] = carried[link.parent] + carried[i]
     return along
 
 
-def link_accelerations(model: Model, motion: Motion, rates: Sequence[Real]) -> list[Spatial]:
+def link_accelerations(model: Model, motion: Motion, qacc: Sequence[Real]) -> list[Spatial]:
     """Spatial acceleration of every link under v̇ = `rates`, as seen from a world at rest."""
-    changes = _propagate(model, motion, rates)
+    changes = _propagate(model, motion, qacc)
     return [without_gravity(model, a) + change for a, change in zip(motion.acceleration, changes, strict=True)]
 
 
@@ -83,12 +84,12 @@ def _link_force(motion: Motion, inertia: Inertia, i: int, acceleration: Spatial,
     return force - external[i] if i in external else force
 
 
-def _propagate(model: Model, motion: Motion, rates: Sequence[Real]) -> list[Spatial]:
+def _propagate(model: Model, motion: Motion, qacc: Sequence[Real]) -> list[Spatial]:
     """Link motions Σ S_k rate_k over the coordinates each link rides on."""
     motions: list[Spatial] = []
     for link in model.links:
-        total = STILL if link.parent == WORLD else motions[link.parent]
+        total = ZERO_SPATIAL if link.parent == WORLD else motions[link.parent]
         for k in link.dofs:
-            total = total + motion.columns[k] * rates[k]
+            total = total + motion.joint_subspace[k] * qacc[k]
         motions.append(total)
     return motions

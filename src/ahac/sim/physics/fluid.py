@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 
-from ahac.sim.compiler.operations import absolute
-from ahac.sim.model.records import Model
-from ahac.sim.physics.algebra import STILL, Mat3, Spatial, Vec3
+from ahac.sim.compiler.operations import abs_
+from ahac.sim.model.types import Model
+from ahac.sim.physics.algebra import ZERO_SPATIAL, Mat3, Spatial, Vec3
 from ahac.sim.physics.kinematics import Motion
 
 __all__ = ["drag"]
@@ -22,20 +22,24 @@ def drag(model: Model, motion: Motion) -> dict[int, Spatial]:
     """The medium's force on the links, about their tree's origin."""
     if model.fluid is None:
         return {}
-    rho, beta, wind = model.fluid.density, model.fluid.viscosity, Vec3.of(model.fluid.wind)
+    rho = model.fluid.density
+    beta = model.fluid.viscosity
+    wind = Vec3.of(model.fluid.wind)
     wrenches: dict[int, Spatial] = {}
     for box in model.fluid.boxes:
-        i, edges, mean = box.link, box.edges, sum(box.edges) / 3.0
+        i = box.link
+        edges = box.edges
+        mean = sum(box.edges) / 3.0
         axes = motion.rotation[i].times(Mat3.of(box.axes))
-        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(box.centre)
+        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(box.center)
         linear = axes.transpose() @ (motion.velocity[i].at(centre) - wind)
         angular = axes.transpose() @ motion.velocity[i].angular
         force, moment = [], []
         for a, (u, w) in enumerate(zip(linear, angular, strict=True)):
             j, k = edges[(a + 1) % 3], edges[(a + 2) % 3]
-            force.append(-(u * (3.0 * math.pi * beta * mean)) - u * absolute(u) * (0.5 * rho * j * k))
+            force.append(-(u * (3.0 * math.pi * beta * mean)) - u * abs_(u) * (0.5 * rho * j * k))
             shape = edges[a] * (j**4 + k**4)
-            moment.append(-(w * (math.pi * beta * mean**3)) - w * absolute(w) * (rho * shape / 64.0))
+            moment.append(-(w * (math.pi * beta * mean**3)) - w * abs_(w) * (rho * shape / 64.0))
         push = axes @ Vec3(*force)
-        wrenches[i] = wrenches.get(i, STILL) + Spatial(axes @ Vec3(*moment) + centre.cross(push), push)
+        wrenches[i] = wrenches.get(i, ZERO_SPATIAL) + Spatial(axes @ Vec3(*moment) + centre.cross(push), push)
     return wrenches

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ahac.sim.compiler.graph import Real
-from ahac.sim.model.records import WORLD, Model
+from ahac.sim.model.types import WORLD, Model
 from ahac.sim.physics.algebra import Inertia, Mat3, Vec3
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["Factor", "factorise", "link_inertias", "mass_matrix"]
+__all__ = ["Factor", "factorize", "link_inertias", "mass_matrix"]
 
 ROUND = 1e-12
 """Relative difference of principal moments below which a link counts as a body of revolution."""
@@ -33,19 +33,23 @@ def _link_inertia(model: Model, motion: Motion, index: int) -> Inertia:
     capsule or a cylinder, none for a ball.
     """
     link, rotation = model.links[index], motion.rotation[index]
-    centre = motion.position[index] + rotation @ Vec3.of(link.centre)
+    centre = motion.position[index] + rotation @ Vec3.of(link.center_of_mass)
     moment = centre * link.mass
     middle = link.moments[1]
     spread = centre.dot(moment)
     diagonal = [middle + spread - c * m for c, m in zip(centre, moment, strict=True)]
-    xy, xz, yz = -(centre.x * moment.y), -(centre.x * moment.z), -(centre.y * moment.z)
+    xy = -(centre.x * moment.y)
+    xz = -(centre.x * moment.z)
+    yz = -(centre.y * moment.z)
     for k in (0, 2):
         excess = link.moments[k] - middle
         if abs(excess) > ROUND * middle:
             axis = rotation @ Mat3.of(link.principal).column(k)
             scaled = axis * excess
             diagonal = [d + a * s for d, a, s in zip(diagonal, axis, scaled, strict=True)]
-            xy, xz, yz = xy + axis.x * scaled.y, xz + axis.x * scaled.z, yz + axis.y * scaled.z
+            xy = xy + axis.x * scaled.y
+            xz = xz + axis.x * scaled.z
+            yz = yz + axis.y * scaled.z
     return Inertia(link.mass, moment, (*diagonal, xy, xz, yz))  # pyright: ignore[reportArgumentType]
 
 
@@ -59,10 +63,10 @@ def mass_matrix(model: Model, motion: Motion, inertias: Sequence[Inertia]) -> di
     ancestors = model.ancestors()
     for i, link in enumerate(model.links):
         for k in link.dofs:
-            momentum = composite[i] @ motion.columns[k]
-            entries[k, k] = motion.columns[k].dot(momentum) + model.armature[k]
+            momentum = composite[i] @ motion.joint_subspace[k]
+            entries[k, k] = motion.joint_subspace[k].dot(momentum) + model.armature[k]
             for j in ancestors[k]:
-                entries[k, j] = motion.columns[j].dot(momentum)
+                entries[k, j] = motion.joint_subspace[j].dot(momentum)
     return entries
 
 
@@ -87,7 +91,7 @@ class Factor:
         return x
 
 
-def factorise(model: Model, matrix: dict[tuple[int, int], Real]) -> Factor:
+def factorize(model: Model, matrix: dict[tuple[int, int], Real]) -> Factor:
     """LᵀDL of the mass matrix, leaves first."""
     entries = dict(matrix)
     ancestors = model.ancestors()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ahac.sim.compiler.graph import Real
-from ahac.sim.model.records import JointKind, Model
-from ahac.sim.physics.algebra import Quat, Vec3, exponential
+from ahac.sim.model.types import JointKind, Model
+from ahac.sim.physics.algebra import Quat, Vec3, quat_exp
 
-__all__ = ["normalise", "semi_implicit"]
+__all__ = ["normalize", "semi_implicit"]
 
 
 def semi_implicit(
@@ -22,17 +22,17 @@ def semi_implicit(
     q = list(q)
     for joint in model.joints:
         if joint.kind is JointKind.BALL:
-            turn = exponential(Vec3(*v[joint.v : joint.v + 3]) * h)
+            turn = quat_exp(Vec3(*v[joint.v : joint.v + 3]) * h)
             q[joint.q : joint.q + 4] = Quat.of(q[joint.q : joint.q + 4]) * turn
         else:
             q[joint.q] = q[joint.q] + v[joint.v] * h
     return q, v
 
 
-def normalise(model: Model, q: Sequence[Real]) -> list[Real]:
+def normalize(model: Model, q: Sequence[Real]) -> list[Real]:
     """The same positions with quaternions at unit length, as MuJoCo reads them."""
     q = list(q)
     for joint in model.joints:
         if joint.kind is JointKind.BALL:
-            q[joint.q : joint.q + 4] = Quat.of(q[joint.q : joint.q + 4]).normalised()
+            q[joint.q : joint.q + 4] = Quat.of(q[joint.q : joint.q + 4]).normalized()
     return q

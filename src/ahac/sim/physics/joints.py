@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import maximum, minimum, where
-from ahac.sim.model.records import Joint, JointKind, Model
+from ahac.sim.model.types import Joint, JointKind, Model
 from ahac.sim.physics.algebra import Quat, rotation_vector
 
 __all__ = ["limit_force", "passive_force"]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from ahac.sim.compiler.graph import Real
-from ahac.sim.model.records import WORLD, Joint, JointKind, Link, Model
-from ahac.sim.physics.algebra import STILL, ZERO, Mat3, Quat, Spatial, Vec3
+from ahac.sim.model.types import WORLD, Joint, JointKind, Link, Model
+from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Quat, Spatial, Vec3
 
 __all__ = ["Motion", "forward"]
 
@@ -32,11 +32,11 @@ class Motion:
     velocity: list[Spatial] = field(default_factory=list)
     acceleration: list[Spatial] = field(default_factory=list)
     """With all v̇ = 0, gravity included."""
-    columns: dict[int, Spatial] = field(default_factory=dict)
+    joint_subspace: dict[int, Spatial] = field(default_factory=dict)
 
 
 @dataclass
-class _Moved:
+class _JointTransform:
     """What one joint did to its link's frame."""
 
     joint: Joint
@@ -65,12 +65,12 @@ def forward(model: Model, q: Sequence[Real], v: Sequence[Real]) -> Motion:
             cursors = list(accumulate((m.shift for m in moved), initial=start))
             motion.origin.append(motion.origin[link.parent])
         velocity, acceleration = (
-            (STILL, gravity) if root else (motion.velocity[link.parent], motion.acceleration[link.parent])
+            (ZERO_SPATIAL, gravity) if root else (motion.velocity[link.parent], motion.acceleration[link.parent])
         )
         for m, cursor in zip(moved, cursors, strict=False):
-            step = STILL
-            for k, column in enumerate(_columns(m, cursor + m.arm)):
-                motion.columns[m.joint.v + k] = column
+            step = ZERO_SPATIAL
+            for k, column in enumerate(_joint_subspace(m, cursor + m.arm)):
+                motion.joint_subspace[m.joint.v + k] = column
                 step = step + column * v[m.joint.v + k]
             acceleration = acceleration + velocity.cross_motion(step)
             velocity = velocity + step
@@ -81,7 +81,7 @@ def forward(model: Model, q: Sequence[Real], v: Sequence[Real]) -> Motion:
     return motion
 
 
-def _apply_joints(link: Link, rotation: Mat3, q: Sequence[Real]) -> tuple[Mat3, list[_Moved]]:
+def _apply_joints(link: Link, rotation: Mat3, q: Sequence[Real]) -> tuple[Mat3, list[_JointTransform]]:
     moved = []
     for joint in link.joints:
         anchor = Vec3.of(joint.anchor)
@@ -97,11 +97,11 @@ def _apply_joints(link: Link, rotation: Mat3, q: Sequence[Real]) -> tuple[Mat3, 
             rotation = rotation.times(Quat.of(q[joint.q : joint.q + 4]).matrix())
             axes = [rotation.column(k) for k in range(3)]
             shift = arm - rotation @ anchor
-        moved.append(_Moved(joint, arm, axes, shift))
+        moved.append(_JointTransform(joint, arm, axes, shift))
     return rotation, moved
 
 
-def _columns(moved: _Moved, anchor: Vec3) -> list[Spatial]:
+def _joint_subspace(moved: _JointTransform, anchor: Vec3) -> list[Spatial]:
     """Motion of the link per unit of each velocity coordinate of the joint."""
     if moved.joint.kind is JointKind.SLIDE:
         return [Spatial(ZERO, axis) for axis in moved.axes]

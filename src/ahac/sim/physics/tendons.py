@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ahac.sim.compiler.graph import Real
-from ahac.sim.model.records import WORLD, Tendon, Vector
-from ahac.sim.physics.algebra import STILL, ZERO, Mat3, Spatial, Vec3, norm
+from ahac.sim.model.types import WORLD, Tendon, Vector
+from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["Pulls", "Segment"]
+__all__ = ["Segment", "TendonForces"]
 
-UPRIGHT = Mat3.of(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
+IDENTITY = Mat3.of(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Segment:
 
 
 @dataclass
-class Pulls:
+class TendonForces:
     """Gathers the forces of all tendons of a world."""
 
     motion: Motion
@@ -59,7 +59,7 @@ class Pulls:
         """Push the segment's far end away from its near end."""
         push = segment.line * (force / segment.span)
         wrench = Spatial(segment.arm.cross(push), push)
-        self._wrenches[segment.pair] = self._wrenches.get(segment.pair, STILL) + wrench
+        self._wrenches[segment.pair] = self._wrenches.get(segment.pair, ZERO_SPATIAL) + wrench
 
     def wrenches(self) -> dict[int, Spatial]:
         """What all of them do to each link, in world axes about its tree's origin."""
@@ -72,9 +72,9 @@ class Pulls:
             if self._origin(near) is not self._origin(far):
                 shift = self._origin(near) - self._origin(far)
                 on_far = Spatial(on_near.angular + shift.cross(force), force)
-            total[far] = total.get(far, STILL) + on_far
+            total[far] = total.get(far, ZERO_SPATIAL) + on_far
             if near != WORLD:
-                total[near] = total.get(near, STILL) - on_near
+                total[near] = total.get(near, ZERO_SPATIAL) - on_near
         return total
 
     def _segment(self, near: int, near_at: Vector, far: int, far_at: Vector) -> Segment:
@@ -99,7 +99,7 @@ class Pulls:
 
     def _frame(self, link: int) -> tuple[Vec3, Mat3]:
         """Position from the tree's origin, and axes."""
-        return (ZERO, UPRIGHT) if link == WORLD else (self.motion.position[link], self.motion.rotation[link])
+        return (ZERO, IDENTITY) if link == WORLD else (self.motion.position[link], self.motion.rotation[link])
 
     def _origin(self, link: int) -> Vec3:
         return ZERO if link == WORLD else self.motion.origin[link]

@@ -13,22 +13,22 @@ from typing import TypeVar
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
-from ahac.sim.model.records import WORLD, Joint, Model, Place
+from ahac.sim.model.types import WORLD, Frame, Joint, Model
 from ahac.sim.physics import contact, kinematics
-from ahac.sim.physics.algebra import STILL, ZERO, Mat3, Spatial, Vec3
+from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["Effort", "World"]
+__all__ = ["AppliedForce", "World"]
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Effort:
+class AppliedForce:
     """What a force law adds: a wrench on a link (about its tree's origin), or a force on a coordinate."""
 
     link: int = WORLD
-    wrench: Spatial = STILL
+    wrench: Spatial = ZERO_SPATIAL
     dof: int = -1
     force: Real = 0.0
 
@@ -101,7 +101,7 @@ class World:
         """Rate of a hinge or slide [rad/s] or [m/s]."""
         return self.v[self._joint(name).v]
 
-    def push(self, name: str, force: Vec3, at: Vec3 | None = None, torque: Vec3 = ZERO) -> Effort:
+    def apply_force(self, name: str, force: Vec3, at: Vec3 | None = None, torque: Vec3 = ZERO) -> AppliedForce:
         """A force [N] on a body, at a point of the world (default: the body's or site's origin), and a torque [N m]."""
         place = self._place(name)
         if not isinstance(force, Vec3) or not isinstance(torque, Vec3) or not isinstance(at, Vec3 | None):
@@ -109,16 +109,16 @@ class World:
         if place.link == WORLD:
             raise TraceError(f"{name!r} is fixed to the world: a push on it moves nothing")
         lever = self._lever(place) if at is None else at - self.motion.origin[place.link]
-        return Effort(link=place.link, wrench=Spatial(lever.cross(force) + torque, force))
+        return AppliedForce(link=place.link, wrench=Spatial(lever.cross(force) + torque, force))
 
-    def drive(self, joint: str, force: Real) -> Effort:
+    def apply_joint_force(self, joint: str, force: Real) -> AppliedForce:
         """A force [N] or torque [N m] along a slide or hinge."""
-        return Effort(dof=self._joint(joint).v, force=force)
+        return AppliedForce(dof=self._joint(joint).v, force=force)
 
-    def _lever(self, place: Place) -> Vec3:
+    def _lever(self, place: Frame) -> Vec3:
         return self.motion.position[place.link] + self.motion.rotation[place.link] @ Vec3.of(place.position)
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> Frame:
         bodies, sites = self.model.bodies, self.model.sites
         if name in bodies and name in sites:
             raise TraceError(f"{name!r} is both a body and a site: say 'body:{name}' or 'site:{name}'")

@@ -1,0 +1,1 @@
+"""Stateful components that algorithms are built from: critic fits, replay buffer, temperature, horizon rules."""

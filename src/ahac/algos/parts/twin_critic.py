@@ -1,0 +1,47 @@
+"""Twin Q functions that learn from replay, and the slow copies that their targets come from."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor
+
+from ahac.nets.optim import gradient_step, make_adam, optimizer_tensors
+from ahac.nets.q_ensemble import QEnsemble
+from ahac.nets.state_dicts import flatten
+from ahac.rl.sac_losses import twin_loss
+
+__all__ = ["TwinCritic"]
+
+
+class TwinCritic:
+    """Q, and Q' that follows it: θ' ← θ' + τ (θ − θ')."""
+
+    def __init__(self, q: QEnsemble, learning_rate: float, tau: float) -> None:
+        self.q = q
+        self.target = deepcopy(q).requires_grad_(False)
+        self.tau = tau
+        self.optimizer = make_adam(q.parameters(), learning_rate)
+
+    def update(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Learn [B] targets; the loss, and the mean of what Q said."""
+        said = self.q(obs, action)
+        loss = twin_loss(said, target)
+        gradient_step(self.optimizer, loss)
+        return loss.detach(), said.detach().mean()
+
+    @torch.no_grad()
+    def polyak_update(self) -> None:
+        """Let the slow copies come nearer."""
+        torch._foreach_lerp_(list(self.target.parameters()), list(self.q.parameters()), self.tau)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What it has learned: the tensors themselves."""
+        return flatten(
+            {
+                "q": self.q.state_dict(),
+                "target": self.target.state_dict(),
+                "optimizer": optimizer_tensors(self.optimizer),
+            }
+        )

@@ -1,0 +1,55 @@
+"""Choice of device: names to torch devices, with errors that say what is available."""
+
+from __future__ import annotations
+
+import torch
+
+from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
+from ahac.core.errors import InputError
+
+__all__ = ["fallback_device", "resolve_device", "resolve_run_device"]
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The torch device for a name, with its index, so that it compares equal to the device of a tensor."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}") from error
+    if found.type == "cpu":
+        return torch.device("cpu")
+    if found.type != "cuda":
+        raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}")
+    if not torch.cuda.is_available():
+        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use device='cpu'")
+    index = torch.cuda.current_device() if ":" not in str(device) else found.index
+    if index >= torch.cuda.device_count():
+        raise InputError(
+            f"device {device!r} was asked for, but there are only {torch.cuda.device_count()} CUDA devices"
+        )
+    return torch.device("cuda", index)
+
+
+def resolve_run_device(device: str, ranks: ProcessGroup = SINGLE_PROCESS) -> str:
+    """The device name for a run: "auto" becomes CUDA if available, and each of several ranks gets its own GPU."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device != "cpu" and device.partition(":")[0] != "cuda":
+        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use cpu or auto")
+    if ranks.size == 1 or device == "cpu":
+        return device
+    if device != "cuda":
+        raise InputError(f"each of {ranks.size} ranks has a GPU of its own, got device {device!r} for all; use cuda")
+    if ranks.local_size > torch.cuda.device_count():
+        raise InputError(
+            f"{ranks.local_size} ranks on this machine have {torch.cuda.device_count()} GPUs between them; start as "
+            "many (torchrun --nproc-per-node), or use --device cpu"
+        )
+    return f"cuda:{ranks.local}"
+
+
+def fallback_device(device: str) -> str:
+    """The device a run was trained on, or "auto" if it needs a GPU and this machine has none."""
+    return device if device in ("auto", "cpu") or torch.cuda.is_available() else "auto"

@@ -1,0 +1,103 @@
+"""How episodes begin: a pose of the model file, and uniform noise around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from ahac.core.checks import check_finite
+from ahac.core.errors import InputError
+from ahac.envs.root import is_floating
+from ahac.envs.task import Draw
+from ahac.sim import JointKind, Model, Quat, Real, Vec3, cos, norm, sin
+
+__all__ = ["PAPER_RESET", "NoisyReset"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyReset:
+    """A pose, and how far from it episodes may begin; all noise is uniform on both sides."""
+
+    keyframe: str | None = "start"
+    """Name of the pose in the model file; without one, the file's reference pose."""
+    root_position: float = 0.0
+    """Noise of the root's slides [m]."""
+    root_rotation: float = 0.0
+    """Largest angle by which a free root is turned, about an axis of random direction [rad]."""
+    joint_position: float = 0.0
+    """Noise of hinges and of all other slides [rad] or [m]; a ball joint is turned by twice as much about each axis,
+    so that the imaginary part of its quaternion has this noise."""
+    velocity: float = 0.0
+    """Noise of all velocities [m/s] and [rad/s]."""
+    pose: Mapping[str, float] = field(default_factory=dict)
+    """Coordinates of hinges and slides that differ from the pose, by name; * and ? match anything [rad] or [m]."""
+    height: float | None = None
+    """Of a free root, where it differs from the pose [m]."""
+
+    def __post_init__(self) -> None:
+        for name in ("root_position", "root_rotation", "joint_position", "velocity"):
+            check_finite(f"NoisyReset.{name}", getattr(self, name), least=0.0)
+        for name, coordinate in self.pose.items():
+            check_finite(f"NoisyReset.pose[{name!r}]", coordinate)
+        if self.height is not None:
+            check_finite("NoisyReset.height", self.height)
+
+    def __call__(self, model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
+        """Positions and velocities of one world."""
+        q, rest_v = self._pose(model)
+        for link in model.links:
+            root = link.parent < 0
+            for joint in link.joints:
+                i = joint.q
+                if joint.kind is JointKind.BALL:
+                    turn = self._random_rotation(draw) if root and is_floating(link.joints) else self._joint_noise(draw)
+                    q[i : i + 4] = Quat.of(q[i : i + 4]) * turn
+                else:
+                    scale = self.root_position if root and joint.kind is JointKind.SLIDE else self.joint_position
+                    q[i] = q[i] + _noise(draw, scale)
+        return q, [v + _noise(draw, self.velocity) for v in rest_v]
+
+    def _pose(self, model: Model) -> tuple[list[Real], Sequence[float]]:
+        if self.keyframe is not None and self.keyframe not in model.keyframes:
+            known = ", ".join(model.keyframes) or "none"
+            raise InputError(
+                f"model {model.name!r} has no keyframe {self.keyframe!r}; it has: {known}. Without one, keyframe=None "
+                "begins in the file's reference pose"
+            )
+        rest_q, v = (model.rest_q, (0.0,) * model.nv) if self.keyframe is None else model.keyframes[self.keyframe]
+        q: list[Real] = list(rest_q)
+        single = {joint.name: joint for joint in model.joints if len(joint.dofs) == 1}
+        for pattern, coordinate in self.pose.items():
+            matched = [joint for name, joint in single.items() if fnmatchcase(name, pattern)]
+            if not matched:
+                raise InputError(f"no hinge or slide is named {pattern!r}; the model has: {', '.join(single)}")
+            for joint in matched:
+                q[joint.q] = float(coordinate)
+        if self.height is not None:
+            if not is_floating(model.links[0].joints):
+                raise InputError(f"height is for robots on a free joint; of {model.name!r} set a slide in the pose")
+            q[2] = float(self.height)
+        return q, v
+
+    def _random_rotation(self, draw: Draw) -> Quat:
+        """By an angle of ± turn about a random direction."""
+        if not self.root_rotation:
+            return Quat(1.0, Vec3(0.0, 0.0, 0.0))
+        half = 0.5 * draw(-self.root_rotation, self.root_rotation)
+        direction = Vec3(*(draw(-1.0, 1.0) for _ in range(3)))
+        return Quat(cos(half), direction * (sin(half) / norm(direction)))
+
+    def _joint_noise(self, draw: Draw) -> Quat:
+        """By ± 2 joints about each axis, as one unit quaternion."""
+        imaginary = Vec3(*(_noise(draw, self.joint_position) for _ in range(3)))
+        return Quat(1.0, imaginary).normalized()
+
+
+PAPER_RESET = NoisyReset(root_position=0.1, root_rotation=math.pi / 24, joint_position=0.2, velocity=0.25)
+"""Of the paper's robots on a free joint: the released code's noise."""
+
+
+def _noise(draw: Draw, scale: float) -> Real:
+    return draw(-scale, scale) if scale else 0.0

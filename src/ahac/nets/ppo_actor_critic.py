@@ -1,0 +1,61 @@
+"""A Gaussian policy and a value function, with a trunk each or one for both; for policy-gradient methods.
+
+The policy is not squashed: actions outside of [-1, 1] are clipped by the environment. Its deviation does not depend on
+the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ahac.nets.mlp import activation, mlp
+
+__all__ = ["PPOActorCritic"]
+
+POLICY_GAIN = 0.01
+"""Of the policy's last layer: first actions are near zero, whatever is seen."""
+
+
+class PPOActorCritic(nn.Module):
+    """μ(s), σ and V(s) of normalised observations."""
+
+    def __init__(
+        self,
+        obs: int,
+        actions: int,
+        *,
+        hidden: Sequence[int],
+        critic_hidden: Sequence[int] | None,
+        function: str,
+        log_std: float,
+        rng: torch.Generator,
+    ) -> None:
+        """`critic_hidden` is the critic's trunk; none: it shares the actor's."""
+        super().__init__()
+        if critic_hidden is None:
+            if not hidden:
+                raise ValueError("a shared trunk needs a hidden layer")
+            self.trunk = nn.Sequential(mlp([obs, *hidden], function, rng=rng, last_gain=2.0**0.5), activation(function))
+            self.policy = mlp([hidden[-1], actions], function, rng=rng, last_gain=POLICY_GAIN)
+            self.critic = mlp([hidden[-1], 1], function, rng=rng, last_gain=1.0)
+        else:
+            self.trunk = nn.Identity()
+            self.policy = mlp([obs, *hidden, actions], function, rng=rng, last_gain=POLICY_GAIN)
+            self.critic = mlp([obs, *critic_hidden, 1], function, rng=rng, last_gain=1.0)
+        self.log_std = nn.Parameter(torch.full((actions,), float(log_std)))
+
+    def mean(self, obs: Tensor) -> Tensor:
+        """[B, actions] μ(s)."""
+        return self.policy(self.trunk(obs))
+
+    def value(self, obs: Tensor) -> Tensor:
+        """[...] V(s)."""
+        return self.critic(self.trunk(obs)).squeeze(-1)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Both."""
+        seen = self.trunk(obs)
+        return self.policy(seen), self.critic(seen).squeeze(-1)

@@ -1,0 +1,43 @@
+"""Q(s, a) by several networks that never share a weight, all of them in the same few operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from ahac.nets.mlp import activation, fill_uniform
+
+__all__ = ["QEnsemble"]
+
+
+class QEnsemble(nn.Module):
+    """M networks of normalised observations and actions; their weights are stacked, [M, inputs, outputs]."""
+
+    def __init__(
+        self, obs: int, actions: int, *, hidden: Sequence[int], function: str, rng: torch.Generator, members: int = 2
+    ) -> None:
+        super().__init__()
+        self.members = members
+        self.function = activation(function)
+        shapes = list(pairwise([obs + actions, *hidden, 1]))
+        self.weights = nn.ParameterList(nn.Parameter(torch.empty(members, a, b)) for a, b in shapes)
+        self.biases = nn.ParameterList(nn.Parameter(torch.empty(members, 1, b)) for _, b in shapes)
+        for (inputs, _), *layer in zip(shapes, self.weights, self.biases, strict=True):
+            fill_uniform(layer, 1.0 / math.sqrt(inputs), rng)
+
+    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
+        """[M, B] what every member says of [B, obs] and [B, actions]."""
+        x = torch.cat([obs, action], dim=-1).expand(self.members, -1, -1)
+        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = torch.baddbmm(bias, x, weight)
+            if k < len(self.weights) - 1:
+                x = self.function(x)
+        return x.squeeze(-1)
+
+    def min_q(self, obs: Tensor, action: Tensor) -> Tensor:
+        """[B] the least of what the members say."""
+        return self(obs, action).amin(dim=0)

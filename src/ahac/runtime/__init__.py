@@ -1,0 +1,1 @@
+"""Execution: CUDA graphs and phase timers. No mathematics and no learned state."""

@@ -1,0 +1,98 @@
+"""Reverse mode on the graph: from the adjoints of some nodes to the adjoints of others, as new nodes.
+
+The result is traced code like any other: it is simplified, shared, compiled, and can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+from ahac.sim.compiler.graph import Graph, Real, Scalar
+from ahac.sim.compiler.operations import OPERATIONS, barrier
+
+__all__ = ["pullback"]
+
+
+def pullback(graph: Graph, seeds: Iterable[tuple[Real, Real]], wrt: Sequence[Scalar]) -> list[Real]:
+    """The adjoints of `wrt`, given `(node, adjoint)` seeds: Σ adjoint · ∂node/∂wrt.
+
+    Members of `wrt` count as independent of each other: a path through one of them ends there.
+    """
+    return _Sweep(graph, wrt).run(seeds)
+
+
+class _Sweep:
+    """One backward walk over the graph, highest node first."""
+
+    def __init__(self, graph: Graph, wrt: Sequence[Scalar]) -> None:
+        self.graph = graph
+        self.wrt = wrt
+        self.targets = {w.index for w in wrt}
+        self.frozen: set[int] = set()
+        self.pending: dict[int, Real] = {}
+        self.queue: list[int] = []
+        self.depends: list[bool] = []
+
+    def run(self, seeds: Iterable[tuple[Real, Real]]) -> list[Real]:
+        for node, adjoint in seeds:
+            if isinstance(node, Scalar):
+                self.accumulate(node.index, adjoint)
+        reached: dict[int, Real] = {}
+        while self.queue:
+            index = -heapq.heappop(self.queue)
+            if index not in self.pending:
+                continue  # Another unknown of its system has taken it along.
+            adjoint = self.pending.pop(index)
+            if index in self.targets:
+                reached[index] = reached.get(index, 0.0) + adjoint
+            elif index in self.graph.implicit:
+                self.propagate_implicit(index, adjoint)
+            else:
+                self.propagate(index, adjoint)
+        return [reached.get(w.index, 0.0) for w in self.wrt]
+
+    def accumulate(self, index: int, adjoint: Real) -> None:
+        """Add to a node's adjoint, unless nothing asked for lies behind it."""
+        if not isinstance(adjoint, Scalar) and adjoint == 0.0:
+            return
+        if index in self.pending:
+            self.pending[index] = self.pending[index] + adjoint
+        elif self.relevant(index):
+            self.pending[index] = adjoint
+            heapq.heappush(self.queue, -index)
+
+    def propagate(self, index: int, adjoint: Real) -> None:
+        """Hand a node's adjoint to its arguments."""
+        operation, *arguments = self.graph.nodes[index]
+        values = [self.graph.argument(a) for a in arguments]
+        result = Scalar(self.graph, index)
+        for argument, rule in zip(arguments, OPERATIONS[operation].pullbacks, strict=False):
+            if argument >= 0 and self.relevant(argument):
+                self.accumulate(argument, rule(adjoint, result, *values))
+
+    def propagate_implicit(self, index: int, adjoint: Real) -> None:
+        """Hand the adjoints of all unknowns of a system to what the system depends on."""
+        system = self.graph.implicit[index]
+        adjoints = [adjoint if m == index else self.pending.pop(m, 0.0) for m in system.members]
+        # Fresh nodes for λ and a that this sweep does not look behind; to any later derivative they are transparent.
+        multiplier = [self.fixed(x) for x in system.transposed(adjoints)]
+        unknowns = [self.fixed(Scalar(self.graph, m)) for m in system.members]
+        residual = system.residual(multiplier, unknowns)
+        if isinstance(residual, Scalar):
+            self.accumulate(residual.index, -1.0)
+
+    def fixed(self, x: Real) -> Scalar:
+        node = barrier(self.graph, x)
+        self.frozen.add(node.index)
+        return node
+
+    def relevant(self, index: int) -> bool:
+        """Whether a node depends on `wrt`; the graph may have grown since the last question."""
+        known = len(self.depends)
+        for i in range(known, len(self.graph)):
+            operation, *arguments = self.graph.nodes[i]
+            leaf = operation in ("input", "stop") or i in self.frozen
+            behind = not leaf and any(a >= 0 and self.depends[a] for a in arguments)
+            self.depends.append(behind or i in self.targets)
+        return self.depends[index]

@@ -1,0 +1,75 @@
+"""Names that settings had in earlier versions: config.json and checkpoints of schemas 0 and 1 still open.
+
+Schema 2 renamed most settings of the algorithms; nothing else changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["upgrade_settings"]
+
+RENAMED_IN = 2
+"""The first schema with the names of today."""
+
+NETWORK = {"rate": "learning_rate", "max_norm": "max_grad_norm"}
+SHORT_HORIZON: dict[str, dict[str, str]] = {
+    "": {"lam": "td_lambda"},
+    "actor": {**NETWORK, "log_std": "init_log_std", "normalize": "normalize_obs"},
+    "critic": {**NETWORK, "members": "num_critics", "passes": "epochs", "plateau": "plateau_tolerance"},
+    "horizon": {
+        "first": "initial",
+        "least": "min",
+        "most": "max",
+        "rate": "learning_rate",
+        "growth": "growth_limit",
+    },
+    "stiffness": {"least_steps": "min_steps"},
+}
+PPO = {
+    **NETWORK,
+    "log_std": "init_log_std",
+    "steps": "steps_per_env",
+    "passes": "epochs",
+    "divergence": "target_kl",
+    "clip": "clip_range",
+    "value_clip": "clip_range_vf",
+    "critic_weight": "value_coef",
+    "entropy_weight": "entropy_coef",
+    "bounds_weight": "action_bound_coef",
+    "normalize": "normalize_obs",
+    "lam": "gae_lambda",
+}
+SAC = {
+    **NETWORK,
+    "log_std": "log_std_bounds",
+    "temperature": "init_alpha",
+    "temperature_rate": "alpha_learning_rate",
+    "capacity": "buffer_size",
+    "batch": "batch_size",
+    "steps": "steps_per_env",
+    "seed_steps": "learning_starts",
+    "normalize": "normalize_obs",
+    "model_rate": "model_learning_rate",
+    "head_rate": "head_learning_rate",
+}
+BASELINES: dict[str, dict[str, dict[str, str]]] = {"ppo": {"": PPO}, "sac": {"": SAC}, "svg": {"": SAC}}
+
+
+def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings read from a file, under the names of today; the given settings themselves if they are new enough."""
+    schema = content.get("schema", 0)
+    if not isinstance(schema, int) or schema >= RENAMED_IN or not isinstance(content.get("learner"), Mapping):
+        return dict(content)
+    names = BASELINES.get(str(content.get("algo")), SHORT_HORIZON)
+    algorithm = _renamed(content["learner"], names.get("", {}))
+    for section, value in algorithm.items():
+        if isinstance(value, Mapping):
+            algorithm[section] = _renamed(value, names.get(section, {}))
+    others = {name: value for name, value in content.items() if name != "learner"}
+    return {**others, "schema": RENAMED_IN, "algorithm": algorithm}
+
+
+def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in settings.items()}

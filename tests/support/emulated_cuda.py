@@ -1,0 +1,99 @@
+"""CUDA kernels on the CPU: one block after the other, a thread for each of its threads. For machines without a GPU.
+
+It is slow, and exact about what a kernel computes and where its threads meet. What it needs is a C++ compiler.
+"""
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from ahac.native.codegen import MAX_ARRAYS, WARP, Target
+from ahac.native.source import Source
+
+COMPILER = shutil.which("g++")
+FRAME = r"""
+#include <barrier>
+#include <cmath>
+#include <memory>
+#include <thread>
+#include <vector>
+#define CUDA_CALLABLE
+#define SYNC everybody->arrive_and_wait()
+typedef float real;
+struct alignas(16) float4 { float x, y, z, w; };
+struct Index { int x; };
+static thread_local Index threadIdx;
+static std::unique_ptr<std::barrier<>> everybody;
+static std::vector<std::unique_ptr<std::barrier<>>> warps;
+static float told[1024];
+alignas(16) static float slots[NUMBERS];
+static float __shfl_xor_sync(unsigned, float x, int apart) {
+    const int t = threadIdx.x;
+    told[t] = x;
+    warps[t / 32]->arrive_and_wait();
+    const float y = told[(t & ~31) | ((t & 31) ^ apart)];
+    warps[t / 32]->arrive_and_wait();
+    return y;
+}
+struct Task { unsigned long long address[64]; int n, steps; };
+static void run(const Task& task, int block) {
+    const int n = task.n;
+BODY
+}
+extern "C" void launch(const Task* task, int blocks, int warps_per_block) {
+    for (int b = 0; b < blocks; ++b) {
+        for (float& x : slots) x = NAN;
+        everybody = std::make_unique<std::barrier<>>(32 * warps_per_block);
+        warps.clear();
+        for (int w = 0; w < warps_per_block; ++w) warps.push_back(std::make_unique<std::barrier<>>(32));
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 32 * warps_per_block; ++t)
+            threads.emplace_back([=] { threadIdx.x = t; run(*task, b * 32 + t % 32); });
+        for (std::thread& thread : threads) thread.join();
+    }
+}
+"""
+
+
+class Task(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_uint64 * MAX_ARRAYS), ("n", ctypes.c_int), ("steps", ctypes.c_int))
+
+
+class EmulatedKernel:
+    """Stands for `ahac.native.build.Kernel`."""
+
+    def __init__(self, source: Source, target: Target, label: str) -> None:
+        assert COMPILER is not None
+        self.source = source
+        body = FRAME.replace("NUMBERS", str(source.shared_words * WARP)).replace("BODY", source.body)
+        with tempfile.TemporaryDirectory() as folder:
+            code, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+            code.write_text(body, encoding="utf-8")
+            flags = ["-O1", "-std=c++20", "-w", "-fPIC", "-shared", "-pthread"]
+            subprocess.run([COMPILER, *flags, str(code), "-o", str(library)], check=True)
+            self._library = ctypes.CDLL(str(library))  # which stays when its file is gone
+
+    def prepare(self) -> None:
+        """It is compiled already."""
+
+    def launch(
+        self, addresses: Mapping[str, int], worlds: int, steps: int, h: float, *, stream: int, blocks: int
+    ) -> None:
+        found = [addresses.get(name, 0) for name in self.source.arrays]
+        task = Task((ctypes.c_uint64 * MAX_ARRAYS)(*found), worlds, steps)
+        self._library.launch(ctypes.byref(task), blocks, self.source.threads_per_world)
+
+
+def emulate(module: object, patch: pytest.MonkeyPatch) -> None:
+    """Let the kernels of a module run here."""
+    if COMPILER is None:
+        pytest.skip("needs g++")
+    patch.setattr(module, "Kernel", EmulatedKernel)
+    patch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))

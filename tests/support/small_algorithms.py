@@ -1,0 +1,57 @@
+"""Every algorithm, as small as it gets, for a double integrator: no simulator is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ahac.algos.algorithm import Algorithm
+from ahac.algos.ppo import PPOConfig
+from ahac.algos.registry import AlgorithmConfig, make_algorithm
+from ahac.algos.sac import SACConfig
+from ahac.algos.svg import SVGConfig
+from learning.double_integrator import DoubleIntegrator
+from learning.toys import Toy
+
+WORLDS = 4
+SOFT = {
+    "hidden": (4,),
+    "critic_hidden": (4,),
+    "steps_per_env": 6,
+    "batch_size": 8,
+    "learning_starts": 12,
+    "buffer_size": 100,
+}
+TOY = Toy(task="double_integrator", horizon=6, hidden=(8, 8))
+"""Widths of the traces in `learning`, so that they share the critic's kernel."""
+
+
+def _settings() -> dict[str, AlgorithmConfig]:
+    ahac = TOY.algorithm("ahac")
+    ppo = PPOConfig(hidden=(4,), critic_hidden=(4,), steps_per_env=6, epochs=1, minibatches=2)
+    return {
+        "ahac": ahac,
+        "ahac, paper": TOY.algorithm("ahac", "paper"),
+        "ahac, shrink": replace(ahac, horizon=replace(ahac.horizon, rule="shrink")),
+        "ahac, esnr": replace(ahac, horizon=replace(ahac.horizon, rule="esnr")),
+        "ahac1": TOY.algorithm("ahac1"),
+        "shac": TOY.algorithm("shac"),
+        "bptt": TOY.algorithm("bptt"),
+        "ppo": ppo,
+        "ppo, one trunk": replace(ppo, critic_hidden=None),
+        "sac": SACConfig(**SOFT),
+        "svg": SVGConfig(
+            **SOFT, model_hidden=(4,), latent=3, layers=1, sequences=4, sequence_steps=3, updates=1, model_updates=1
+        ),
+    }
+
+
+SETTINGS = _settings()
+"""By name."""
+
+
+def worlds(seed: int = 0) -> DoubleIntegrator:
+    return DoubleIntegrator(WORLDS, seed=seed)
+
+
+def learner(name: str, env: DoubleIntegrator, seed: int = 0) -> Algorithm:
+    return make_algorithm(SETTINGS[name], env.spec, seed)

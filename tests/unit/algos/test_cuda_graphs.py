@@ -1,0 +1,230 @@
+"""Iterations that a GPU replays: the same numbers as step by step, to the bit, and nothing waits for the device."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.ppo import PPO
+from ahac.algos.recipes import PRESETS, recipe
+from ahac.algos.registry import make_algorithm
+from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.envs import VecEnv, make
+from ahac.runtime.cuda_graphs import EnvGraphExecutor
+
+pytestmark = pytest.mark.gpu
+
+WORLDS = 64
+CASES = [
+    *(("hopper", algo, preset) for algo in ("ahac", "ahac1", "shac", "bptt") for preset in PRESETS),
+    ("ant", "ahac", "default"),
+]
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, VecEnv]:
+    return {name: make(name, num_envs=WORLDS, device="cuda") for name in ("hopper", "ant")}
+
+
+def small(config: ShortHorizonConfig) -> ShortHorizonConfig:
+    """Short rollouts, of a length that changes."""
+    horizon = replace(config.horizon, initial=6, min=4, max=12, speed=0.2)
+    return replace(config, horizon=horizon)
+
+
+def learner(env: VecEnv, algo: str, preset: str, graphs: bool) -> ShortHorizonActorCritic:
+    return ShortHorizonActorCritic(
+        small(recipe(env.spec.name, algo, preset).algorithm), env.spec, seed=1, graphs=graphs
+    )
+
+
+def train(one: ShortHorizonActorCritic, env: VecEnv, iterations: int) -> list[dict[str, float]]:
+    return [dict(one.iterate(env, 0.05 * i).metrics) for i in range(iterations)]
+
+
+def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
+    for name, value in wanted.items():
+        assert torch.equal(found[name], value), name
+
+
+@pytest.mark.parametrize(("task", "algo", "preset"), CASES)
+def test_replayed_iterations_are_those_done_step_by_step(
+    made: dict[str, VecEnv], task: str, algo: str, preset: str
+) -> None:
+    env, results = made[task], []
+    for graphs in (False, True):
+        env.reset(seed=3)
+        one = learner(env, algo, preset, graphs)
+        results.append((train(one, env, 12), one.state_dict(), env.state_dict()))
+    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
+    assert_same(worlds_again, worlds)
+    if algo == "ahac" and preset == "default":
+        assert len({row["horizon"] for row in values}) > 1, "the horizon should have moved"
+
+
+@pytest.mark.parametrize("preset", ["default", "released"])
+def test_ppo_replayed_is_ppo_step_by_step(made: dict[str, VecEnv], preset: str) -> None:
+    env, results = made["hopper"], []
+    for graphs in (False, True):
+        env.reset(seed=3)
+        one = PPO(replace(recipe("hopper", "ppo", preset).algorithm, steps_per_env=8), env.spec, seed=1, graphs=graphs)
+        values = [dict(one.iterate(env, 0.0).metrics) for _ in range(6)]
+        assert isinstance(one._cast.executor(env), EnvGraphExecutor) == graphs
+        results.append((values, one.state_dict(), env.state_dict()))
+    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
+    assert_same(worlds_again, worlds)
+
+
+def test_a_saved_ppo_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    settings = replace(recipe("hopper", "ppo", "default").algorithm, steps_per_env=8)
+    one, other = (PPO(settings, env.spec, seed=seed) for seed in (1, 2))
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    saved, worlds = one.state_dict(), env.state_dict()
+    wanted = [dict(one.iterate(env, 0.0).metrics) for _ in range(4)]
+    for _ in range(3):
+        other.iterate(env, 0.0)
+    other.load_state_dict(saved)
+    env.load_state_dict(worlds)
+    assert [dict(other.iterate(env, 0.0).metrics) for _ in range(4)] == wanted
+    assert_same(other.state_dict(), one.state_dict())
+
+
+def test_a_policy_by_kernels_learns_what_one_by_torch_does(made: dict[str, VecEnv]) -> None:
+    env, found = made["ant"], []
+    for by_torch in (False, True):
+        env.reset(seed=3)
+        one = learner(env, "shac", "default", graphs=False)
+        assert one._policy is not one.actor
+        if by_torch:
+            one._policy = one.actor
+        one._learn(env, *one._roll_out(env, 4))
+        found.append(torch.cat([weight.grad.flatten() for weight in one.actor.parameters() if weight.grad is not None]))
+    assert (found[0] - found[1]).norm() < 1e-3 * found[1].norm()
+
+
+def test_ppo_goes_on_after_worlds_were_lost(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    one = PPO(replace(recipe("hopper", "ppo", "default").algorithm, steps_per_env=8), env.spec, seed=1)
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    before, spoilt = one.state_dict(), env.state_dict()
+    spoilt["obs"][5] = torch.nan
+    env.load_state_dict(spoilt)
+    report = one.iterate(env, 0.0)
+    assert report.failure is not None
+    del before["generator"]
+    assert_same(one.state_dict(), before)
+    for _ in range(3):
+        assert one.iterate(env, 0.0).failure is None
+
+
+@pytest.mark.parametrize("value", [torch.nan, 1e30])
+@pytest.mark.parametrize("algo", ["ahac", "ppo", "sac", "svg"])
+def test_after_a_skipped_iteration_replayed_work_goes_on_as_step_by_step(
+    made: dict[str, VecEnv], algo: str, value: float
+) -> None:
+    """What was learned is taken back in place, so that recordings made before are still good."""
+    env, results = made["hopper"], []
+    settings = recipe("hopper", algo, "default").algorithm
+    settings = small(settings) if algo == "ahac" else replace(settings, steps_per_env=8)
+    if algo in ("sac", "svg"):
+        settings = replace(settings, learning_starts=WORLDS * 8, batch_size=64, buffer_size=4096)
+    for graphs in (False, True):
+        env.reset(seed=3)
+        one = make_algorithm(settings, env.spec, 1, graphs)
+        values = [dict(one.iterate(env, 0.0).metrics) for _ in range(4)]
+        before, spoilt = one.state_dict(), env.state_dict()
+        spoilt["obs"][5] = value
+        env.load_state_dict(spoilt)
+        report = one.iterate(env, 0.0)
+        assert report.failure is not None
+        assert "observation of step 0 in world 5" in report.failure.message
+        assert report.failure.worlds.nonzero().flatten().tolist() == [5]
+        assert_same(one.state_dict(), {name: x for name, x in before.items() if name != "generator"})
+        later = [one.iterate(env, 0.0) for _ in range(4)]
+        assert all(report.failure is None for report in later)
+        results.append((values + [dict(report.metrics) for report in later], one.state_dict(), env.state_dict()))
+    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
+    assert_same(worlds_again, worlds)
+
+
+def test_the_parts_of_an_iteration_are_the_same_as_without(made: dict[str, VecEnv]) -> None:
+    one = learner(made["hopper"], "ahac", "default", graphs=True)
+    for _ in range(3):
+        assert set(one.iterate(made["hopper"], 0.0).seconds) == {"rollout", "gradient", "critic", "rest"}
+
+
+def test_what_lasts_is_not_made_in_a_recording(made: dict[str, VecEnv]) -> None:
+    """The first iteration learns nothing, so the second, which is recorded, is the first to fit the critic."""
+    env, results = made["hopper"], []
+    for graphs in (False, True):
+        env.reset(seed=3)
+        spoilt = env.state_dict()
+        spoilt["obs"][5] = torch.nan
+        env.load_state_dict(spoilt)
+        one = learner(env, "ahac", "default", graphs)
+        assert one.iterate(env, 0.0).failure is not None
+        results.append((train(one, env, 6), one.state_dict()))
+    (values, learnt), (again, learnt_again) = results
+    assert again == values
+    assert_same(learnt_again, learnt)
+
+
+def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    one, other = (learner(env, "ahac", "default", graphs=True) for _ in range(2))
+    train(one, env, 5)
+    saved, worlds = one.state_dict(), env.state_dict()
+    wanted = train(one, env, 5)
+    train(other, env, 3)
+    other.load_state_dict(saved)
+    env.load_state_dict(worlds)
+    assert train(other, env, 5) == wanted
+    assert_same(other.state_dict(), one.state_dict())
+
+
+def test_worlds_that_are_lost_spoil_nothing_and_begin_anew(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    one = learner(env, "shac", "default", graphs=True)
+    train(one, env, 4)
+    before = one.state_dict()
+    spoilt = env.state_dict()
+    spoilt["obs"][5] = torch.nan  # what the policy sees
+    env.load_state_dict(spoilt)
+    report = one.iterate(env, 0.2)
+    assert report.failure is not None
+    assert report.failure.worlds.nonzero().flatten().tolist() == [5]
+    after = one.state_dict()
+    for name in before:
+        if name.startswith(("actor", "critic", "normalizer", "target")):
+            assert torch.equal(after[name], before[name]), name
+    assert one.iterate(env, 0.2).failure is None
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_a_replayed_rollout_waits_for_nothing(made: dict[str, VecEnv]) -> None:
+    env = made["ant"]
+    one = learner(env, "shac", "default", graphs=True)
+    train(one, env, 3)
+    player = one._player(env)
+    works = {"rollout": lambda _: one._roll_out(env, 6), "gradient": lambda rolled: one._learn(env, *rolled)}
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        lesson = player.run(6, works, lambda name: None)
+        one._fit_critic(lesson, player)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -1,0 +1,254 @@
+"""Numbers too large or not finite: the iteration is skipped and reported, what was learned stays, learning goes on."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from ahac.algos.algorithm import Algorithm, IterationResult
+from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.registry import make_algorithm
+from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.core.env import Step
+from ahac.core.errors import InputError, NonFiniteError
+from ahac.envs import make
+from ahac.nets.normalizer import Normalizer
+from ahac.nets.state_dicts import first_non_finite
+from learning.double_integrator import DoubleIntegrator
+from support.marks import extended
+from support.small_algorithms import SETTINGS, WORLDS, learner
+
+WORLD, STEP = 2, 3
+"""Where something is odd: a step of the iteration that is looked at."""
+NAN, INF = float("nan"), float("inf")
+VALUES = [NAN, 1e30, *extended(-INF, 1e13, -1e20, 3e38)]
+
+
+class Odd(DoubleIntegrator):
+    """Once one reward, or one observation, is odd; actions that are not finite are refused, as on the CPU."""
+
+    def __init__(self) -> None:
+        super().__init__(WORLDS, seed=0)
+        self.spec = replace(self.spec, reward_terms=("place", "speed", "effort"))
+        self.left = -2
+        self.value = 0.0
+        self.part = "reward"
+
+    def spoil(self, part: str, value: float) -> None:
+        """In that step from now on."""
+        self.left = STEP
+        self.value = value
+        self.part = part
+
+    def step(self, action: Tensor) -> Step:
+        if not bool(torch.isfinite(action).all()):
+            raise InputError("action is not finite")
+        found = super().step(action)
+        self.left -= 1
+        if self.left != -1:
+            return found
+        if self.part == "observation":
+            self.obs = _with(self.obs, self.value)
+            return replace(found, obs=self.obs, final_obs=self.obs)
+        terms = found.reward_terms.clone()
+        terms[WORLD, 1] = self.value
+        return replace(found, reward=_with(found.reward, self.value), reward_terms=terms)
+
+    def detach(self, worlds: Tensor | None = None) -> None:
+        seen = self.obs.detach()
+        super().detach(worlds)
+        if self.left == -1:  # what is odd is not taken from the state
+            self.obs = seen
+
+
+def _with(x: Tensor, value: float) -> Tensor:
+    """Odd in one world; the gradient elsewhere is as it was."""
+    there = torch.zeros(x.shape, dtype=torch.bool)
+    there[WORLD] = True
+    return torch.where(there, value, x)
+
+
+def finite(one: Algorithm) -> None:
+    """The scores of a horizon's lengths are not known at first."""
+    state = {name: x for name, x in one.state_dict().items() if name != "horizon.score"}
+    assert first_non_finite(state) is None
+
+
+def learns(one: Algorithm, env: Odd, iterations: int = 3) -> None:
+    for _ in range(iterations):
+        before = one.state_dict()
+        assert one.iterate(env, 0.0).failure is None
+        after = one.state_dict()
+        assert any(not torch.equal(after[name], before[name]) for name in before if ".weight" in name)
+    finite(one)
+
+
+def after_spoiling(name: str, part: str, value: float) -> tuple[Algorithm, Odd, IterationResult, dict[str, Tensor]]:
+    env = Odd()
+    one = learner(name, env)
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    before = one.state_dict()
+    env.spoil(part, value)
+    return one, env, one.iterate(env, 0.0), before
+
+
+def unchanged(one: Algorithm, before: dict[str, Tensor]) -> None:
+    after = one.state_dict()
+    odd = [key for key in before if key != "generator" and not torch.equal(after[key], before[key])]
+    assert [key for key in odd if key != "horizon.score"] == []
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_one_odd_reward_costs_one_iteration_and_its_term_is_named(name: str, value: float) -> None:
+    one, env, report, before = after_spoiling(name, "reward", value)
+    how = f"{abs(value):.3g} in magnitude, too large" if abs(value) < INF else "not finite"
+    assert report.failure is not None
+    assert report.failure.message.startswith(f"the reward of step {STEP} in world {WORLD} is {how}")
+    assert ", because of its term 'speed'; the action there is [" in report.failure.message
+    assert report.failure.worlds.tolist() == [world == WORLD for world in range(WORLDS)]
+    unchanged(one, before)
+    finite(one)
+    learns(one, env)
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_one_odd_observation_costs_one_iteration(name: str, value: float) -> None:
+    one, env, report, before = after_spoiling(name, "observation", value)
+    assert report.failure is not None
+    assert "observation" in report.failure.message or "critic's value" in report.failure.message
+    assert report.failure.worlds.tolist() == [world == WORLD for world in range(WORLDS)]
+    unchanged(one, before)
+    finite(one)
+    learns(one, env)
+
+
+@pytest.mark.parametrize("part", ["reward", "observation"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_numbers_just_small_enough_make_nothing_overflow(name: str, part: str) -> None:
+    one, env, _, _ = after_spoiling(name, part, 0.9e12)
+    finite(one)
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    finite(one)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_whatever_would_not_be_finite_is_taken_back_and_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The net below all checks: here a normalizer that overflows by itself."""
+    env = Odd()
+    one = learner(name, env)
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    before, honest = one.state_dict(), Normalizer.update
+
+    def overflowing(self: Normalizer, batch: Tensor, *more: object) -> None:
+        honest(self, batch, *more)  # pyright: ignore[reportArgumentType]
+        self.variance.fill_(INF)
+
+    monkeypatch.setattr(Normalizer, "update", overflowing)
+    report = one.iterate(env, 0.0)
+    monkeypatch.undo()
+    assert report.failure is not None
+    assert "normalizer.variance would not be finite; everything learned is as it was before" in report.failure.message
+    unchanged(one, before)
+    learns(one, env)
+
+
+# ------------------------------------------------------------------------------------------------------ the policy
+
+
+def policy_weights(one: Algorithm) -> dict[str, Tensor]:
+    learned = one.learned.tensors  # pyright: ignore[reportAttributeAccessIssue]
+    return {name: x for name, x in learned.items() if name.startswith(("actor.net.", "net.policy.", "net.trunk."))}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_weights_that_are_not_finite_are_said_to_be_so(name: str) -> None:
+    env = Odd()
+    one = learner(name, env)
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    entry, weight = next(iter(policy_weights(one).items()))
+    weight.fill_(NAN)
+    named = rf"the policy's weights are not finite \({entry}\); .* --checkpoint best or iteration-NNNNNN"
+    with pytest.raises(NonFiniteError, match=named):
+        one.act(env.obs)
+    with pytest.raises(NonFiniteError, match=named):
+        one.iterate(env, 0.0)
+
+
+@pytest.mark.parametrize("name", ["shac", "ppo", "sac"])
+def test_weights_that_are_too_large_are_said_to_be_so(name: str) -> None:
+    env = Odd()
+    one = learner(name, env)
+    for _ in range(3):
+        one.iterate(env, 0.0)
+    for k, weight in enumerate(policy_weights(one).values()):
+        weight.copy_(3e38 * (-1.0) ** torch.arange(weight.numel()).add(k).reshape(weight.shape))
+    wanted = r"though its weights are: they are too large \(.* is up to 3e\+38\)"
+    with pytest.raises(NonFiniteError, match=wanted):
+        one.act(env.obs)
+    with pytest.raises(NonFiniteError, match=wanted):
+        one.iterate(env, 0.0)
+
+
+def test_an_observation_that_is_not_finite_is_not_blamed_on_the_policy() -> None:
+    env = Odd()
+    one = learner("shac", env)
+    with pytest.raises(NonFiniteError, match=r"observation \[2, 0\] is nan; .* observation functions"):
+        one.act(_with(env.obs, NAN))
+
+
+def test_other_errors_of_the_environment_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = Odd()
+
+    def full(action: Tensor) -> Step:
+        raise InputError("something else")
+
+    monkeypatch.setattr(env, "step", full)
+    for name in SETTINGS:
+        one = learner(name, env)
+        with pytest.raises(InputError, match="something else"):
+            one.iterate(env, 0.0)
+
+
+def test_among_several_ranks_an_early_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait for this one, which therefore must not go on by itself."""
+    env = Odd()
+    one = learner("shac", env)
+    assert isinstance(one, ShortHorizonActorCritic)
+    env.obs = _with(env.obs, NAN)
+    env.left = -1
+    monkeypatch.setattr(one, "ranks", replace(one.ranks, size=2))
+    with pytest.raises(NonFiniteError, match="the observation of step 0 in world 2 is not finite"):
+        one.iterate(env, 0.0)
+
+
+# ------------------------------------------------------------------------------------------------------- real worlds
+
+
+def test_an_environment_knows_the_names_of_its_reward_terms() -> None:
+    env = make("cartpole", num_envs=WORLDS, seed=1)
+    assert env.spec.reward_terms == tuple(env.task.reward)
+    assert env.step(torch.zeros(WORLDS, 1)).reward_terms.shape == (WORLDS, len(env.spec.reward_terms))
+
+
+def test_a_world_whose_observation_is_not_finite_begins_anew() -> None:
+    env = make("cartpole", num_envs=WORLDS, seed=1)
+    for name in SETTINGS:
+        if not isinstance(SETTINGS[name], ShortHorizonConfig):
+            one = make_algorithm(SETTINGS[name], env.spec, 0)
+            for _ in range(3):
+                one.iterate(env, 0.0)
+            spoilt = env.state_dict()
+            spoilt["obs"][WORLD] = NAN
+            env.load_state_dict(spoilt)
+            report = one.iterate(env, 0.0)
+            assert report.failure is not None
+            assert report.failure.message.startswith(f"the observation of step 0 in world {WORLD} is not finite")
+            assert (report.env_steps, report.steps) == (0, [])
+            assert one.iterate(env, 0.0).failure is None

@@ -1,0 +1,288 @@
+"""The learning loop: chance, saved states, and where gradients and values go."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
+from ahac.algos.recipes import recipe
+from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.envs import VecEnv, make
+from ahac.rl.rollout import Rollout
+from support.episodes import outcomes, random_actions, set_time_left
+from support.marks import keep
+
+WORLDS = 4
+CASES = [
+    ("cartpole", "shac", "default"), ("cartpole", "ahac", "default"), ("cartpole", "ahac", "paper"),
+    ("cartpole", "ahac", "released"), ("cartpole", "ahac1", "default"), ("cartpole", "bptt", "default"),
+    ("hopper", "ahac", "default"), ("hopper", "ahac", "paper"), ("hopper", "ahac1", "released"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(device: torch.device) -> dict[str, VecEnv]:
+    return {name: make(name, num_envs=WORLDS, device=device) for name in ("cartpole", "hopper")}
+
+
+@pytest.fixture(scope="module")
+def exact(device: torch.device) -> VecEnv:
+    """Hoppers on the ground, in float64."""
+    env = make("hopper", num_envs=WORLDS, device=device, dtype=torch.float64)
+    env.reset(seed=1)
+    outcomes(env, random_actions(env, 12, seed=2))
+    return env
+
+
+def small(config: ShortHorizonConfig) -> ShortHorizonConfig:
+    """The same, with small networks and short rollouts."""
+    critic = None if config.critic is None else replace(config.critic, hidden=(8, 8), epochs=8)
+    horizon = replace(config.horizon, initial=6, min=4, max=12)
+    return replace(config, actor=replace(config.actor, hidden=(8, 8)), critic=critic, horizon=horizon)
+
+
+def learner(env: VecEnv, algo: str, preset: str = "default", seed: int = 0) -> ShortHorizonActorCritic:
+    return ShortHorizonActorCritic(small(recipe(env.spec.name, algo, preset).algorithm), env.spec, seed)
+
+
+def train(algo: ShortHorizonActorCritic, env: VecEnv, iterations: int) -> list[dict[str, float]]:
+    return [dict(algo.iterate(env, 0.1 * i).metrics) for i in range(iterations)]
+
+
+def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert torch.equal(found[name], value), name
+
+
+def vector(network: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(network.parameters()).detach().clone()
+
+
+# ------------------------------------------------------------------------------------------------ chance and states
+
+
+@pytest.mark.parametrize(("task", "algo", "preset"), keep(3, CASES))
+def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv], task: str, algo: str, preset: str) -> None:
+    env = made[task]
+    env.reset(seed=3)
+    one = learner(env, algo, preset, seed=1)
+    other = learner(env, algo, preset, seed=2)
+    train(one, env, 3)
+    saved, worlds = one.state_dict(), env.state_dict()
+    copy = {name: value.clone() for name, value in saved.items()}
+    wanted = train(one, env, 4)
+    assert_same(saved, copy)
+    # The other has learnt something else meanwhile, all of which must be gone.
+    train(other, env, 2)
+    other.load_state_dict(saved)
+    env.load_state_dict(worlds)
+    assert_same(other.state_dict(), saved)
+    assert train(other, env, 4) == wanted
+    assert_same(other.state_dict(), one.state_dict())
+    assert torch.equal(other.act(env.obs), one.act(env.obs))
+
+
+@pytest.mark.parametrize("algo", ["shac", "ahac", "bptt"])
+def test_the_seed_alone_decides(made: dict[str, VecEnv], algo: str) -> None:
+    env, states = made["cartpole"], []
+    for seed in (1, 1, 2):
+        env.reset(seed=3)
+        torch.manual_seed(len(states))
+        one = learner(env, algo, seed=seed)
+        train(one, env, 3)
+        states.append(one.state_dict())
+    assert_same(states[0], states[1])
+    names = [name for name in states[0] if name.startswith(("actor.", "critic."))]
+    assert names
+    for name in names:
+        assert not torch.equal(states[0][name], states[2][name]), name
+
+
+def test_everything_is_finite_and_reported(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    report = learner(env, "ahac", "paper").iterate(env, 0.0)
+    assert report.env_steps == 6 * WORLDS
+    assert len(report.steps) == 6
+    assert report.metrics["horizon"] == 6.0
+    assert torch.isfinite(torch.tensor(list(report.metrics.values()))).all()
+
+
+def test_acting_is_the_mode_of_what_is_normalised(made: dict[str, VecEnv]) -> None:
+    env = made["cartpole"]
+    env.reset(seed=3)
+    one = learner(env, "shac")
+    train(one, env, 2)
+    found = one.act(env.obs)
+    assert not found.requires_grad
+    assert torch.equal(found, one.actor(one.normalizer.frozen()(env.obs)).detach())
+    assert one.normalizer.count.item() == pytest.approx(2 * 6 * WORLDS, abs=1e-3)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(("algo", "preset"), [("shac", "default"), ("ahac", "paper"), ("ahac1", "released")])
+def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str, preset: str, at_once: bool) -> None:
+    found, saved = [], exact.state_dict()
+    for whole in (True, False):
+        exact.load_state_dict(saved)
+        one = learner(exact, algo, preset)
+        one._phi.fill_(0.3)
+        rollout, noise, next_value, loss = one._roll_out(exact, 6)
+        if whole:
+            (loss + one._constraint(rollout)).backward()
+            nn.utils.clip_grad_norm_(one.actor.parameters(), one.config.actor.max_grad_norm)
+        else:
+            one.at_once = at_once
+            one._learn(exact, rollout, noise, next_value, loss)
+        found.append([weight.grad for weight in one.actor.parameters()])
+    for wanted, gradient in zip(*found, strict=True):
+        assert wanted is not None
+        assert wanted.abs().max() > 0.0
+        torch.testing.assert_close(gradient, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_rates_fall_with_progress(made: dict[str, VecEnv]) -> None:
+    env = made["cartpole"]
+    one = learner(env, "shac")
+    one.iterate(env, 0.5)
+    # Half way from 1e-2, and from 1e-3, to 1e-5.
+    assert one.actor_optimizer.param_groups[0]["lr"] == pytest.approx(5.005e-3)
+    assert one.critic_optimizer.param_groups[0]["lr"] == pytest.approx(5.05e-4)
+
+
+# ------------------------------------------------------------------------------------------------------------ values
+
+
+def test_twin_critics_are_two_networks_and_both_learn(made: dict[str, VecEnv]) -> None:
+    env = made["cartpole"]
+    one = learner(env, "ahac")
+    assert one.critic is not None
+    assert one.target is None
+    before = one.critic.theta.detach().clone()
+    train(one, env, 2)
+    assert one.critic.members == 2
+    assert not torch.equal(before[0], before[1])
+    assert not torch.equal(one.critic.theta[0], one.critic.theta[1])
+    assert (one.critic.theta != before).any(dim=1).all()
+
+
+def test_no_value_follows_where_the_task_ended_the_episode(made: dict[str, VecEnv]) -> None:
+    one = learner(made["hopper"], "ahac")
+    assert one.critic is not None
+    obs = torch.randn(3, 2, 11, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    ended = torch.tensor([[False, False], [True, False], [False, False]])
+    rollout = Rollout(
+        raw_obs=obs,
+        obs=obs,
+        final_obs=obs,
+        reward=torch.zeros(3, 2),
+        terminated=ended,
+        cut=ended,
+        stiff=ended,
+        stiffness=None,
+        steps=[],
+    )
+    found = one._next_values(rollout)
+    assert torch.equal(found, one.critic(obs) * ~ended)
+    (gradient,) = torch.autograd.grad(found.sum(), obs)
+    assert torch.equal((gradient != 0.0).any(dim=-1), ~ended)
+
+
+def test_the_target_network_follows_by_the_share_that_is_not_kept(made: dict[str, VecEnv]) -> None:
+    env = made["cartpole"]
+    config = small(recipe("cartpole", "shac").algorithm)
+    assert config.critic is not None
+    one = ShortHorizonActorCritic(replace(config, critic=replace(config.critic, target_alpha=0.75)), env.spec, 0)
+    assert one.critic is not None
+    assert one.target is not None
+    old = vector(one.target)
+    assert torch.equal(old, vector(one.critic))
+    one.iterate(env, 0.0)
+    wanted = 0.75 * old + 0.25 * vector(one.critic)
+    assert (vector(one.target) - wanted).abs().max() < 1e-6
+
+
+def test_without_a_critic_nothing_follows(made: dict[str, VecEnv]) -> None:
+    env = made["cartpole"]
+    one = learner(env, "bptt")
+    assert one.critic is None
+    assert not any("critic" in name or "target" in name for name in one.state_dict())
+    report = one.iterate(env, 0.0)
+    reward = torch.stack([step.reward for step in report.steps])
+    discounts = 0.99 ** torch.arange(6.0)[:, None]
+    assert report.metrics["actor_loss"] == pytest.approx(-(discounts * reward).mean().item(), rel=1e-5)
+
+
+# ----------------------------------------------------------------------------------------------------------- actor
+
+
+def actor_gradient(env: VecEnv, phi: float, lagrangian: bool = True) -> tuple[Tensor, float]:
+    """Of one iteration of the paper's rule with all multipliers at `phi`, and the objective without them."""
+    config = ShortHorizonConfig(
+        actor=ActorConfig(hidden=(8, 8), max_grad_norm=1e12),
+        critic=CriticConfig(hidden=(8, 8), epochs=1, num_critics=2, target_alpha=None),
+        horizon=HorizonConfig(rule="paper", initial=6, min=4, max=12),
+        stiffness=StiffnessConfig(signal="contact", limit=500.0, lagrangian=lagrangian),
+    )
+    saved = env.state_dict()
+    one = ShortHorizonActorCritic(config, env.spec, seed=0)
+    one.horizon.load_state_dict({**one.horizon.state_dict(), "phi": torch.full((12,), phi, dtype=torch.float64)})
+    loss = one.iterate(env, 0.0).metrics["actor_loss"]
+    env.load_state_dict(saved)
+    return torch.cat([p.grad.flatten() for p in one.actor.parameters() if p.grad is not None]), loss
+
+
+def test_multipliers_reach_the_actor_in_proportion(exact: VecEnv) -> None:
+    (none, plain), (single, loss), (double, _) = (actor_gradient(exact, phi) for phi in (0.0, 1e-3, 2e-3))
+    part = single - none
+    assert part.norm() > 1e-3 * none.norm()
+    assert (double - none - 2.0 * part).abs().max() < 1e-9 * double.abs().max()
+    assert loss == plain, "the objective is reported without the constraint"
+
+
+def test_without_the_lagrangian_multipliers_do_not_matter(exact: VecEnv) -> None:
+    assert torch.equal(actor_gradient(exact, 1e-3, lagrangian=False)[0], actor_gradient(exact, 0.0)[0])
+
+
+def test_the_actors_gradient_is_clipped(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    config = small(recipe("hopper", "shac").algorithm)
+    one = ShortHorizonActorCritic(replace(config, actor=replace(config.actor, max_grad_norm=1e-3)), env.spec, 0)
+    values = one.iterate(env, 0.0).metrics
+    norm = torch.cat([p.grad.flatten() for p in one.actor.parameters() if p.grad is not None]).norm().item()
+    assert values["actor_grad_norm"] > 1e-3
+    assert values["actor_grad_norm_clipped"] == 1e-3
+    assert norm == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_a_time_out_inside_a_rollout_leaves_learning_finite(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    one = learner(env, "ahac", "paper")
+    set_time_left(env, [0, 1], 3)
+    report = one.iterate(env, 0.0)
+    assert torch.stack([step.truncated for step in report.steps]).sum() == 2
+    assert torch.isfinite(vector(one.actor)).all()
+
+
+def test_stiffness_is_measured_only_where_something_looks_at_it(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    assert learner(env, "shac").gauge is None
+    assert learner(env, "bptt").gauge is None
+    assert learner(env, "ahac").gauge is None
+    paper = learner(env, "ahac", "paper").gauge
+    cutting = learner(env, "ahac1", "paper").gauge
+    assert paper is not None
+    assert cutting is not None
+    assert paper.truncate_above is None
+    assert cutting.truncate_above == 500.0
+
+
+def test_observations_are_counted_in_double_precision_also_by_a_single_one(made: dict[str, VecEnv]) -> None:
+    """In float32 a count stops growing at 2²⁴ batches of one, and the statistics would never settle."""
+    normalizer = learner(made["cartpole"], "shac").normalizer
+    assert (normalizer.mean.dtype, normalizer.count.dtype) == (torch.float32, torch.float64)

@@ -1,0 +1,340 @@
+"""Many runs: what is started, skipped, resumed, stopped; on which cores; with processes that only pretend to train."""
+
+import json
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ahac.algos.config import ShortHorizonConfig
+from ahac.core.errors import InputError
+from ahac.core.hardware import split_cores
+from ahac.experiments import sweep as module
+from ahac.experiments import workers
+from ahac.experiments.run_files import read_run
+from ahac.experiments.sweep import FolderError, Outcome, run_status, sweep
+from ahac.training.checkpoint import Checkpoint
+from ahac.training.config import RunConfig, config_to_file
+from ahac.training.run import create_run
+from support.small_runs import small_config
+
+PRETEND = """
+import json, os, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+with (folder.parent / "order").open("a") as file:
+    file.write(folder.name + " ")
+if "bad" in folder.name:
+    sys.exit("it went wrong\\n")
+if "long" in folder.name:
+    time.sleep(100)
+(folder / "cores").write_text(json.dumps(sorted(os.sched_getaffinity(0))))
+(folder / "metrics.csv").write_text("iteration,env_steps,seconds\\n12,100,1\\n")
+found = {"iteration": 12, "mean": 3.5, "iqm": 3.0, "interval": [2.0, 4.0]}
+(folder / "evaluation.json").write_text(json.dumps(found))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", PRETEND))
+
+
+def configs(out: Path, *names: str) -> list[RunConfig]:
+    return [small_config(out, name=name) for name in names]
+
+
+def states(outcomes: list[Outcome]) -> dict[str, str]:
+    return {outcome.name: outcome.state for outcome in outcomes}
+
+
+def test_runs_are_made_trained_and_told_of(tmp_path: Path) -> None:
+    told: list[str] = []
+    outcomes = sweep(configs(tmp_path, "a", "b"), on_event=told.append)
+    assert states(outcomes) == {"a": "finished", "b": "finished"}
+    assert (tmp_path / "order").read_text(encoding="utf-8") == "a b "
+    assert told[0] == f"a started, log: {tmp_path / 'a.log'}"
+    assert told[1].startswith("a finished: return 3.0 [2.0, 4.0], ")
+    assert told[-1].endswith("(2 of 2)")
+    assert json.loads((tmp_path / "a" / "config.json").read_text(encoding="utf-8"))["name"] == "a"
+
+
+def test_complete_runs_are_skipped_and_unfinished_ones_go_on(tmp_path: Path) -> None:
+    a, b = configs(tmp_path, "a", "b")
+    assert [run_status(a), run_status(b)] == ["new", "new"]
+    sweep([a])
+    create_run(b)
+    assert [run_status(a), run_status(b)] == ["complete", "unfinished"]
+    (tmp_path / "order").unlink()
+    outcomes = sweep([a, b])
+    assert states(outcomes) == {"a": "complete", "b": "finished"}
+    assert outcomes[0].detail == "return 3.0 [2.0, 4.0]"
+    assert (tmp_path / "order").read_text(encoding="utf-8") == "b "
+    assert not (tmp_path / "b-2").exists()
+
+
+@pytest.mark.parametrize("damage", ["metrics.csv", "evaluation.json"])
+def test_a_run_without_its_last_iteration_or_its_evaluation_is_not_complete(damage: str, tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, "a")
+    sweep([config])
+    (tmp_path / "a" / damage).unlink()
+    assert run_status(config) == "unfinished"
+
+
+def test_a_length_in_environment_steps_counts(tmp_path: Path) -> None:
+    short, long = (small_config(tmp_path / str(n), name="a", iterations=999, env_steps=n) for n in (100, 101))
+    assert states(sweep([short])) == {"a": "finished"}
+    assert states(sweep([long])) == {"a": "failed"}, "it ended well, and too early"
+
+
+def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
+    outcomes = sweep(configs(tmp_path, "bad", "good"))
+    assert states(outcomes) == {"bad": "failed", "good": "finished"}
+    assert str(outcomes[0]) == "bad failed: exit status 1, it went wrong"
+    assert "it went wrong" in outcomes[0].log.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_started_is_a_failure_like_others(tmp_path: Path) -> None:
+    (tmp_path / "a.log").mkdir(parents=True)
+    outcomes = sweep(configs(tmp_path, "a", "b"))
+    assert states(outcomes) == {"a": "failed", "b": "finished"}
+    assert "a.log" in outcomes[0].detail
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_what_runs_and_starts_nothing_more(number: signal.Signals, tmp_path: Path) -> None:
+    before = signal.getsignal(number)
+
+    def once(line: str) -> None:
+        if "started" in line:
+            signal.raise_signal(number)
+
+    outcomes = sweep(configs(tmp_path, "long", "next"), on_event=once)
+    assert states(outcomes) == {"long": "stopped", "next": "waiting"}
+    assert signal.getsignal(number) is before
+    assert not (tmp_path / "next").exists()
+
+
+def test_a_second_ctrl_c_ends_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[int] = []
+    honest = module._launch
+
+    def launch(config: RunConfig, cores: set[int]) -> workers.Worker:
+        worker = honest(config, cores)
+        launched.append(worker.system.pid)
+        return worker
+
+    def twice(line: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(module, "_launch", launch)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(configs(tmp_path, "long"), on_event=twice)
+    with pytest.raises(ProcessLookupError):
+        os.kill(launched[0], 0)
+
+
+def test_it_stops_after_its_time(tmp_path: Path) -> None:
+    assert states(sweep(configs(tmp_path, "long", "next"), seconds=0.2)) == {"long": "stopped", "next": "waiting"}
+    assert states(sweep(configs(tmp_path, "next"), seconds=0.0)) == {"next": "waiting"}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_runs_share_the_cores_and_the_sweep_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = os.sched_getaffinity(0)
+    sweep(configs(tmp_path, "a", "b"), jobs=2)
+    a, b = (set(json.loads((tmp_path / name / "cores").read_text(encoding="utf-8"))) for name in "ab")
+    assert a | b == mine
+    assert not a & b or len(mine) == 1
+    assert json.loads((tmp_path / "a" / "manifest.json").read_text(encoding="utf-8"))["cores"] == len(a)
+    assert os.sched_getaffinity(0) == mine
+    sweep(configs(tmp_path, "c"), jobs=5)
+    assert set(json.loads((tmp_path / "c" / "cores").read_text(encoding="utf-8"))) == mine, "a single one has all"
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4, 5})
+    assert list(split_cores(2)) == [{3}, {4, 5}]
+    assert list(split_cores(4)) == [{3}, {4}, {5}, {3}]
+
+
+def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    config = small_config(tmp_path, name="b", seed=7)
+    assert isinstance(config.algorithm, ShortHorizonConfig)
+    learner = replace(config.algorithm, horizon=replace(config.algorithm.horizon, initial=9))
+    create_run(replace(config, algorithm=learner, device="auto"))
+    told = r"b was made with other settings \(seed, algorithm\.horizon\.initial\).*choose another name"
+    with pytest.raises(InputError, match=told):
+        sweep(configs(tmp_path, "a", "b"))
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("left", [[], ["manifest.json"], ["manifest.json", ".lock", ".config.77.tmp.json"]])
+def test_a_folder_that_a_killed_start_left_is_used(left: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for name in left:
+        (folder / name).write_text("{", encoding="utf-8")
+    (config,) = configs(tmp_path, "a")
+    assert run_status(config) == "new"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(left), "looking changes nothing"
+    assert states(sweep([config])) == {"a": "finished"}
+    assert json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["seed"] == config.seed
+    assert not (tmp_path / "a-2").exists()
+    assert not list(folder.glob(".config.*"))
+
+
+def holding(folder: Path, name: str, content: str) -> None:
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text(content, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("notes.txt", "mine", "bad is not a run: it has no config.json"),
+        ("metrics.csv", "iteration\n1\n", "bad is not a run: it has no config.json"),
+        ("checkpoints/last.safetensors", "x", "bad"),
+        ("manifest.json/x", "", "bad is not a run"),
+        ("config.json", "{", "config.json is damaged"),
+        ("config.json", '{"task": 5}', "config.json"),
+    ],
+)
+def test_a_bad_folder_fails_alone_and_stays_as_it_is(name: str, content: str, told: str, tmp_path: Path) -> None:
+    holding(tmp_path / "bad", name, content)
+    heard: list[str] = []
+    bad, good = configs(tmp_path, "bad", "good")
+    outcomes = sweep([bad, good], on_event=heard.append)
+    assert states(outcomes) == {"bad": "failed", "good": "finished"}
+    assert told in outcomes[0].detail
+    assert heard[0] == str(outcomes[0])
+    assert [
+        path.relative_to(tmp_path / "bad").as_posix() for path in (tmp_path / "bad").rglob("*") if path.is_file()
+    ] == [name]
+    assert (tmp_path / "bad" / name).read_text(encoding="utf-8") == content
+    with pytest.raises(FolderError, match=told):
+        run_status(bad)
+
+
+def test_a_file_or_a_dangling_link_in_place_of_a_folder_fails_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    outcomes = sweep(configs(tmp_path, "file", "link", "good"))
+    assert states(outcomes) == {"file": "failed", "link": "failed", "good": "finished"}
+    assert "file is not a folder; move it away" in outcomes[0].detail
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("evaluation.json", "{}"),
+        ("evaluation.json", '{"iteration": 12, "iqm": NaN}'),
+        ("metrics.csv", "x\n1\n"),
+    ],
+)
+def test_a_run_with_a_damaged_table_or_evaluation_is_gone_on_with(name: str, content: str, tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, "a")
+    sweep([config])
+    (tmp_path / "a" / name).write_text(content, encoding="utf-8")
+    assert run_status(config) == "unfinished"
+    assert states(sweep([config])) == {"a": "finished"}
+
+
+def test_an_unreadable_folder_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    honest = module.is_leftover
+
+    def looked(folder: Path) -> bool:
+        if folder.name == "closed":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return honest(folder)
+
+    monkeypatch.setattr(module, "is_leftover", looked)
+    outcomes = sweep(configs(tmp_path, "closed", "good"))
+    assert states(outcomes) == {"closed": "failed", "good": "finished"}
+    assert "Permission denied" in outcomes[0].detail
+
+
+def test_a_removed_log_does_not_end_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removing = PRETEND.replace("sys.exit(", "pathlib.Path(f'{folder}.log').unlink(); sys.exit(")
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", removing))
+    outcomes = sweep(configs(tmp_path, "bad", "good"))
+    assert str(outcomes[0]) == "bad failed: exit status 1, no log"
+    assert outcomes[1].state == "finished"
+
+
+def test_a_run_that_has_lost_its_settings_is_finished(tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, "a")
+    run = create_run(config)
+    run.save("last", Checkpoint({}, {"iteration": 3, "env_steps": 30}, config_to_file(run.config)))
+    (run.folder / "config.json").unlink()
+    assert run_status(config) == "unfinished"
+    assert states(sweep([config])) == {"a": "finished"}
+    assert run_status(config) == "complete"
+
+
+def test_missing_settings_are_the_defaults(tmp_path: Path) -> None:
+    config = small_config(tmp_path, name="a", algo="ahac", iterations=500)
+    assert (config.seed, config.preset) == (0, "default")
+    path = create_run(config).folder / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("seed", "preset", "algo", "iterations"):
+        path.write_text(json.dumps({key: x for key, x in content.items() if key != name}), encoding="utf-8")
+        assert run_status(config) == "unfinished"
+        assert read_run(path.parent).settings[name] == content[name]
+
+
+def test_a_process_that_leaves_damaged_files_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaging = PRETEND.replace('"iqm": 3.0', '"iqm": "x"')
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", damaging))
+    (outcome,) = sweep(configs(tmp_path, "a"))
+    assert outcome.state == "failed"
+    assert "evaluation.json is damaged: iqm must be a finite number, got 'x'" in outcome.detail
+
+
+def test_a_name_may_begin_with_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    echo = "import pathlib, sys; pathlib.Path('given').write_text(sys.argv[1])"
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", echo))
+    sweep(configs(Path(), "-x"))
+    assert (tmp_path / "given").read_text(encoding="utf-8") == str(tmp_path / "-x")
+
+
+def test_a_run_named_like_the_log_of_another_is_refused(tmp_path: Path) -> None:
+    for names in (["a", "a.log"], ["a.log", "a"]):
+        with pytest.raises(InputError, match=r"run 'a\.log' has the name of the log of run 'a'; rename one"):
+            sweep(configs(tmp_path, *names))
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="more than one has the name a"):
+        sweep(configs(tmp_path, "a", "a"))
+    with pytest.raises(InputError, match="every run in a sweep needs a name"):
+        sweep(configs(tmp_path, ""))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"task": "hoper"}, "hoper"),
+        ({"variant": "other"}, "variant"),
+        ({"device": "tpu"}, "device must be"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_starts(
+    changes: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    first, second = configs(tmp_path, "a", "b")
+    odd = RunConfig(**{**vars(second), **changes})
+    with pytest.raises(InputError, match=told):
+        sweep([first, odd])
+    assert not (tmp_path / "a").exists()
+
+
+def test_numbers_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="jobs must be a whole number of at least 1"):
+        sweep(configs(tmp_path, "a"), jobs=0)
+    with pytest.raises(InputError, match="seconds must be a finite number"):
+        sweep(configs(tmp_path, "a"), seconds=-1.0)

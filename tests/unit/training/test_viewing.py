@@ -1,0 +1,135 @@
+"""Stages: what a frame shows of a simulator's worlds, who acts, pushes, and checkpoints taken up while a run trains."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ahac
+from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.core.errors import InputError
+from ahac.envs import VecEnv
+from ahac.sim import Simulator, load_model
+from ahac.training.run import create_run
+from ahac.training.trainer import train
+from ahac.training.viewing import EnvSource, RobotSource, dummy_policy, record_trajectory
+from support.small_runs import small_config
+
+BALL = """<mujoco model="ball"><worldbody><geom type="plane" size="1 1 1"/>
+<body name="ball" pos="0 0 0.0995"><freejoint/><geom name="g" size="0.1" mass="1"/></body></worldbody></mujoco>"""
+FIXED = """<mujoco model="arm"><worldbody><body name="arm"><joint name="j" axis="0 1 0"/><geom size="0.1" pos="0 0 -1"/>
+</body></worldbody><actuator><motor name="m" joint="j" gear="3" ctrlrange="-2 2"/></actuator></mujoco>"""
+
+
+@pytest.fixture
+def hopper() -> VecEnv:
+    return ahac.make("hopper", num_envs=2)
+
+
+def robot(text: str, worlds: int = 2) -> RobotSource:
+    model = load_model(text)
+    return RobotSource(Simulator(model, num_worlds=worlds, dt=1 / 60, substeps=16), dummy_policy("zero", model.nu))
+
+
+def test_a_frame_has_the_poses_and_forces_of_the_simulator() -> None:
+    stage = robot(BALL)
+    frame = stage.reset()
+    ball = stage.scene.bodies.index("ball")
+    assert frame.position[:, ball].tolist() == [pytest.approx([0.0, 0.0, 0.0995], abs=1e-6)] * 2
+    assert frame.quaternion[:, ball].tolist() == [pytest.approx([1.0, 0.0, 0.0, 0.0])] * 2
+    # Half a millimetre deep: stiffness times depth, upwards.
+    assert frame.force[0, 0].tolist() == pytest.approx([0.0, 0.0, 1e4 * 5e-4], rel=1e-3, abs=1e-3)
+    assert frame.activation.shape == (2, 0)
+
+
+def test_torques_are_controls_times_gear_within_their_range() -> None:
+    model = load_model(FIXED)
+    sim = Simulator(model, num_worlds=1, dt=1 / 60, substeps=4)
+    stage = RobotSource(sim, lambda q: torch.full((1, 1), 5.0))
+    assert stage.step().channels["torque m"].tolist() == pytest.approx([6.0])
+
+
+@pytest.mark.extended
+def test_muscles_show_their_activation() -> None:
+    env = ahac.make("snu_humanoid", num_envs=1, early_termination=False)  # compiled for test_standing.py, too
+    stage = EnvSource(env, dummy_policy("zero", 152))
+    assert stage.step().activation.tolist() == [pytest.approx([0.5] * 152)]
+    full = EnvSource(env, lambda obs: torch.ones(1, 152))
+    assert full.step().activation.min() == 1.0
+
+
+def test_an_environment_is_recorded_as_it_goes(hopper: VecEnv) -> None:
+    seen = record_trajectory(EnvSource(hopper, dummy_policy("random", 3)), seconds=0.5)
+    assert len(seen) == 31, "where it began, and thirty steps"
+    assert seen.num_worlds == 2
+    assert {"reward", "stiffness"} <= seen.channels.keys()
+    assert np.isfinite(seen.position).all()
+    assert np.abs(np.diff(seen.position, axis=0)).max() > 1e-3
+
+
+def test_agents_do_nothing_or_anything(hopper: VecEnv) -> None:
+    assert not dummy_policy("zero", 3)(hopper.obs).any()
+    first, second = (dummy_policy("random", 3, seed=4)(hopper.obs) for _ in range(2))
+    assert torch.equal(first, second)
+    assert first.abs().max() <= 1.0
+    assert first.std() > 0.2
+    with pytest.raises(InputError, match="no agent named 'lazy'; known: zero, random"):
+        dummy_policy("lazy", 3)
+
+
+def test_a_push_changes_the_roots_velocity_along_the_ground() -> None:
+    stage = robot(BALL)
+    stage.reset()
+    stage.push()
+    moved = stage.step().position[:, stage.scene.bodies.index("ball"), :2]
+    assert np.linalg.norm(moved, axis=-1).min() > 0.01
+    assert moved[0].tolist() == pytest.approx(moved[1].tolist())
+
+
+def test_a_push_of_an_environment_is_felt_in_the_next_step(hopper: VecEnv) -> None:
+    stage = EnvSource(hopper, dummy_policy("zero", 3))
+    before = hopper.state.v.clone()
+    stage.push()
+    assert (hopper.state.v - before).abs().max() > 0.0
+    assert (hopper.state.v - before)[:, 2:].abs().max() == 0.0, "slides alone"
+
+
+def test_what_stands_on_the_ground_cannot_be_pushed() -> None:
+    with pytest.raises(InputError, match="arm cannot be pushed: its root does not move along the ground"):
+        robot(FIXED).push()
+
+
+def test_checkpoints_can_be_chosen_and_new_ones_are_taken_up(tmp_path: Path) -> None:
+    run = create_run(small_config(tmp_path, iterations=8, checkpoint_every=2))
+    train(run, 4, display=False)
+    stage = EnvSource(ahac.make("hopper", num_envs=1), run.algo.act, run, newest=True)
+    assert stage.checkpoints == ("best", "last", "iteration-000002", "iteration-000004") or stage.checkpoints == (
+        "last",
+        "iteration-000002",
+        "iteration-000004",
+    )
+    assert isinstance(run.algo, ShortHorizonActorCritic)
+    last = [x.detach().clone() for x in run.algo.actor.parameters()]
+    stage.load_checkpoint("iteration-000002")
+    early = [x.detach().clone() for x in run.algo.actor.parameters()]
+    assert any(not torch.equal(a, b) for a, b in zip(last, early, strict=True))
+    for _ in range(5):
+        stage.step()
+    assert all(torch.equal(a, b) for a, b in zip(last, run.algo.actor.parameters(), strict=True)), "the newest"
+
+
+def test_of_a_run_that_trains_fewer_moments_are_shown() -> None:
+    every, few = (
+        EnvSource(ahac.make("hopper", num_envs=1), dummy_policy("zero", 3), newest=newest) for newest in (False, True)
+    )
+    assert (every.dt, few.dt) == pytest.approx((1 / 60, 0.1))
+    frames = [every.step() for _ in range(6)]
+    assert few.step().position.tolist() == frames[-1].position.tolist(), "the worlds move as they always do"
+
+
+def test_without_a_run_there_is_nothing_to_choose(hopper: VecEnv) -> None:
+    stage = EnvSource(hopper, dummy_policy("zero", 3))
+    assert stage.checkpoints == ()
+    with pytest.raises(InputError, match="no checkpoints to choose from"):
+        stage.load_checkpoint("last")
