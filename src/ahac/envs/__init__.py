@@ -34,8 +34,8 @@ __all__ = [
     "locomotion_rewards",
     "make",
     "make_task",
+    "observations",
     "register_task",
-    "senses",
-    "shaping",
+    "rewards",
     "tasks",
 ]  # fmt: skip

@@ -75,7 +75,7 @@ def sweep(
         configs: What the runs are made from, as `ahac.training.api.configure` gives it; each has a name of its own.
         jobs: Runs at a time; they share the cores of this process among themselves.
         seconds: After which the sweep stops; by default not before all are through.
-        tell: Takes a line for each run that starts or ends.
+        on_event: Called with a line for each run that starts or ends.
     """
     wanted = list(configs)
     check_int("jobs", jobs, 1)

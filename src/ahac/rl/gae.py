@@ -20,7 +20,7 @@ def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, gamma: f
             and the critic's where only the time was up.
         cut: [T, N] bool, the trajectory ends here: with its episode, for either reason.
         gamma: Discount.
-        lam: λ.
+        gae_lambda: λ.
     """
     delta = torch.add(reward - value, next_value, alpha=gamma)
     weight = torch.full_like(reward, gamma * gae_lambda).masked_fill(cut, 0.0)

@@ -62,9 +62,9 @@ def roll_out(
     Args:
         env: The environment.
         policy: Actions by observations as they are.
-        view: What normalises the observations that are handed on.
+        normalize: Normalizes the observations of the rollout.
         length: Steps.
-        gauge: How stiffness is measured; by default it is not.
+        monitor: How stiffness is measured; not measured by default.
     """
     env.detach()
     raw = []

@@ -35,7 +35,7 @@ def value_expansion(
     Args:
         reward: [H, B] r_t, as the model has it.
         log_prob: [H + 1, B] log π(a_t | s_t).
-        going_on: [H, B] c_t, the probability that the task does not end the episode with this step.
+        valid: [H, B] c_t, the probability that the task does not end the episode with this step.
         last_q: [B] Q(s_H, a_H).
         alpha: α.
         gamma: γ.
