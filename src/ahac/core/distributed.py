@@ -48,7 +48,7 @@ class ProcessGroup:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is rank zero, the only one that logs and writes files."""
+        """Whether this is rank zero, which logs progress and writes files."""
         return self.rank == 0
 
     def local_count(self, worlds: int) -> int:

@@ -51,7 +51,7 @@ class Step:
     obs: Tensor
     """[N, obs] observation for the next action; owned by the environment, do not modify it in place."""
     final_obs: Tensor
-    """[N, obs] observation before any reset, with gradients. Equals `obs` unless the episode ended; zero if diverged."""
+    """[N, obs] observation before any reset, with gradients. Equals `obs` unless an episode ended; zero if diverged."""
     reward: Tensor
     """[N] r(s, a), where s is the state before the step."""
     terminated: Tensor

@@ -13,9 +13,9 @@ import pytest
 import warp as wp
 
 from ahac.core.errors import AhacError, CompileError
-from ahac.native import build
+from ahac.native import build, warp_kernels
 from ahac.native.build import Kernel, compile_seconds, wait_for_pending_builds
-from ahac.native.codegen import Target
+from ahac.native.codegen import MAX_ARRAYS, Target
 from ahac.native.source import Source
 
 DEADLINE = 100
@@ -249,3 +249,28 @@ def test_threads_that_wait_at_the_same_time_count_once(monkeypatch: pytest.Monke
             assert later(2.0) == 3.0
         assert later(4.0) == 7.0
     assert later(8.0) == 7.0
+
+
+def test_cpu_kernels_read_the_launch_arguments_by_name() -> None:
+    body = "double* const x = (double*)args.address[1]; x[0] = args.items; x[1] = args.count; x[2] = args.scalar;"
+    kernel = Kernel(Source("toy", ("absent", "x"), body, 1), Target("cpu", True, 32), "robot")
+    x = (ctypes.c_double * 3)()
+    kernel.launch({"x": ctypes.addressof(x)}, items=3, count=7, scalar=0.5)
+    assert list(x) == [3.0, 7.0, 0.5]
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [(None, 3 * 128), (5, 5 * 128)])
+def test_cuda_launches_pass_arguments_in_the_order_of_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, blocks: int | None, threads: int
+) -> None:
+    command = MagicMock()
+    monkeypatch.setattr(warp_kernels, "new_command", lambda kernel, target, block: command)
+    monkeypatch.setattr(warp_kernels, "_stream", lambda device, handle: (device, handle))
+    source = Source("toy", ("x", "absent", "y"), "", 1, threads_per_world=4)
+    kernel = Kernel(source, Target("cuda:0", False, 16), "robot")
+    kernel._ready.set()
+    kernel.launch({"x": 11, "y": 12}, items=70, count=7, scalar=0.5, stream=9, blocks=blocks)
+    params = [call.args for call in command.set_param_at_index_from_ctype.call_args_list]
+    assert params == [(0, [11, 0, 12] + [0] * (MAX_ARRAYS - 3)), (1, 0.5), (2, 70), (3, 7)]
+    command.set_dim.assert_called_once_with(threads)
+    command.launch.assert_called_once_with(("cuda:0", 9))
