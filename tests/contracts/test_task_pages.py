@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ahac.envs import SIGNALS, make_task, tasks
+from ahac.envs import STIFFNESS_SIGNALS, make_task, tasks
 from ahac.envs.tracing import observation_sizes
 from ahac.envs.variants import VARIANTS
 
@@ -92,7 +92,7 @@ def test_the_overview_lists_all_tasks_with_their_sizes() -> None:
 
 
 def test_the_overview_lists_the_stiffness_signals() -> None:
-    assert [row["signal"].strip("`") for row in rows(OVERVIEW, "## How stiff a step was")] == list(SIGNALS)
+    assert [row["signal"].strip("`") for row in rows(OVERVIEW, "## How stiff a step was")] == list(STIFFNESS_SIGNALS)
 
 
 @pytest.mark.extended

@@ -1,4 +1,4 @@
-"""How stiff a step is: every signal against another way to find it."""
+"""Stiffness signals, each against an independent computation."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ahac.core.env import Step
 from ahac.core.errors import InputError
-from ahac.envs import SIGNALS, VecEnv, make
+from ahac.envs import STIFFNESS_SIGNALS, VecEnv, make
 from ahac.sim import ContactMaterial, JointKind, Model, State
 from support.episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
 from support.marks import keep
@@ -200,7 +200,7 @@ def test_contact_signals_do_not_depend_on_where_the_robot_is(env: VecEnv) -> Non
     change(env, shift)
     step = take_step(env)
     for signal, here in found.items():
-        # To the bit: where a robot is along the ground enters nothing.
+        # Bit-exactly: the position along the ground does not enter.
         assert torch.equal(env.stiffness(step, signal), here), signal
 
 
@@ -242,10 +242,10 @@ def test_contact_signals_have_gradients_in_earlier_actions(signal: str, env: Vec
     assert (errors <= DIFFERENCED * norm + ROUNDING * value / EPS[0]).all()
 
 
-# ------------------------------------------------------------------------------------------------- at the door
+# ------------------------------------------------------------------------------------------------------ arguments
 
 
-def test_measuring_changes_neither_trajectory_nor_chance(env: VecEnv) -> None:
+def test_measuring_changes_neither_trajectory_nor_resets(env: VecEnv) -> None:
     set_time_left(env, slice(0, None, 2), 2)
     saved, actions = env.state_dict(), random_actions(env, 5, seed=7)
     wanted, state = outcomes(env, actions), env.state_dict()
@@ -253,7 +253,7 @@ def test_measuring_changes_neither_trajectory_nor_chance(env: VecEnv) -> None:
     env.load_state_dict(saved)
     for i, action in enumerate(actions):
         step = env.step(action)
-        for signal in SIGNALS:
+        for signal in STIFFNESS_SIGNALS:
             env.stiffness(step, signal)
         env.stiffness(step, probes=2)
         assert_same({name: getattr(step, name) for name in OUTCOMES}, {name: wanted[name][i] for name in OUTCOMES})
@@ -262,20 +262,20 @@ def test_measuring_changes_neither_trajectory_nor_chance(env: VecEnv) -> None:
     assert_same(measured, state)
 
 
-def test_probes_do_not_draw_the_numbers_of_starts(env: VecEnv) -> None:
+def test_probes_do_not_draw_the_numbers_of_resets(env: VecEnv) -> None:
     env.reset(seed=9)
     state = env.state_dict()
     generator = torch.Generator(env.spec.device)
     generator.set_state(state["probe_generator"])
     noise = state["noise"]
     for _ in range(2):
-        # With the same seed, the second draw would be the noise at hand; the first began the present episodes.
+        # With the same seed, the first draw would be the noise of the current episodes, the second that of the next.
         drawn = torch.rand(noise.shape, generator=generator, dtype=noise.dtype, device=noise.device)
         assert not torch.equal(drawn, noise)
 
 
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_a_lost_world_has_no_stiffness_and_leaves_the_others_alone(signal: str, env: VecEnv) -> None:
+@pytest.mark.parametrize("signal", STIFFNESS_SIGNALS)
+def test_a_diverged_world_has_no_stiffness_and_leaves_the_others_alone(signal: str, env: VecEnv) -> None:
     saved = env.state_dict()
 
     def measured() -> tuple[Tensor, Tensor]:
@@ -302,14 +302,17 @@ def test_a_lost_world_has_no_stiffness_and_leaves_the_others_alone(signal: str, 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda e, s: e.stiffness(s, "contacts"), f"no stiffness signal named 'contacts'; known: {', '.join(SIGNALS)}"),
+        (
+            lambda e, s: e.stiffness(s, "contacts"),
+            f"no stiffness signal named 'contacts'; known: {', '.join(STIFFNESS_SIGNALS)}",
+        ),
         (lambda e, s: e.stiffness(s, "dynamics", probes=0), "probes must be a whole number of at least 1, got 0"),
         (lambda e, s: e.stiffness(s, "dynamics", probes=True), "probes must be a whole number of at least 1, got True"),
         (lambda e, s: e.stiffness(s, "dynamics", probes=2.5), "probes must be a whole number of at least 1, got 2.5"),
-        (lambda e, s: e.stiffness(s, "force", probes=2), "are for the signal 'dynamics' alone, got 2 for 'force'"),
+        (lambda e, s: e.stiffness(s, "force", probes=2), "apply only to the signal 'dynamics', got 2 for 'force'"),
     ],
 )
-def test_a_wrong_wish_is_refused(call: Callable[[VecEnv, Step], Tensor], message: str, env: VecEnv) -> None:
+def test_wrong_arguments_are_refused(call: Callable[[VecEnv, Step], Tensor], message: str, env: VecEnv) -> None:
     step = take_step(env)
     with pytest.raises(InputError, match=message):
         call(env, step)
