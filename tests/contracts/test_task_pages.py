@@ -59,7 +59,7 @@ def test_every_task_has_a_page_and_every_page_a_task() -> None:
 
 def test_the_observation_table_is_the_layout(name: str) -> None:
     layout, table = observation_sizes(make_task(name)), rows(page_of(name), "## Observation")
-    assert [(row["part"], len(slots(row["slots"]))) for row in table] == list(layout.items())
+    assert [(row["term"], len(slots(row["slots"]))) for row in table] == list(layout.items())
     assert [i for row in table for i in slots(row["slots"])] == list(range(sum(layout.values())))
 
 
