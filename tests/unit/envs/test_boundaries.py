@@ -1,4 +1,4 @@
-"""Where an environment meets torch, gradients and robots of other shapes."""
+"""Edge cases of environments: inference mode, large actions, gradients and unusual robots."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ BOXES = """
 </mujoco>
 """
 ROUNDING = 1e-5
-"""Relative, of float32 after a few operations."""
+"""Relative error of float32 after a few operations."""
 
 
 def test_a_torso_above_a_waist_observes_its_orientation() -> None:
@@ -79,7 +79,7 @@ def test_a_custom_alive_is_kept() -> None:
 
 
 def test_observation_terms_may_do_what_a_trace_can() -> None:
-    """Found by tracing, not by trying numbers: these have no value at rest."""
+    """Sizes are found by tracing, not by evaluating: this ratio has no value at rest."""
     base = make_task("hopper")
     observation = {
         **base.observation,
@@ -130,7 +130,7 @@ def test_a_context_takes_no_gradient() -> None:
 
 
 def test_the_force_signal_does_not_depend_on_how_fast_one_travels() -> None:
-    """A robot seen from a train: with contact points at rest against the moving ground, only the observer changes."""
+    """A uniform velocity only changes the observer's frame."""
     env = ahac.make("ant", num_envs=8, dtype=torch.float64)
     for _ in range(30):
         env.step(torch.zeros(8, 8, dtype=torch.float64))

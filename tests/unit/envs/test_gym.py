@@ -16,10 +16,10 @@ from ahac.sim import InputError
 
 WORLDS = 4
 EPISODE = 5
-"""Steps after which episodes of these tests are cut off; no hopper falls so soon."""
+"""Steps after which episodes of these tests are truncated; no hopper falls that soon."""
 
 ROUNDING = 1e-5
-"""Relative, of sums of a few rewards in float32."""
+"""Relative error of sums of a few rewards in float32."""
 
 Stepped = tuple[Any, Any, Any, Any, dict[str, Any]]
 
@@ -50,7 +50,7 @@ def rollout(env: GymVectorEnv, steps: int, seed: int = 0) -> list[Stepped]:
 
 
 UNBOUNDED = "ignore:.*A Box observation space (minimum|maximum) value is -?infinity. This is probably too"
-"""What Gymnasium's checker has to say about joint velocities."""
+"""Warning of Gymnasium's checker about joint velocities."""
 
 
 @pytest.mark.filterwarnings(UNBOUNDED)
@@ -123,7 +123,7 @@ def test_a_world_is_reset_in_the_step_that_ends_its_episode() -> None:
     assert not terminated.any()
     assert infos["_final_obs"].all()
     fresh = np.abs(obs).max()
-    assert fresh <= 0.05 + ROUNDING, "of noise alone, around an upright hopper at rest"
+    assert fresh <= 0.05 + ROUNDING, "only noise around an upright hopper at rest"
     assert np.abs(infos["final_obs"]).max() > fresh
 
 

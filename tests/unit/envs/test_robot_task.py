@@ -18,7 +18,7 @@ WORLDS = 32
 STEPS = 100
 
 ROUNDING = 1e-5
-"""Of sums and kinematics of a few numbers near one, in float32."""
+"""Error of sums and kinematics of a few numbers near one, in float32."""
 
 EPS = 1e-6
 GRADIENT_TOLERANCE = 1e-6
@@ -46,7 +46,7 @@ def urdf_hinge(name: str, parent: str, child: str, at: str) -> str:
 
 
 def urdf_dog() -> str:
-    """A trunk on four legs of two hinges; like all URDFs it stands with its base at the origin, and has no motors."""
+    """A trunk on four legs with two hinges each; as a URDF it has its base at the origin and no motors."""
     parts = [urdf_link("trunk", 6.0, '<box size="0.5 0.2 0.1"/>')]
     for leg, (x, y) in LEGS.items():
         parts += [

@@ -19,18 +19,18 @@ WORLDS = 16
 EXACT = 1e-12
 """Relative; the same float64 formula in another order."""
 EPS = (1e-4, 1e-5, 1e-6, 1e-7)
-"""A difference that straddles a kink is off; a smaller eps does not, at which rounding weighs 1e-8 of the whole."""
+"""A difference across a kink is off; a smaller eps avoids the kink, with a relative rounding error of 1e-8."""
 DIFFERENCED = 1e-7
-"""Relative to the norm, at a world's best eps; 2e-9 at most, or else the signal's rounding."""
+"""Relative to the norm, at a world's best eps. Measured: at most 2e-9, apart from rounding of the signal."""
 SLIP_FLOOR = 1e-12
-"""Of the contact law, added to the squared slip speed [m²/s²]."""
+"""Constant that the contact law adds to the squared slip speed [m²/s²]."""
 ROUNDING = 1e-15
-"""Of a signal, which weighs more the smaller eps is."""
+"""Rounding error of a signal, which grows in a difference quotient as eps shrinks."""
 FAR = 100.0
-"""By how many metres robots are moved."""
+"""Distance by which robots are moved [m]."""
 PROBES = 300
 DEVIATIONS = 5.0
-"""Standard errors that a mean may be off: a chance of 6e-7 in each of 32 worlds."""
+"""Standard errors by which a mean may be off: a probability of 6e-7 in each of 32 worlds."""
 
 
 @pytest.fixture(scope="module", params=keep(1, ["hopper", "ant"]))
@@ -55,7 +55,7 @@ def take_step(env: VecEnv, seed: int = 3) -> Step:
 
 
 def quaternions(model: Model) -> list[tuple[int, int]]:
-    """Where ball joints have their quaternions and their angular velocities."""
+    """Return the indices of the quaternions and angular velocities of ball joints."""
     return [(joint.q, joint.v) for joint in model.joints if joint.kind is JointKind.BALL]
 
 
@@ -65,7 +65,7 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 
 
 def moved(model: Model, q: Tensor, tangent: Tensor) -> Tensor:
-    """Positions [N, nq], moved by a small tangent vector [N, nv]: quaternions by q ⊗ (1, ω / 2), to first order."""
+    """Move positions [N, nq] by a small tangent vector [N, nv]; to first order, quaternions by q ⊗ (1, ω / 2)."""
     parts = []
     q_end = 0
     v_end = 0
@@ -77,7 +77,7 @@ def moved(model: Model, q: Tensor, tangent: Tensor) -> Tensor:
 
 
 def between(model: Model, start: Tensor, end: Tensor) -> Tensor:
-    """The small tangent vector [N, nv] from one q to another: 2 Im(conjugate(q₀) ⊗ q₁) for quaternions."""
+    """Return the small tangent vector [N, nv] from one q to another: 2 Im(conjugate(q₀) ⊗ q₁) for quaternions."""
     parts, q_end = [], 0
     for i, _ in quaternions(model):
         back = torch.cat([start[:, i : i + 1], -start[:, i + 1 : i + 4]], dim=-1)
@@ -87,7 +87,7 @@ def between(model: Model, start: Tensor, end: Tensor) -> Tensor:
 
 
 def differenced_jacobian(env: VecEnv, step: Step, eps: float) -> Tensor:
-    """[N, 2 nv, 2 nv + nu] of the state after a step by state and action before, in tangent coordinates."""
+    """Jacobian [N, 2 nv, 2 nv + nu] of the next state by state and action, in tangent coordinates."""
     model, saved = env.sim.model, env.state_dict()
     context = {"clock": saved["clock"], "noise": saved["noise"]}
     columns = []
@@ -134,7 +134,7 @@ def test_several_probes_are_averaged(env: VecEnv) -> None:
 
 
 def penalty(depth: Tensor, velocity: Tensor, material: ContactMaterial) -> Tensor:
-    """[3] the law of docs/architecture.md on level ground, for one point."""
+    """Contact force [3] of one point on level ground, by the law of docs/architecture.md."""
     d = depth.clamp(min=0.0)
     push = material.stiffness * d - material.damping * d * velocity[2].clamp(max=0.0)
     slip = (velocity[0] ** 2 + velocity[1] ** 2 + SLIP_FLOOR).sqrt()
@@ -143,7 +143,7 @@ def penalty(depth: Tensor, velocity: Tensor, material: ContactMaterial) -> Tenso
 
 
 def contact_jacobian(env: VecEnv, state: State) -> Tensor:
-    """[N, points, 3, 4] of every contact force by depth and velocity."""
+    """Jacobian [N, points, 3, 4] of every contact force by depth and velocity."""
     seen, touches = env.sim.contacts(state), env.task.model.contact_candidates
     jacobians = []
     for i, touch in enumerate(touches):

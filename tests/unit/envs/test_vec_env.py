@@ -14,7 +14,7 @@ from support.episodes import assert_same, change, outcomes, random_actions, set_
 
 WORLDS = 6
 TORSO_HEIGHT = 1.25
-"""Of the hopper's torso where its slide along z is at zero [m]."""
+"""Height of the hopper's torso when its slide along z is at zero [m]."""
 
 EXACT = 1e-12
 """Relative to the largest number; the same float64 formula in another order."""
@@ -27,7 +27,7 @@ def made(device: torch.device) -> VecEnv:
 
 @pytest.fixture
 def hopper(made: VecEnv) -> VecEnv:
-    """Some steps into an episode."""
+    """Hoppers some steps into an episode."""
     made.reset(seed=1)
     outcomes(made, random_actions(made, 5, seed=2))
     return made
@@ -40,12 +40,12 @@ def tireless(device: torch.device) -> VecEnv:
 
 @pytest.fixture(scope="module")
 def short(device: torch.device) -> VecEnv:
-    """Five steps an episode, in float32."""
+    """Cartpoles with episodes of five steps, in float32."""
     return make("cartpole", num_envs=WORLDS, device=device, episode_steps=5)
 
 
 def lay_down(env: VecEnv, worlds: list[int]) -> None:
-    """Let hoppers lie in the air, their torso too low."""
+    """Place hoppers horizontally in the air, with their torso too low."""
 
     def edit(state: dict[str, Tensor]) -> None:
         state["q"][worlds, 1], state["q"][worlds, 2] = 0.5 - TORSO_HEIGHT, 0.5 * math.pi
@@ -54,13 +54,13 @@ def lay_down(env: VecEnv, worlds: list[int]) -> None:
 
 
 def record(env: VecEnv, steps: int, seed: int = 3) -> tuple[list[Tensor], list[Step]]:
-    """Actions, each with a gradient of its own, and the steps they led to."""
+    """Take random steps and return the actions, each a separate leaf, and the steps."""
     actions = [action.clone().requires_grad_() for action in random_actions(env, steps, seed, bound=0.9)]
     return actions, [env.step(action) for action in actions]
 
 
 def gradient(value: Tensor, action: Tensor) -> Tensor:
-    """Of a sum by an action; zero where the graph does not lead there."""
+    """Gradient of a sum by an action; zero if the graph does not reach it."""
     (found,) = torch.autograd.grad(value.sum(), action, retain_graph=True, allow_unused=True)
     return torch.zeros_like(action) if found is None else found
 
@@ -82,7 +82,7 @@ def test_the_time_limit_truncates_and_a_new_episode_begins_in_the_same_step(shor
         assert torch.equal(short.obs, step.obs)
         assert (step.obs == step.final_obs).all(dim=-1).tolist() == [not over] * WORLDS
         if over:
-            assert len(step.obs.unique(dim=0)) == WORLDS, "worlds begin alike"
+            assert len(step.obs.unique(dim=0)) == WORLDS, "worlds start in the same state"
             total = torch.zeros(WORLDS)
     assert short.spec.episode_steps == 5
 
@@ -160,7 +160,7 @@ def test_an_environment_used_in_inference_mode_has_gradients_afterwards(use: str
 
 
 ByHand = Callable[[Tensor, Tensor, Tensor, str], list[Tensor]]
-"""Terms of a reward from positions, velocities, action and variant."""
+"""Reward terms computed from positions, velocities, action and variant."""
 
 
 def hopper_rewards(q: Tensor, v: Tensor, action: Tensor, variant: str) -> list[Tensor]:
@@ -192,7 +192,7 @@ def test_reward_is_of_the_state_before_the_step_and_the_clipped_action(
         height = 1 if task == "hopper" else 2
         state["q"] += 0.5 * torch.randn(state["q"].shape, generator=drawn, dtype=torch.float64).to(device)
         state["v"] += torch.randn(state["v"].shape, generator=drawn, dtype=torch.float64).to(device)
-        # From below any wanted height to above any bound.
+        # From below any target height to above any bound.
         low = -TORSO_HEIGHT if task == "hopper" else 0.0
         state["q"][:, height] = low + torch.linspace(0.1, 1.6, 32).to(state["q"])
 
@@ -301,11 +301,11 @@ def test_huge_actions_of_float32_act_as_clipped_ones(size: float, short: VecEnv)
 # ------------------------------------------------------------------------------------------------------ diverged worlds
 
 FALL = {"height": 2000.0, "speed": -1e5}
-"""Through the air in the first step; in the second into the ground, where forces and velocities exceed all bounds."""
+"""In the air for the first step; in the second it hits the ground, where forces and velocities exceed all bounds."""
 
 
 def throw(env: VecEnv, world: int) -> None:
-    """Let a hopper fall so fast that contact cannot be integrated."""
+    """Drop a hopper so fast that its contact cannot be integrated."""
 
     def edit(state: dict[str, Tensor]) -> None:
         state["q"][world, 1], state["v"][world, 1] = FALL["height"], FALL["speed"]
