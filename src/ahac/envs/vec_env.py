@@ -72,8 +72,7 @@ class VecEnv:
             dtype: torch.float32 or torch.float64.
             early_termination: Whether the task may end episodes before the time limit; diverged worlds always reset.
             num_threads: Number of CPU threads; all cores by default.
-            ranks: Process group; every rank has the same number of worlds. Together they match one process with all
-                worlds.
+            ranks: Process group with `num_envs` worlds per rank; equivalent to one process with all worlds.
         """
         if not isinstance(task, Task):
             raise InputError(f"task must be a Task or a name from ahac.tasks(), got {type(task).__name__}")
