@@ -1,28 +1,28 @@
-"""Every task has a page, and the numbers on it are the task's: tables of the pages are held against the code."""
+"""Every task has a page, and the tables on it match the code."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from ahac.envs import SIGNALS, make_task, tasks
+from ahac.envs import STIFFNESS_SIGNALS, make_task, tasks
 from ahac.envs.tracing import observation_sizes
 from ahac.envs.variants import VARIANTS
 
 PAGES = Path(__file__).parents[2] / "docs" / "tasks"
 OVERVIEW = PAGES / "README.md"
 TASKS = tuple(tasks())
-"""As they are before any test registers more."""
+"""Tasks before any test registers more."""
 ABSENT = "–"
-"""In the column of a variant: it has no such term."""
+"""Entry of a variant without this term."""
 
 Row = dict[str, str]
 
 
 def rows(page: Path, heading: str) -> list[Row]:
-    """The first table under a heading of a page, row by row, by the names of its columns."""
-    _, found, rest = page.read_text(encoding="utf-8").partition(f"{heading}\n")
-    assert found, f"{page.name} has no section {heading!r}"
+    """Return the rows of the first table under a heading, as dictionaries by column name."""
+    _, match, rest = page.read_text(encoding="utf-8").partition(f"{heading}\n")
+    assert match, f"{page.name} has no section {heading!r}"
     section = re.split(r"^#", rest, maxsplit=1, flags=re.MULTILINE)[0]
     table = re.search(r"(?:^\|.*\n)+", section, flags=re.MULTILINE)
     assert table is not None, f"{heading!r} of {page.name} has no table"
@@ -31,14 +31,14 @@ def rows(page: Path, heading: str) -> list[Row]:
 
 
 def first_number(text: str) -> int:
-    """The whole number that a cell begins with."""
+    """Return the integer at the beginning of a cell."""
     number = re.match(r"\d+", text)
     assert number is not None, f"{text!r} does not begin with a number"
     return int(number[0])
 
 
 def slots(text: str) -> range:
-    """The slots that "7" or "1–4" stands for."""
+    """Return the slots that "7" or "1–4" denotes."""
     first, _, last = text.partition("–")
     return range(int(first), int(last or first) + 1)
 
@@ -59,7 +59,7 @@ def test_every_task_has_a_page_and_every_page_a_task() -> None:
 
 def test_the_observation_table_is_the_layout(name: str) -> None:
     layout, table = observation_sizes(make_task(name)), rows(page_of(name), "## Observation")
-    assert [(row["part"], len(slots(row["slots"]))) for row in table] == list(layout.items())
+    assert [(row["term"], len(slots(row["slots"]))) for row in table] == list(layout.items())
     assert [i for row in table for i in slots(row["slots"])] == list(range(sum(layout.values())))
 
 
@@ -70,7 +70,7 @@ def test_the_reward_table_has_the_terms(name: str, variant: str) -> None:
     assert shown == list(make_task(name, variant).reward)
 
 
-def test_the_table_of_episodes_has_the_clock(name: str) -> None:
+def test_the_episode_table_has_steps_and_substeps(name: str) -> None:
     task, table = make_task(name), {row["what"]: row["value"] for row in rows(page_of(name), "## Episodes")}
     assert table["control step"] == f"1/{1 / task.dt:.0f} s"
     assert table["substeps"] == f"{task.substeps} of 1/{task.substeps / task.dt:.0f} s"
@@ -84,15 +84,15 @@ def test_the_overview_lists_all_tasks_with_their_sizes() -> None:
         assert link is not None
         assert link[1] == link[2]
         shown[link[1]] = tuple(int(row[part]) for part in ("observation", "action", "substeps", "episode steps"))
-    made = {name: make_task(name) for name in TASKS}
+    definitions = {name: make_task(name) for name in TASKS}
     assert shown == {
         name: (sum(observation_sizes(task).values()), task.model.nu, task.substeps, task.episode_steps)
-        for name, task in made.items()
+        for name, task in definitions.items()
     }
 
 
 def test_the_overview_lists_the_stiffness_signals() -> None:
-    assert [row["signal"].strip("`") for row in rows(OVERVIEW, "## How stiff a step was")] == list(SIGNALS)
+    assert [row["signal"].strip("`") for row in rows(OVERVIEW, "## How stiff a step was")] == list(STIFFNESS_SIGNALS)
 
 
 @pytest.mark.extended

@@ -1,6 +1,6 @@
-"""What every task promises, whatever robot it is: sizes, chance, gradients, and that worlds are strangers.
+"""Contracts that every task satisfies: sizes, seeding, gradients, and independence of worlds.
 
-One environment of each task serves all tests, in float64, for the gradients' sake: one forward and one adjoint kernel.
+All tests of a task share one environment in float64, and so one forward and one adjoint kernel.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,42 +26,41 @@ SIZES = {
     "cartpole": (5, 1, 4, 240),
     "double_pendulum": (6, 1, 4, 240),
 }
-"""Observation, action, substeps, steps of an episode."""
+"""Sizes of observation and action, substeps, episode steps."""
 
 WITHOUT_GROUND = ("cartpole", "double_pendulum")
 LAST_ACTION = "last action"
-SEES_ITS_ACTION = ("ant", "anymal", "humanoid")
+OBSERVES_ITS_ACTION = ("ant", "anymal", "humanoid")
 
 TASKS = tuple(tasks())
-"""As they are before any test registers more."""
+"""Tasks before any test registers more."""
 REPEATED = ("humanoid", "snu_humanoid", "anymal", "half_cheetah", "double_pendulum")
-"""Left to `make test-all`: the others show the same."""
-"""Their kernels take a quarter of a minute and a whole one to compile."""
+"""Run only by `make test-all`: the others cover the same, and these kernels take 15 to 60 s to compile."""
 WORLDS = 64
-"""Several blocks of lanes."""
+"""Several SIMD blocks."""
 
 ROUNDING = 1e-12
 """Relative to the numbers added up; the same float64 sum in another order."""
 
 SAMPLES = 20
-"""Times 64 worlds: 1280 starts of episodes."""
+"""Times 64 worlds: 1280 resets."""
 REACHED = 0.95
-"""Of the noise's bound. That no one of 1280 uniform numbers gets there has a chance of 1e-14 on each side."""
+"""Share of the noise bound. The probability that none of 1280 uniform numbers exceeds it is 1e-14 on each side."""
 DEVIATIONS = 6.0
-"""Standard deviations that a mean or a correlation of random numbers may be away from zero: a chance of 2e-9 each."""
+"""Standard deviations by which a mean or a correlation may differ from zero: a probability of 2e-9 each."""
 
 FREE_ROOT = 3
-"""Where the quaternion of a free root stands, after three slides."""
+"""Index of the quaternion of a free root, after three slides."""
 
 HORIZON = 8
 STEPS_BEFORE = 40
-"""Enough for every robot to fall onto its feet, and for some to fall over: resets are in the horizon as well."""
+"""Enough for every robot to land on its feet, and for some to fall over, so that the horizon includes resets."""
 TOUCHING = 0.25
-"""Share of the worlds that touch the ground by then, at least."""
+"""Minimum share of worlds that touch the ground by then."""
 EPS = (1e-4, 1e-5, 1e-6, 1e-7)
-"""A difference that straddles a kink is off by up to 1e-3; a smaller eps, at which rounding weighs 1e-8, does not."""
+"""A difference across a kink is off by up to 1e-3; a smaller eps avoids the kink, with a rounding error of 1e-8."""
 GRADIENT_TOLERANCE = 1e-7
-"""Relative to the gradient's norm, at a world's best eps. At worst 4e-9, 1e-11 as a rule; a kink leaves 1e-6 and up."""
+"""Relative to the gradient norm, at a world's best eps. At most 4e-9, usually 1e-11; a kink gives 1e-6 or more."""
 
 
 @pytest.fixture(
@@ -74,14 +73,14 @@ def env(request: pytest.FixtureRequest, device: torch.device) -> VecEnv:
 
 @pytest.fixture
 def busy(env: VecEnv) -> VecEnv:
-    """Some steps into episodes; those of every other world are cut off in one of the next seven steps."""
+    """An environment some steps into its episodes; every other world is truncated within the next seven steps."""
     env.reset(seed=11)
     outcomes(env, random_actions(env, 10, seed=12))
     set_time_left(env, slice(0, None, 2), 1 + torch.arange(WORLDS // 2) % 7)
     return env
 
 
-def test_the_table_of_sizes_knows_all_tasks() -> None:
+def test_the_table_of_sizes_covers_all_tasks() -> None:
     assert set(SIZES) == set(TASKS)
 
 
@@ -101,10 +100,10 @@ def test_sizes_are_the_declared_ones(env: VecEnv, device: torch.device) -> None:
 
 def test_random_actions_lead_to_finite_numbers(env: VecEnv) -> None:
     env.reset(seed=2)
-    found = outcomes(env, random_actions(env, 200, seed=3))
-    for name, values in found.items():
+    results = outcomes(env, random_actions(env, 200, seed=3))
+    for name, values in results.items():
         assert torch.isfinite(values).all(), name
-    assert not found["diverged"].any()
+    assert not results["diverged"].any()
 
 
 def test_same_seed_gives_the_same_bits_and_another_seed_other_ones(env: VecEnv) -> None:
@@ -119,18 +118,18 @@ def test_same_seed_gives_the_same_bits_and_another_seed_other_ones(env: VecEnv) 
     again = run(5)
     other = run(6)
     assert_same(again, found)
-    assert found["truncated"].any(), "no episode ended: resets inside of steps were not compared"
+    assert found["truncated"].any(), "no episode ended: resets inside steps were not compared"
     for name in ("first", "obs", "reward", "q", "v"):
         assert not torch.equal(found[name], other[name]), name
 
 
-def starts_of_resets(env: VecEnv) -> Iterator[None]:
+def explicit_resets(env: VecEnv) -> Iterator[None]:
     for _ in range(SAMPLES):
         env.reset()
         yield
 
 
-def starts_inside_of_steps(env: VecEnv) -> Iterator[None]:
+def resets_inside_steps(env: VecEnv) -> Iterator[None]:
     for action in random_actions(env, SAMPLES, seed=7):
         set_time_left(env, slice(None), 1)
         assert env.step(action).done.all()
@@ -138,53 +137,52 @@ def starts_inside_of_steps(env: VecEnv) -> Iterator[None]:
 
 
 def turn(rest: Tensor, q: Tensor) -> Tensor:
-    """[samples, 4] conjugate(rest) ⊗ q, what turns a resting ball joint [4] into [samples, 4]."""
+    """Compute conjugate(rest) ⊗ q, [samples, 4]: the rotation from a resting ball joint [4] to q [samples, 4]."""
     side = torch.linalg.cross(rest[1:].expand(len(q), 3), q[:, 1:])
     return torch.cat([(q @ rest)[:, None], rest[0] * q[:, 1:] - q[:, :1] * rest[1:] - side], dim=-1)
 
 
-def noise_of_joint(start: NoisyReset, joint: Joint, rest: Tensor, q: Tensor) -> tuple[Tensor, float]:
-    """[samples, k] by how much a joint starts off its pose, and the largest amount that is documented."""
+def noise_of_joint(reset: NoisyReset, joint: Joint, rest: Tensor, q: Tensor) -> tuple[Tensor, float]:
+    """Return a joint's offsets from its pose, [samples, k], and the documented bound."""
     if joint.kind is not JointKind.BALL:
-        return (q - rest)[
-            :, joint.q, None
-        ], start.root_position if joint.kind is JointKind.SLIDE else start.joint_position
+        bound = reset.root_position if joint.kind is JointKind.SLIDE else reset.joint_position
+        return (q - rest)[:, joint.q, None], bound
     rest, q = (x[..., joint.q : joint.q + 4] for x in (rest, q))
     assert (q.norm(dim=-1) - 1.0).abs().max() < ROUNDING
     turned = turn(rest, q)
     if joint.q == FREE_ROOT:
-        return 2.0 * torch.atan2(turned[:, 1:].norm(dim=-1), turned[:, 0])[:, None], start.root_rotation
-    return turned[:, 1:] / turned[:, :1], start.joint_position
+        return 2.0 * torch.atan2(turned[:, 1:].norm(dim=-1), turned[:, 0])[:, None], reset.root_rotation
+    return turned[:, 1:] / turned[:, :1], reset.joint_position
 
 
-def sampled(env: VecEnv, starts: Callable[[VecEnv], Iterator[None]]) -> tuple[Tensor, Tensor]:
-    """Positions and velocities with which many episodes begin."""
+def sampled(env: VecEnv, resets: Callable[[VecEnv], Iterator[None]]) -> tuple[Tensor, Tensor]:
+    """Collect the initial positions and velocities of many episodes."""
     env.reset(seed=8)
-    states = [(env.state.q, env.state.v) for _ in starts(env)]
+    states = [(env.state.q, env.state.v) for _ in resets(env)]
     q, v = (torch.cat(column).cpu() for column in zip(*states, strict=True))
     assert len(q) == SAMPLES * WORLDS
     return q, v
 
 
 def assert_independent(columns: Tensor) -> None:
-    """[samples, k] numbers, uniform in ± 1 or closer to zero, have no mean and nothing to do with each other."""
+    """Assert that columns [samples, k], uniform in ±1 or narrower, have zero mean and are uncorrelated."""
     assert columns.mean(dim=0).abs().max() < DEVIATIONS * (3 * len(columns)) ** -0.5
     correlation = torch.corrcoef(columns.T) - torch.eye(columns.shape[1], dtype=columns.dtype)
     assert correlation.abs().max() < DEVIATIONS * len(columns) ** -0.5
 
 
-@pytest.mark.parametrize("starts", [starts_of_resets, starts_inside_of_steps])
-def test_episodes_begin_within_the_documented_noise(env: VecEnv, starts: Callable[[VecEnv], Iterator[None]]) -> None:
-    q, v = sampled(env, starts)
-    start = env.task.reset
-    assert isinstance(start, NoisyReset)
-    assert start.keyframe is not None
-    rest_q, rest_v = (torch.tensor(row, dtype=q.dtype) for row in env.task.model.keyframes[start.keyframe])
-    noise = [noise_of_joint(start, joint, rest_q, q) for joint in env.task.model.joints]
-    columns = torch.cat([found / bound for found, bound in [*noise, (v - rest_v, start.velocity)]], dim=-1)
+@pytest.mark.parametrize("resets", [explicit_resets, resets_inside_steps])
+def test_episodes_begin_within_the_documented_noise(env: VecEnv, resets: Callable[[VecEnv], Iterator[None]]) -> None:
+    q, v = sampled(env, resets)
+    reset = env.task.reset
+    assert isinstance(reset, NoisyReset)
+    assert reset.keyframe is not None
+    rest_q, rest_v = (torch.tensor(row, dtype=q.dtype) for row in env.task.model.keyframes[reset.keyframe])
+    noise = [noise_of_joint(reset, joint, rest_q, q) for joint in env.task.model.joints]
+    columns = torch.cat([offset / bound for offset, bound in [*noise, (v - rest_v, reset.velocity)]], dim=-1)
     assert columns.abs().max() < 1.0 + ROUNDING
     assert columns.max(dim=0).values.min() > REACHED
-    # The angle of a random turn has no sign; all other noise is on both sides.
+    # The angle of a random rotation has no sign; all other noise is two-sided.
     free = any(joint.kind is JointKind.BALL and joint.q == FREE_ROOT for joint in env.task.model.joints)
     signed = torch.cat([columns[:, :FREE_ROOT], columns[:, FREE_ROOT + 1 :]], dim=-1) if free else columns
     assert signed.min(dim=0).values.max() < -REACHED
@@ -193,19 +191,19 @@ def test_episodes_begin_within_the_documented_noise(env: VecEnv, starts: Callabl
         assert_independent(turn(rest_q[FREE_ROOT : FREE_ROOT + 4], q[:, FREE_ROOT : FREE_ROOT + 4])[:, 1:])
 
 
-def test_a_saved_state_goes_on_bit_by_bit(busy: VecEnv, device: torch.device) -> None:
+def test_a_saved_state_resumes_bit_exactly(busy: VecEnv, device: torch.device) -> None:
     actions = random_actions(busy, 9, seed=13)
     saved = busy.state_dict()
     copy = {name: value.clone() for name, value in saved.items()}
-    wanted = outcomes(busy, actions)
-    assert wanted["truncated"].sum() >= WORLDS // 2
+    expected = outcomes(busy, actions)
+    assert expected["truncated"].sum() >= WORLDS // 2
     assert_same(saved, copy)
     busy.load_state_dict(saved)
     assert torch.equal(busy.obs, saved["obs"])
-    assert_same(outcomes(busy, actions), wanted)
+    assert_same(outcomes(busy, actions), expected)
     other = make(busy.spec.name, num_envs=WORLDS, dtype=torch.float64, device=device, seed=99)
     other.load_state_dict(saved)
-    assert_same(outcomes(other, actions), wanted)
+    assert_same(outcomes(other, actions), expected)
     assert_same(other.state_dict(), busy.state_dict())
 
 
@@ -218,10 +216,11 @@ def test_permuted_worlds_give_permuted_outcomes(busy: VecEnv) -> None:
 
     for actions in random_actions(busy, 8, seed=15)[:, None]:
         before = busy.state_dict()
-        wanted, after = outcomes(busy, actions), busy.state_dict()
+        expected = outcomes(busy, actions)
+        after = busy.state_dict()
         busy.load_state_dict(permuted(before))
-        found = outcomes(busy, actions[:, order])
-        assert_same(found, {name: value[:, order] for name, value in wanted.items()})
+        permuted_outcomes = outcomes(busy, actions[:, order])
+        assert_same(permuted_outcomes, {name: value[:, order] for name, value in expected.items()})
         for name in ("q", "v", "obs", "clock"):
             assert torch.equal(busy.state_dict()[name], after[name][order]), name
         busy.load_state_dict(after)
@@ -244,8 +243,8 @@ def test_obs_is_final_obs_unless_the_episode_ended(busy: VecEnv) -> None:
 
 
 @pytest.mark.parametrize("recorded", [False, True], ids=["without gradient", "with gradient"])
-def test_the_last_action_seen_is_the_clipped_one_taken(busy: VecEnv, recorded: bool) -> None:
-    if busy.spec.name not in SEES_ITS_ACTION:
+def test_the_observed_last_action_is_the_clipped_one(busy: VecEnv, recorded: bool) -> None:
+    if busy.spec.name not in OBSERVES_ITS_ACTION:
         assert LAST_ACTION not in busy.obs_layout
         return
     first = sum(list(busy.obs_layout.values())[: list(busy.obs_layout).index(LAST_ACTION)])
@@ -262,7 +261,7 @@ def test_the_last_action_seen_is_the_clipped_one_taken(busy: VecEnv, recorded: b
 
 
 def touching(env: VecEnv) -> float:
-    """Share of the worlds in which something touches the ground."""
+    """Return the share of worlds in which something touches the ground."""
     with as_file(files("ahac.envs") / "assets" / f"{env.spec.name}.xml") as path:
         found = Numeric(path).contacts(env.state.q.cpu().numpy(), env.state.v.cpu().numpy())
     return float((found["depth"] > 0.0).any(axis=-1).mean())
@@ -278,7 +277,7 @@ def test_gradients_match_central_differences(env: VecEnv) -> None:
     weights = torch.randn(env.spec.obs_size, generator=generator, dtype=torch.float64).to(env.spec.device)
 
     def losses(sequence: Tensor) -> Tensor:
-        """[N] sum of rewards, and of what is seen last."""
+        """Sum the rewards and a projection of the final observation, [N]."""
         env.load_state_dict(saved)
         steps: list[Step] = [env.step(action) for action in sequence]
         return sum((step.reward for step in steps), steps[-1].final_obs @ weights)
@@ -297,7 +296,7 @@ def test_gradients_match_central_differences(env: VecEnv) -> None:
         assert errors.max() < GRADIENT_TOLERANCE
 
 
-def test_a_step_shows_where_it_started_and_ended(busy: VecEnv) -> None:
+def test_a_step_holds_its_states_before_and_after(busy: VecEnv) -> None:
     before = busy.state
     action = random_actions(busy, 1, seed=25)[0]
     step = busy.step(action)
@@ -310,10 +309,10 @@ def test_a_step_shows_where_it_started_and_ended(busy: VecEnv) -> None:
 
 
 def test_clocks_count_steps_and_rewards_of_an_episode(busy: VecEnv) -> None:
-    def start_anew(state: dict[str, Tensor]) -> None:
+    def restart(state: dict[str, Tensor]) -> None:
         state["clock"][1::2] = 0.0
 
-    change(busy, start_anew)
+    change(busy, restart)
     length, total = busy.state_dict()["clock"].unbind(dim=-1)
     for action in random_actions(busy, 8, seed=26):
         step = busy.step(action)

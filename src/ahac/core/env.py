@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from torch import Tensor
 
-__all__ = ["Env", "EnvSpec", "GraphCapturable", "PhysicsState", "Step"]
+__all__ = ["STIFFNESS_SIGNALS", "Env", "EnvSpec", "GraphCapturable", "PhysicsState", "Step", "StiffnessSignal"]
+
+StiffnessSignal = Literal["dynamics", "contact", "contact_normalised", "force"]
+"""Name of a signal of `Env.stiffness`; `ahac.envs.stiffness` defines them."""
+
+STIFFNESS_SIGNALS: tuple[StiffnessSignal, ...] = get_args(StiffnessSignal)
+"""All signals of `Env.stiffness`."""
 
 
 class PhysicsState(Protocol):

@@ -1,4 +1,4 @@
-"""Ant: a quadruped of eight hinges runs along x. The paper's appendix F; docs/tasks/ant.md."""
+"""Ant: a quadruped with eight hinges runs along x. Paper, appendix F; docs/tasks/ant.md."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ahac.envs.variants import load_bundled_model, select_variant
 __all__ = ["ant"]
 
 TORSO = "torso"
-LOWEST = 0.27
-"""Height of the torso below which an episode ends, h_term [m]."""
+MIN_HEIGHT = 0.27
+"""Height of the torso below which an episode terminates, h_term [m]."""
 
 
 def ant(variant: str = "paper") -> Task:
-    """v_x + R_height + 0.1 R_angle + R_heading − 0.01 ‖a‖²; released: height without a kink, actions for free."""
+    """v_x + R_height + 0.1 R_angle + R_heading − 0.01 ‖a‖²; released: linear height, no action cost."""
     height, action_cost = select_variant(
         variant,
         {
-            "paper": (rewards.height_reward(TORSO, LOWEST), 0.01),
-            "released": (rewards.height_above(TORSO, LOWEST), 0.0),
+            "paper": (rewards.height_reward(TORSO, MIN_HEIGHT), 0.01),
+            "released": (rewards.height_above(TORSO, MIN_HEIGHT), 0.0),
         },
     )
     return RobotTask(
         name="ant",
         model=load_bundled_model("ant"),
         torso=TORSO,
-        terminate_below=LOWEST,
+        terminate_below=MIN_HEIGHT,
         reward=rewards.locomotion(TORSO, height, rewards.weighted(-action_cost, rewards.action_l2())),
         reset=PAPER_RESET,
     )

@@ -13,8 +13,8 @@ __all__ = ["cartpole"]
 
 
 def cartpole(variant: str = "paper") -> Task:
-    """−θ² − 0.1 θ̇² − 0.05 x² − 0.1 ẋ², from hanging; released: from within 90° of upright."""
-    start = select_variant(
+    """−θ² − 0.1 θ̇² − 0.05 x² − 0.1 ẋ², starting from hanging; released: starting within 90° of upright."""
+    reset = select_variant(
         variant,
         {
             "paper": NoisyReset(
@@ -40,7 +40,7 @@ def cartpole(variant: str = "paper") -> Task:
             "place": rewards.weighted(-0.05, rewards.joint_pos_l2("slider")),
             "velocity": rewards.weighted(-0.1, rewards.joint_vel_l2("slider")),
         },
-        reset=start,
+        reset=reset,
         substeps=4,
         episode_steps=240,
     )

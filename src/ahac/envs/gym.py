@@ -1,10 +1,10 @@
-"""The tasks as Gymnasium environments, for libraries that speak it: many worlds in numpy or torch, or a single one.
+"""Gymnasium environments of all tasks: many worlds with numpy or torch arrays, or a single world.
 
     env = ahac.make_gym("ant", num_envs=128)                    # gymnasium.vector.VectorEnv
     env = gymnasium.make_vec("ahac.envs.gym:ahac/Ant-v0", num_envs=128)
     env = gymnasium.make("ahac.envs.gym:ahac/Ant-v0")           # gymnasium.Env, one world
 
-No gradients cross this door; `ahac.make` has them.
+These environments are not differentiable; use `ahac.make` for gradients.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NUMPY_TYPES = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class GymVectorEnv(VectorEnv):
-    """N worlds behind Gymnasium's interface; finished ones are reset in the same step."""
+    """N worlds as a Gymnasium vector environment; finished worlds are reset in the same step."""
 
     def __init__(self, env: VecEnv, arrays: str = "numpy") -> None:
         self.env = env
@@ -49,11 +49,14 @@ class GymVectorEnv(VectorEnv):
             return self._array(self.env.reset(seed)), {}
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """Advance every world; `infos["final_obs"]` holds what finished ones saw last, at `infos["_final_obs"]`."""
-        given = actions if isinstance(actions, Tensor) else torch.from_numpy(np.array(actions))
+        """Advance every world by one control step.
+
+        `infos["final_obs"]` holds the last observations of finished episodes; `infos["_final_obs"]` is their mask.
+        """
+        tensor = actions if isinstance(actions, Tensor) else torch.from_numpy(np.array(actions))
         with torch.no_grad():
-            step = self.env.step(given.to(self.env.spec.device, self.env.spec.dtype))
-        found = {
+            step = self.env.step(tensor.to(self.env.spec.device, self.env.spec.dtype))
+        values = {
             "final_obs": step.final_obs,
             "_final_obs": step.done,
             "diverged": step.diverged,
@@ -61,7 +64,7 @@ class GymVectorEnv(VectorEnv):
             "episode_length": step.episode_length,
         }
         terms = dict(zip(self.env.task.reward, step.reward_terms.unbind(dim=-1), strict=True))
-        infos: dict[str, Any] = {name: self._array(value) for name, value in found.items()}
+        infos: dict[str, Any] = {name: self._array(value) for name, value in values.items()}
         infos["reward_terms"] = {name: self._array(value) for name, value in terms.items()}
         outcome = (step.obs, step.reward, step.terminated, step.truncated)
         obs, reward, terminated, truncated = (self._array(value) for value in outcome)
@@ -72,13 +75,13 @@ class GymVectorEnv(VectorEnv):
 
 
 class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """A single world, in numpy; it waits for `reset` when its episode is over."""
+    """A single world with numpy arrays; call `reset` after its episode has ended."""
 
     def __init__(self, env: VecEnv) -> None:
         if env.spec.num_envs != 1:
             raise InputError(f"a single Gymnasium environment has one world, got {env.spec.num_envs}")
         self.env = env
-        self._over = False
+        self._done = False
         self.metadata = {"render_modes": [], "render_fps": 1.0 / env.spec.dt}
         self.observation_space, self.action_space = _spaces(env)
 
@@ -87,21 +90,22 @@ class GymEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new episode."""
         super().reset(seed=seed)
-        self._over = False
+        self._done = False
         with torch.no_grad():
             return _row(self.env.reset(seed)), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Advance the world."""
-        if self._over:
-            raise InputError("this episode is over: call reset() before the next step()")
-        given = torch.from_numpy(np.array(action)).to(self.env.spec.device, self.env.spec.dtype)
+        """Advance the world by one control step."""
+        if self._done:
+            raise InputError("the episode is over: call reset() before the next step()")
+        tensor = torch.from_numpy(np.array(action)).to(self.env.spec.device, self.env.spec.dtype)
         with torch.no_grad():
-            step = self.env.step(given[None])
+            step = self.env.step(tensor[None])
         infos = {"reward_terms": dict(zip(self.env.task.reward, step.reward_terms[0].tolist(), strict=True))}
-        ended = (bool(step.terminated.item()), bool(step.truncated.item()))
-        self._over = any(ended)
-        return _row(step.final_obs), float(step.reward.item()), *ended, infos
+        terminated = bool(step.terminated.item())
+        truncated = bool(step.truncated.item())
+        self._done = terminated or truncated
+        return _row(step.final_obs), float(step.reward.item()), terminated, truncated, infos
 
 
 def make_gym(
@@ -109,24 +113,24 @@ def make_gym(
     num_envs: int | None = None,
     *,
     arrays: str = "numpy",
-    **settings: Any,  # noqa: ANN401 - handed on
+    **settings: Any,  # noqa: ANN401 - passed to `make`
 ) -> GymVectorEnv | GymEnv:
-    """A Gymnasium environment of a task.
+    """Create a Gymnasium environment of a task.
 
     Args:
-        task: A name out of `ahac.tasks()`, or a `Task` of your own.
-        num_envs: How many worlds run side by side; without it, a single one as a plain `gymnasium.Env`.
-        arrays: "numpy" or "torch", for several worlds.
-        settings: Those of `ahac.make`.
+        task: A name from `ahac.tasks()`, or your own `Task`.
+        num_envs: Number of worlds of a vector environment; None creates a plain `gymnasium.Env` of one world.
+        arrays: "numpy" or "torch"; "torch" only with `num_envs`.
+        settings: Further settings of `ahac.make`.
     """
     if arrays not in ARRAYS:
         raise InputError(f"arrays must be one of {', '.join(ARRAYS)}, got {arrays!r}")
-    # As Gymnasium has it: without a seed, every environment begins elsewhere.
+    # Gymnasium's convention: without a seed, environments differ.
     if settings.get("seed") is None:
         settings["seed"] = int(np.random.SeedSequence().generate_state(1)[0])
     if num_envs is None:
         if arrays != "numpy":
-            raise InputError(f"a single Gymnasium environment speaks numpy, got arrays={arrays!r}; num_envs=1 has both")
+            raise InputError(f"a single Gymnasium environment uses numpy, got arrays={arrays!r}; set num_envs=1")
         return GymEnv(make(task, num_envs=1, **settings))
     return GymVectorEnv(make(task, num_envs=num_envs, **settings), arrays)
 

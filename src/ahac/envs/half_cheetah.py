@@ -1,4 +1,4 @@
-"""Half-cheetah: two legs of three hinges run along x, in a plane. Not in the paper; docs/tasks/half_cheetah.md."""
+"""Half-cheetah: two legs of three hinges each run along x, in a plane. Not in the paper; docs/tasks/half_cheetah.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a policy sees: parts of observations, each a function of the world and the action that led to it.
+"""Observation terms: functions of the world and of the action that led to it.
 
-Lengths, speeds and angles are in SI units, in world axes: z is up and x is forward.
+Values are in SI units and in world axes: x is forward, z is up.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = [
 
 
 def height(body: str) -> ObsTerm:
-    """How high a body's origin is [m]."""
+    """Height of a body's origin [m]."""
     return lambda world, action: world.position(body).z
 
 
 def orientation(torso: str) -> ObsTerm:
-    """The quaternion (w, x, y, z) of the free or ball joint on which a torso hangs."""
+    """Quaternion (w, x, y, z) of the free or ball joint that carries a torso."""
 
-    def sense(world: World, action: Action) -> list[Real]:
+    def term(world: World, action: Action) -> list[Real]:
         ball = find_root(world.model, torso).ball
         if ball is None:
-            raise InputError(f"{torso!r} of {world.model.name!r} hangs on no free or ball joint; use root_angles")
+            raise InputError(f"{torso!r} of {world.model.name!r} has no free or ball joint; use root_angles")
         return _values(world, ball)
 
-    return sense
+    return term
 
 
 def velocity(body: str) -> ObsTerm:
@@ -57,61 +57,61 @@ def angular_velocity(body: str) -> ObsTerm:
 
 
 def uprightness(body: str) -> ObsTerm:
-    """Vertical part of a body's upward axis: 1 upright, −1 upside down."""
+    """Vertical component of a body's up axis: 1 upright, −1 upside down."""
     return lambda world, action: world.rotation(body).column(2).z
 
 
 def heading(body: str) -> ObsTerm:
-    """How much a body's forward axis points along x: 1 straight ahead, −1 backwards."""
+    """Component of a body's forward axis along x: 1 straight ahead, −1 backwards."""
     return lambda world, action: world.rotation(body).column(0).x
 
 
 def root_angles(torso: str) -> ObsTerm:
-    """Hinge angles between world and torso [rad]: the pitch of a planar robot."""
+    """Angles of the hinges between the world and a torso [rad]: the pitch of a planar robot."""
 
-    def sense(world: World, action: Action) -> list[Real]:
+    def term(world: World, action: Action) -> list[Real]:
         return [world.q[j.q] for j in find_root(world.model, torso).joints if j.kind is JointKind.HINGE]
 
-    return sense
+    return term
 
 
 def root_angular_velocities(torso: str) -> ObsTerm:
-    """Rates of the hinges between world and torso [rad/s]."""
+    """Angular velocities of the hinges between the world and a torso [rad/s]."""
 
-    def sense(world: World, action: Action) -> list[Real]:
+    def term(world: World, action: Action) -> list[Real]:
         return [world.v[j.v] for j in find_root(world.model, torso).joints if j.kind is JointKind.HINGE]
 
-    return sense
+    return term
 
 
 def root_velocities(torso: str) -> ObsTerm:
-    """Rates of all coordinates between world and torso [m/s] and [rad/s]."""
+    """Velocities of all joints between the world and a torso [m/s] and [rad/s]."""
     return lambda world, action: [world.v[k] for j in find_root(world.model, torso).joints for k in j.dofs]
 
 
 def limb_joint_pos(torso: str) -> ObsTerm:
-    """Coordinates of all joints but the root's: angles [rad], lengths [m], quaternions."""
+    """Positions of all joints except the root's: angles [rad], lengths [m], quaternions."""
     return lambda world, action: [
         x for joint in find_root(world.model, torso).non_root_joints for x in _values(world, joint)
     ]
 
 
 def limb_joint_vel(torso: str, scale: float = 1.0) -> ObsTerm:
-    """Rates of all joints but the root's, scaled."""
+    """Velocities of all joints except the root's [rad/s] and [m/s], multiplied by `scale`."""
 
-    def sense(world: World, action: Action) -> list[Real]:
+    def term(world: World, action: Action) -> list[Real]:
         return [world.v[k] * scale for joint in find_root(world.model, torso).non_root_joints for k in joint.dofs]
 
-    return sense
+    return term
 
 
 def joint_pos(*joints: str) -> ObsTerm:
-    """Coordinates of these hinges and slides [rad] or [m]."""
+    """Positions of the named hinges and slides [rad] or [m]."""
     return lambda world, action: [world.joint_position(name) for name in joints]
 
 
 def joint_vel(*joints: str) -> ObsTerm:
-    """Rates of these hinges and slides [rad/s] or [m/s]."""
+    """Velocities of the named hinges and slides [rad/s] or [m/s]."""
     return lambda world, action: [world.joint_velocity(name) for name in joints]
 
 
@@ -121,7 +121,7 @@ def sin_cos(joint: str) -> ObsTerm:
 
 
 def last_action() -> ObsTerm:
-    """The action that led here, clipped to [-1, 1]; zero at the start of an episode."""
+    """Previous action, clipped to [-1, 1]; zero at the start of an episode."""
     return lambda world, action: list(action)
 
 

@@ -1,4 +1,4 @@
-"""Tasks by name, and the door through which environments are made."""
+"""Registry of tasks by name, and `make`, which creates environments."""
 
 from __future__ import annotations
 
@@ -29,27 +29,31 @@ for _factory in (hopper, ant, anymal, humanoid, snu_humanoid, half_cheetah, cart
 
 
 def tasks() -> list[str]:
-    """Names of all tasks: the paper's, the small ones, and those that other packages bring."""
+    """Return the names of all tasks: the paper's, the small ones, and those registered by other packages."""
     return _tasks.names()
 
 
 def register_task(name: str, factory: Callable[[str], Task]) -> None:
-    """Make a task known by name: a function of the variant's name that returns a `Task`.
+    """Register a task under a name.
 
-    A package does this without code, by an entry point in the group "ahac.tasks".
+    A package can register a task without being imported, through an entry point in the group "ahac.tasks".
+
+    Args:
+        name: A name that is not taken yet.
+        factory: Takes the name of a variant and returns a `Task`.
     """
     _tasks.add(name, factory)
 
 
 def make_task(name: str, variant: str = "paper") -> Task:
-    """The task of that name."""
-    made = _tasks.lookup(name)(variant)
-    if not isinstance(made, Task):
-        raise InputError(f"task {name!r} must be a function that returns a Task, got {type(made).__name__}")
-    return made
+    """Create the task registered under a name."""
+    task = _tasks.lookup(name)(variant)
+    if not isinstance(task, Task):
+        raise InputError(f"task {name!r} must be a function that returns a Task, got {type(task).__name__}")
+    return task
 
 
-def make(  # noqa: PLR0913 - settings of the public door, keyword-only
+def make(  # noqa: PLR0913 - keyword-only settings of the public entry point
     task: str | Task,
     *,
     num_envs: int,
@@ -62,27 +66,27 @@ def make(  # noqa: PLR0913 - settings of the public door, keyword-only
     num_threads: int | None = None,
     ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> VecEnv:
-    """An environment of N worlds.
+    """Create an environment of N worlds.
 
     Args:
-        task: A name out of `ahac.tasks()`, or a `Task` of your own.
-        num_envs: How many worlds run side by side, on this rank.
+        task: A name from `ahac.tasks()`, or your own `Task`.
+        num_envs: Number of worlds on this rank.
         device: "cpu" or a CUDA device.
-        seed: Of all chance in the environment.
-        variant: "paper" or "released", where the two differ; see docs/tasks. A `Task` of your own has none.
-        early_termination: Whether the task may end episodes before their time is up.
-        episode_steps: Control steps after which episodes are cut off; by default the task's own.
+        seed: Random seed for episode resets and stiffness probes.
+        variant: "paper" or "released", where the two differ; see docs/tasks. Only for tasks given by name.
+        early_termination: Whether the task may end episodes before the time limit.
+        episode_steps: Control steps after which episodes are truncated; defaults to the task's value.
         dtype: torch.float32 or torch.float64.
-        num_threads: CPU threads; all cores by default.
-        ranks: Processes that have as many worlds each.
+        num_threads: Number of CPU threads; all cores by default.
+        ranks: Process group; every rank has the same number of worlds.
     """
     if not isinstance(task, str) and variant != "paper":
-        raise InputError(f"a variant is for tasks by name; this Task is as it is, got variant={variant!r}")
-    found = make_task(task, variant) if isinstance(task, str) else task
-    if episode_steps is not None and isinstance(found, Task):
-        found = replace(found, episode_steps=episode_steps)
+        raise InputError(f"variant applies only to tasks given by name, got variant={variant!r} with a Task; omit it")
+    definition = make_task(task, variant) if isinstance(task, str) else task
+    if episode_steps is not None and isinstance(definition, Task):
+        definition = replace(definition, episode_steps=episode_steps)
     return VecEnv(
-        found,
+        definition,
         num_envs=num_envs,
         device=device,
         seed=seed,

@@ -1,4 +1,4 @@
-"""How episodes begin: a pose of the model file, and uniform noise around it."""
+"""Episode resets: a pose from the model file plus uniform noise."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ __all__ = ["PAPER_RESET", "NoisyReset"]
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyReset:
-    """A pose, and how far from it episodes may begin; all noise is uniform on both sides."""
+    """Reset to a pose with noise; a noise of x is uniform in [−x, x]."""
 
     keyframe: str | None = "start"
-    """Name of the pose in the model file; without one, the file's reference pose."""
+    """Keyframe of the model file that gives the pose; None uses the file's reference pose."""
     root_position: float = 0.0
-    """Noise of the root's slides [m]."""
+    """Noise on the root's slide joints [m]."""
     root_rotation: float = 0.0
-    """Largest angle by which a free root is turned, about an axis of random direction [rad]."""
+    """Largest rotation of a free root, about an axis of random direction [rad]."""
     joint_position: float = 0.0
-    """Noise of hinges and of all other slides [rad] or [m]; a ball joint is turned by twice as much about each axis,
-    so that the imaginary part of its quaternion has this noise."""
+    """Noise on hinges and on all other slides [rad] or [m]. On a ball joint the imaginary part of the quaternion gets
+    this noise, which is a rotation of about twice as much around each axis."""
     velocity: float = 0.0
-    """Noise of all velocities [m/s] and [rad/s]."""
+    """Noise on all velocities [m/s] and [rad/s]."""
     pose: Mapping[str, float] = field(default_factory=dict)
-    """Coordinates of hinges and slides that differ from the pose, by name; * and ? match anything [rad] or [m]."""
+    """Joint positions that override the pose, by name of the hinge or slide; the wildcards * and ? are allowed
+    [rad] or [m]."""
     height: float | None = None
-    """Of a free root, where it differs from the pose [m]."""
+    """Height of a free root that overrides the pose [m]."""
 
     def __post_init__(self) -> None:
         for name in ("root_position", "root_rotation", "joint_position", "velocity"):
@@ -45,15 +46,16 @@ class NoisyReset:
             check_finite("NoisyReset.height", self.height)
 
     def __call__(self, model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
-        """Positions and velocities of one world."""
+        """Draw initial positions and velocities for one world."""
         q, rest_v = self._pose(model)
         for link in model.links:
             root = link.parent < 0
             for joint in link.joints:
                 i = joint.q
                 if joint.kind is JointKind.BALL:
-                    turn = self._random_rotation(draw) if root and is_floating(link.joints) else self._joint_noise(draw)
-                    q[i : i + 4] = Quat.of(q[i : i + 4]) * turn
+                    free = root and is_floating(link.joints)
+                    rotation = self._root_rotation_noise(draw) if free else self._ball_joint_noise(draw)
+                    q[i : i + 4] = Quat.of(q[i : i + 4]) * rotation
                 else:
                     scale = self.root_position if root and joint.kind is JointKind.SLIDE else self.joint_position
                     q[i] = q[i] + _noise(draw, scale)
@@ -61,10 +63,10 @@ class NoisyReset:
 
     def _pose(self, model: Model) -> tuple[list[Real], Sequence[float]]:
         if self.keyframe is not None and self.keyframe not in model.keyframes:
-            known = ", ".join(model.keyframes) or "none"
+            names = ", ".join(model.keyframes) or "none"
             raise InputError(
-                f"model {model.name!r} has no keyframe {self.keyframe!r}; it has: {known}. Without one, keyframe=None "
-                "begins in the file's reference pose"
+                f"model {model.name!r} has no keyframe {self.keyframe!r}; it has: {names}. Use keyframe=None for the "
+                "file's reference pose"
             )
         rest_q, v = (model.rest_q, (0.0,) * model.nv) if self.keyframe is None else model.keyframes[self.keyframe]
         q: list[Real] = list(rest_q)
@@ -72,31 +74,31 @@ class NoisyReset:
         for pattern, coordinate in self.pose.items():
             matched = [joint for name, joint in single.items() if fnmatchcase(name, pattern)]
             if not matched:
-                raise InputError(f"no hinge or slide is named {pattern!r}; the model has: {', '.join(single)}")
+                raise InputError(f"no hinge or slide matches {pattern!r}; the model has: {', '.join(single)}")
             for joint in matched:
                 q[joint.q] = float(coordinate)
         if self.height is not None:
             if not is_floating(model.links[0].joints):
-                raise InputError(f"height is for robots on a free joint; of {model.name!r} set a slide in the pose")
+                raise InputError(f"height needs a free joint, which {model.name!r} lacks; set a slide in pose instead")
             q[2] = float(self.height)
         return q, v
 
-    def _random_rotation(self, draw: Draw) -> Quat:
-        """By an angle of ± turn about a random direction."""
+    def _root_rotation_noise(self, draw: Draw) -> Quat:
+        """Draw a rotation by up to ± `root_rotation` about an axis of random direction."""
         if not self.root_rotation:
             return Quat(1.0, Vec3(0.0, 0.0, 0.0))
         half = 0.5 * draw(-self.root_rotation, self.root_rotation)
         direction = Vec3(*(draw(-1.0, 1.0) for _ in range(3)))
         return Quat(cos(half), direction * (sin(half) / norm(direction)))
 
-    def _joint_noise(self, draw: Draw) -> Quat:
-        """By ± 2 joints about each axis, as one unit quaternion."""
+    def _ball_joint_noise(self, draw: Draw) -> Quat:
+        """Draw a unit quaternion whose imaginary part has noise ± `joint_position` before normalization."""
         imaginary = Vec3(*(_noise(draw, self.joint_position) for _ in range(3)))
         return Quat(1.0, imaginary).normalized()
 
 
 PAPER_RESET = NoisyReset(root_position=0.1, root_rotation=math.pi / 24, joint_position=0.2, velocity=0.25)
-"""Of the paper's robots on a free joint: the released code's noise."""
+"""Reset of the paper's robots with a free joint, with the noise of the released code."""
 
 
 def _noise(draw: Draw, scale: float) -> Real:

@@ -1,6 +1,6 @@
-"""What a policy is paid for: parts of rewards, each a function of the world before a step and the action taken in it.
+"""Reward terms: functions of the world before a step and of the action taken.
 
-A term of your own is three lines:
+Writing your own takes a few lines:
 
     def spin(world: World, action: Action) -> Real:
         return -0.1 * world.angular_velocity("torso").z ** 2
@@ -30,11 +30,11 @@ __all__ = [
 ]  # fmt: skip
 
 FALL_PENALTY = 200.0
-"""Of the squared depth below the height that a robot shall keep [1/m²]: the paper's R_height."""
+"""Weight of the squared distance below the target height in the paper's R_height [1/m²]."""
 
 
 def locomotion(torso: str, height: RewardTerm, effort: RewardTerm) -> dict[str, RewardTerm]:
-    """The paper's reward of a robot that runs in space: v_x + R_height + 0.1 R_angle + R_heading, less some effort."""
+    """Return the paper's reward for running in 3D: v_x + R_height + 0.1 R_angle + R_heading + effort."""
     return {
         "forward": forward_speed(torso),
         "height": height,
@@ -45,19 +45,19 @@ def locomotion(torso: str, height: RewardTerm, effort: RewardTerm) -> dict[str, 
 
 
 def weighted(weight: float, term: RewardTerm) -> RewardTerm:
-    """A term, scaled."""
+    """Multiply a reward term by a weight."""
     return lambda world, action: weight * term(world, action)
 
 
 def forward_speed(body: str) -> RewardTerm:
-    """v_x, the paper's main objective: velocity of a body's origin along x [m/s]."""
+    """Velocity of a body's origin along x, v_x [m/s]: the paper's main objective."""
     return lambda world, action: world.velocity(body).x
 
 
 def height_reward(
     body: str, wanted: float, *, slope: float = 1.0, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> RewardTerm:
-    """R_height, with d = height − wanted held inside `bounds` [m]:
+    """R_height, where d = height − wanted, clipped to `bounds` [m]:
 
     slope · d    where d >= 0,        −200 d²    where d < 0
     """
@@ -72,42 +72,42 @@ def height_reward(
 
 
 def height_above(body: str, wanted: float) -> RewardTerm:
-    """Height above a wanted one [m], straight through zero."""
+    """Height relative to a target, height − wanted [m]; negative below it, without a kink."""
     return lambda world, action: world.position(body).z - wanted
 
 
 def pitch_reward(joint: str, tolerated: float) -> RewardTerm:
-    """R_angle of a planar robot: 1 − (angle / tolerated)²."""
+    """R_angle of a planar robot: 1 − (angle / tolerated)²; angles in [rad]."""
     return lambda world, action: 1.0 - (world.joint_position(joint) / tolerated) ** 2
 
 
 def uprightness(body: str) -> RewardTerm:
-    """R_angle of a robot in space: vertical part of its upward axis, cos θ, which is 1 − θ²/2 for small tilts θ."""
+    """R_angle of a robot in 3D: vertical component of its up axis, cos θ ≈ 1 − θ²/2 for small tilts θ."""
     return lambda world, action: world.rotation(body).column(2).z
 
 
 def heading(body: str) -> RewardTerm:
-    """R_heading: how much a body's forward axis points along x, from 1 straight ahead to −1 backwards."""
+    """R_heading: component of a body's forward axis along x, from 1 straight ahead to −1 backwards."""
     return lambda world, action: world.rotation(body).column(0).x
 
 
 def action_l2() -> RewardTerm:
-    """‖a‖², the sum of squared actions."""
+    """Sum of squared actions, ‖a‖²."""
     return lambda world, action: sum((a * a for a in action), 0.0)
 
 
 def activation_cost(power: int) -> RewardTerm:
-    """Σ activationᵖ of muscles, which an action of [-1, 1] spans from 0 to 1."""
+    """Σ activationᵖ over all muscles, where activation = (action + 1) / 2 is in [0, 1]."""
     return lambda world, action: sum(((0.5 * (1.0 + a)) ** power for a in action), 0.0)
 
 
 def joint_pos_l2(joint: str) -> RewardTerm:
-    """Squared coordinate of a hinge or slide [rad²] or [m²]."""
+    """Squared position of a hinge or slide [rad²] or [m²]."""
     return lambda world, action: world.joint_position(joint) ** 2
 
 
 def joint_angle_l2(joint: str) -> RewardTerm:
-    """Squared angle of a hinge from zero, the short way round [rad²]."""
+    """Squared angle of a hinge, wrapped to [−π, π] [rad²]."""
 
     def term(world: World, action: Action) -> Real:
         angle = world.joint_position(joint)
@@ -117,5 +117,5 @@ def joint_angle_l2(joint: str) -> RewardTerm:
 
 
 def joint_vel_l2(joint: str) -> RewardTerm:
-    """Squared rate of a hinge or slide [rad²/s²] or [m²/s²]."""
+    """Squared velocity of a hinge or slide [rad²/s²] or [m²/s²]."""
     return lambda world, action: world.joint_velocity(joint) ** 2

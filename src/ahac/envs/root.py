@@ -1,4 +1,4 @@
-"""Which of a robot's coordinates move it as a whole, and which are its limbs."""
+"""Split a robot's joints into those that move the torso and those of the limbs."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ __all__ = ["Root", "find_root", "is_floating"]
 
 @dataclass(frozen=True)
 class Root:
-    """The joints between the world and a torso, and all others."""
+    """Joints between the world and a torso, and all other joints."""
 
     joints: tuple[Joint, ...]
-    """From the world to the torso."""
+    """Joints from the world to the torso."""
     non_root_joints: tuple[Joint, ...]
-    """The rest, in the order of their coordinates."""
+    """All other joints, in the order of their coordinates."""
 
     @property
     def ball(self) -> Joint | None:
-        """The joint that turns the robot freely; a robot without one moves in a plane or along a line."""
+        """Joint that rotates the robot freely; a robot without one moves in a plane or along a line."""
         return next((joint for joint in self.joints if joint.kind is JointKind.BALL), None)
 
 
 def find_root(model: Model, torso: str) -> Root:
-    """How a torso hangs in the world."""
+    """Find the joints that connect a torso to the world."""
     if torso not in model.bodies:
         raise InputError(f"{model.name!r} has no body named {torso!r}; it has: {', '.join(model.bodies)}")
-    carried = []
+    chain = []
     link = model.bodies[torso].link
     if link < 0:
-        raise InputError(f"{torso!r} of {model.name!r} is fixed to the world: it can neither run nor fall")
+        raise InputError(f"{torso!r} of {model.name!r} is fixed to the world and cannot move; name a body with joints")
     while link >= 0:
-        carried.append(link)
+        chain.append(link)
         link = model.links[link].parent
-    joints = tuple(joint for i in reversed(carried) for joint in model.links[i].joints)
-    limbs = tuple(joint for i, link in enumerate(model.links) if i not in carried for joint in link.joints)
+    joints = tuple(joint for i in reversed(chain) for joint in model.links[i].joints)
+    limbs = tuple(joint for i, link in enumerate(model.links) if i not in chain for joint in link.joints)
     return Root(joints, limbs)
 
 
 def is_floating(joints: tuple[Joint, ...]) -> bool:
-    """Whether these are what a free joint has been split into: three slides and a ball."""
+    """Return whether these joints form a free joint, which the model splits into three slides and a ball."""
     return [joint.kind for joint in joints] == [JointKind.SLIDE] * 3 + [JointKind.BALL]

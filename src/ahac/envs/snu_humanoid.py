@@ -1,4 +1,4 @@
-"""SNU Humanoid: a lower body of 152 muscles runs along x. The paper's appendix F; docs/tasks/snu_humanoid.md."""
+"""SNU Humanoid: a lower body with 152 muscles runs along x. Paper, appendix F; docs/tasks/snu_humanoid.md."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ahac.envs.variants import load_bundled_model, select_variant
 __all__ = ["snu_humanoid"]
 
 PELVIS = "pelvis"
-LOWEST = 0.46
-"""Height of the pelvis below which an episode ends, h_term [m]."""
+MIN_HEIGHT = 0.46
+"""Height of the pelvis below which an episode terminates, h_term [m]."""
 
 
 def snu_humanoid(variant: str = "paper") -> Task:
     """v_x + R_height + 0.1 R_angle + R_heading − 0.002 Σ activation²; released: no height, 0.001 Σ activation."""
     reward = rewards.locomotion(
-        PELVIS, rewards.height_reward(PELVIS, LOWEST), rewards.weighted(-0.002, rewards.activation_cost(2))
+        PELVIS, rewards.height_reward(PELVIS, MIN_HEIGHT), rewards.weighted(-0.002, rewards.activation_cost(2))
     )
     released = {**reward, "effort": rewards.weighted(-0.001, rewards.activation_cost(1))}
     del released["height"]
@@ -29,7 +29,7 @@ def snu_humanoid(variant: str = "paper") -> Task:
         name="snu_humanoid",
         model=model,
         torso=PELVIS,
-        terminate_below=LOWEST,
+        terminate_below=MIN_HEIGHT,
         observation=observation,
         reward=select_variant(variant, {"paper": reward, "released": released}),
         reset=PAPER_RESET,

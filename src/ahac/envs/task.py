@@ -1,7 +1,8 @@
-"""What a robot is asked to do: a record of plain functions, traced together with the physics.
+"""Task definition: a robot plus plain functions that are traced together with the physics.
 
-Senses and terms look at a `World`, a start draws numbers; all are plain Python on scalars. Nothing here knows tensors,
-batches or devices, and no derivative is written: see `ahac.sim` for what such functions may do.
+Observation terms and reward terms read a `World`; a reset draws random numbers. All are plain Python on the scalars of
+one world, without tensors, batches, devices or hand-written derivatives. See `ahac.sim` for what a traced function may
+do.
 """
 
 from __future__ import annotations
@@ -16,76 +17,76 @@ from ahac.sim import Actuator, Model, Real, Vec3, World
 __all__ = ["Action", "Draw", "ObsTerm", "ResetFn", "RewardTerm", "Task"]
 
 Action = Sequence[Real]
-"""One world's action, clipped to [-1, 1]."""
+"""Action of one world, clipped to [-1, 1]."""
 
 ObsTerm = Callable[[World, Action], "Real | Vec3 | Sequence[Real]"]
-"""Part of an observation: from a world and the action that led to it."""
+"""Observation term: a function of a world and of the action that led to it."""
 
 RewardTerm = Callable[[World, Action], Real]
-"""Part of a reward: from the world before a step and the action taken in it; `world.after` is the world it led to."""
+"""Reward term: a function of the world before a step and of the action taken; `world.after` is the resulting world."""
 
 Draw = Callable[[float, float], Real]
-"""A number drawn uniformly between two bounds, anew at each call."""
+"""Random source of a reset: `draw(low, high)` returns a new uniform number at each call."""
 
 ResetFn = Callable[[Model, Draw], tuple[Sequence[Real], Sequence[Real]]]
-"""Draws the positions and velocities with which an episode starts."""
+"""Reset: a function of a model and of `draw` that returns the initial positions and velocities of an episode."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A robot and what it is asked to do. Variations are made with `dataclasses.replace`."""
+    """A robot and its objective. Use `dataclasses.replace` to make a variation."""
 
     name: str
     model: Model
-    """The robot. An action in [-1, 1] spans each actuator's control range."""
+    """The robot. Actions in [-1, 1] are mapped onto each actuator's control range."""
     observation: Mapping[str, ObsTerm]
-    """What the policy sees, part by part."""
+    """Observation terms by name; the observation is their concatenation."""
     reward: Mapping[str, RewardTerm]
-    """What it is paid for: the sum of all parts."""
+    """Reward terms by name; the reward is their sum."""
     reset: ResetFn
-    """How episodes begin."""
+    """Draws the initial state of an episode."""
     alive: Callable[[World], Real] | None = None
-    """The episode goes on while this is not negative; without it, until the time is up."""
+    """The episode terminates when this is negative; None means that only the time limit ends it."""
     dt: float = 1.0 / 60.0
     """Seconds per control step."""
     substeps: int = 16
     """Integration steps per control step."""
     episode_steps: int = 1000
-    """Control steps after which an episode is cut off."""
+    """Control steps after which an episode is truncated."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
-            raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
+            raise InputError(f"model must be a Model from load_model, got {type(self.model).__name__}")
         for name in ("observation", "reward"):
-            parts = getattr(self, name)
-            if not isinstance(parts, Mapping) or not parts:
-                raise InputError(f"{name} must map names to functions of (world, action), at least one, got {parts!r}")
-            for key, part in parts.items():
-                if not callable(part):
-                    raise InputError(f"{name} {key!r} must be a function of (world, action), got {part!r}")
+            terms = getattr(self, name)
+            if not isinstance(terms, Mapping) or not terms:
+                raise InputError(f"{name} must map one or more names to functions of (world, action), got {terms!r}")
+            for key, term in terms.items():
+                if not callable(term):
+                    raise InputError(f"{name} term {key!r} must be a function of (world, action), got {term!r}")
         object.__setattr__(self, "episode_steps", check_int("episode_steps", self.episode_steps, 1))
         if not callable(self.reset):
-            raise InputError(f"reset must be a function of (model, draw), NoisyReset() say, got {self.reset!r}")
+            raise InputError(f"reset must be a function of (model, draw), e.g. NoisyReset(), got {self.reset!r}")
         if self.alive is not None and not callable(self.alive):
-            raise InputError(f"alive must be a function of a world, MinHeight('torso', 0.3) say, got {self.alive!r}")
+            raise InputError(f"alive must be a function of a world, e.g. MinHeight('torso', 0.3), got {self.alive!r}")
         if not self.model.actuators:
             raise InputError(f"{self.model.name!r} has no actuators: load it with motors=Motor(strength=...)")
         object.__setattr__(self, "model", _with_unit_controls(self.model))
 
 
 def _with_unit_controls(model: Model) -> Model:
-    """The model with every actuator's control range mapped onto [-1, 1], inside the actuator."""
+    """Return the model with the control range of every actuator rescaled to [-1, 1]."""
     if all(actuator.control_range == (-1.0, 1.0) for actuator in model.actuators):
         return model
     return replace(model, actuators=tuple(_with_unit_control(actuator) for actuator in model.actuators))
 
 
 def _with_unit_control(actuator: Actuator) -> Actuator:
-    """force = gain · (middle + half · action) + bias₀ + ... of the same actuator."""
+    """Rescale one actuator: force = gain · (middle + half · action) + bias₀ + ..."""
     if actuator.control_range is None:
         raise InputError(
-            f"actuator {actuator.name!r} has no control range for an action in [-1, 1] to span: give it a ctrlrange in "
-            "the file, or load the robot with motors=Motor(strength=...)"
+            f"actuator {actuator.name!r} has no control range to map actions in [-1, 1] onto: give it a ctrlrange in "
+            "the model file, or load the robot with motors=Motor(strength=...)"
         )
     low, high = actuator.control_range
     half, middle = 0.5 * (high - low), 0.5 * (high + low)

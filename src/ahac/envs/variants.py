@@ -1,4 +1,4 @@
-"""Where the paper and its released code differ, a task offers both, each under a name."""
+"""Task variants: where the paper and its released code differ, a task offers both by name."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ahac.sim import Model, load_model
 __all__ = ["VARIANTS", "load_bundled_model", "select_variant"]
 
 VARIANTS = ("paper", "released")
-"""The paper's appendix, with the released constants where it is silent; and what the released code does."""
+"""`paper` follows the paper's appendix, with released constants where it gives none; `released` follows the code."""
 
 Choice = TypeVar("Choice")
 
 
 def select_variant(variant: str, choices: Mapping[str, Choice]) -> Choice:
-    """The choice of that name."""
+    """Return the choice for a variant."""
     if variant not in choices:
         raise InputError(f"no variant named {variant!r}; known: {', '.join(choices)}")
     return choices[variant]
 
 
 def load_bundled_model(name: str) -> Model:
-    """A robot of our own, from the assets."""
+    """Load a robot from `ahac/envs/assets`."""
     with as_file(files("ahac.envs") / "assets" / f"{name}.xml") as path:
         return load_model(path)

@@ -1,7 +1,7 @@
-"""The environment: N worlds of a task, stepped, reset and differentiated together.
+"""Vectorized environment: N worlds of a task, stepped, reset and differentiated together.
 
-A step is one launch forward and one backward: observation, reward, termination and reset are traced with the physics.
-On CUDA nothing here waits for the device.
+A step is one kernel launch forward and one backward: observation, reward, termination and reset are traced with the
+physics. On CUDA nothing here synchronizes with the device.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ahac.sim import Simulator, State
 __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
-"""Sets the seed of probes apart from that of starts: the two must not draw the same numbers."""
+"""XORed into the seed of the probe generator, so that probes and resets draw different numbers."""
 BUFFERS = ("q", "v", "obs", "clock", "noise")
-"""What there is of every world, by name."""
+"""Names of the per-world tensors in a saved state, in the order of `VecEnv.buffers`."""
 
 
 Args = ParamSpec("Args")
@@ -35,16 +35,16 @@ Result = TypeVar("Result")
 
 
 def _outside_inference_mode(method: Callable[Args, Result]) -> Callable[Args, Result]:
-    """What a method keeps must serve steps with gradients later on, also when it is called in inference mode."""
+    """Run a method outside inference mode: the tensors it stores must be usable in later steps with gradients."""
 
     @wraps(method)
-    def outside(*args: Args.args, **kwargs: Args.kwargs) -> Result:
+    def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Result:
         if not torch.is_inference_mode_enabled():
             return method(*args, **kwargs)
         with torch.inference_mode(False), torch.no_grad():
             return method(*args, **kwargs)
 
-    return outside
+    return wrapper
 
 
 class VecEnv:
@@ -65,21 +65,21 @@ class VecEnv:
         """Trace the task and start an episode in every world.
 
         Args:
-            task: What `ahac.make` knows by name, or a `Task` of your own.
-            num_envs: How many worlds run side by side, on this rank.
+            task: From `ahac.envs.make_task`, or your own.
+            num_envs: Number of worlds on this rank.
             device: "cpu" or a CUDA device.
-            seed: Of all chance in the environment.
+            seed: Random seed for episode resets and stiffness probes.
             dtype: torch.float32 or torch.float64.
-            early_termination: Whether the task may end episodes before their time is up. Lost worlds are always reset.
-            num_threads: CPU threads; all cores by default.
-            ranks: Processes that have as many worlds each; together they are what one with all of them would be.
+            early_termination: Whether the task may end episodes before the time limit; diverged worlds always reset.
+            num_threads: Number of CPU threads; all cores by default.
+            ranks: Process group with `num_envs` worlds per rank; equivalent to one process with all worlds.
         """
         if not isinstance(task, Task):
-            raise InputError(f"task must be a Task, or a name out of ahac.tasks(), got {type(task).__name__}")
+            raise InputError(f"task must be a Task or a name from ahac.tasks(), got {type(task).__name__}")
         num_envs = check_int("num_envs", num_envs, 1)
         self.task = task
         self.ranks = ranks
-        draws = max(tracing.num_noise_inputs(task), 1)
+        noise_size = max(tracing.num_noise_inputs(task), 1)
         self.sim = Simulator(
             task.model,
             num_worlds=num_envs,
@@ -88,11 +88,11 @@ class VecEnv:
             device=device,
             dtype=dtype,
             num_threads=num_threads,
-            context={"clock": tracing.CLOCK, "noise": draws},
+            context={"clock": tracing.CLOCK, "noise": noise_size},
             readouts={"step": lambda world: tracing.step_outputs(task, world, early_termination)},
         )
         self.obs_layout = tracing.observation_sizes(task)
-        """How many numbers each part of an observation has, in order."""
+        """Size of each observation term, in order."""
         self.spec = EnvSpec(
             name=task.name,
             num_envs=num_envs,
@@ -105,15 +105,15 @@ class VecEnv:
             reward_terms=tuple(task.reward),
         )
         self._reset_function = self.sim.compile_function(
-            "start of an episode", lambda noise: tracing.reset_outputs(task, noise), {"noise": draws}
+            "episode reset", lambda noise: tracing.reset_outputs(task, noise), {"noise": noise_size}
         )
-        # Probes have a generator of their own: whether stiffness is measured does not change how episodes begin.
+        # Probes use a separate generator: measuring stiffness does not change the resets.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
         self.reset(check_int("seed", seed, 0))
 
     @property
     def obs(self) -> Tensor:
-        """[N, obs] what the next action is chosen from."""
+        """Current observation, [N, obs]: the policy's input for the next action."""
         return self._obs
 
     @property
@@ -123,7 +123,11 @@ class VecEnv:
 
     @_outside_inference_mode
     def reset(self, seed: int | None = None) -> Tensor:
-        """Start a new episode in every world; with a seed, all chance starts anew as well."""
+        """Start a new episode in every world and return its first observation.
+
+        Args:
+            seed: If given, both random generators are reseeded first.
+        """
         if seed is not None:
             seed = check_int("seed", seed, 0)
             if seed >= 2**63:
@@ -142,31 +146,32 @@ class VecEnv:
         """Start a new episode in some worlds.
 
         Args:
-            worlds: [N] bool, which.
+            worlds: [N] bool mask of the worlds to reset.
         """
         self._check_worlds(worlds)
-        new, over = self._reset_function(self._draw()), worlds[:, None]
-        self._state = State(torch.where(over, new["q"], self._state.q), torch.where(over, new["v"], self._state.v))
-        self._obs = torch.where(over, new["obs"], self._obs)
-        self._clock = torch.where(over, 0.0, self._clock)
+        new = self._reset_function(self._draw())
+        mask = worlds[:, None]
+        self._state = State(torch.where(mask, new["q"], self._state.q), torch.where(mask, new["v"], self._state.v))
+        self._obs = torch.where(mask, new["obs"], self._obs)
+        self._clock = torch.where(mask, 0.0, self._clock)
 
     @_outside_inference_mode
     def step(self, action: Tensor) -> Step:
-        """Advance every world by one control step; a new episode begins where one is over.
+        """Advance every world by one control step, and reset the worlds whose episode ended.
 
         Args:
-            action: [N, action]; entries outside [-1, 1] act as if they were clipped.
+            action: [N, action]; entries are clipped to [-1, 1].
         """
         spec = self.spec
         action = check_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
         start = self._state
         end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
         read = end.readouts
-        terminated, truncated, lost = (read["step.flags"].detach() > 0.5).unbind(dim=-1)
-        # On a CPU looking is cheap, and mostly there is nothing to do; on CUDA it would have to be waited for.
+        terminated, truncated, diverged = (read["step.flags"].detach() > 0.5).unbind(dim=-1)
+        # Reading a flag is cheap on the CPU and mostly saves a draw; on CUDA it would synchronize with the device.
         on_cpu = self.spec.device.type == "cpu"
-        if on_cpu and bool(lost.any()):
-            _refuse_non_finite(action)
+        if on_cpu and bool(diverged.any()):
+            _check_finite_action(action)
         if not on_cpu or bool(self.ranks.any((terminated | truncated).any())):
             self._noise = self._draw()
         self._state = State(read["step.q"], read["step.v"])
@@ -179,7 +184,7 @@ class VecEnv:
             reward=read["step.reward"],
             terminated=terminated,
             truncated=truncated,
-            diverged=lost,
+            diverged=diverged,
             reward_terms=read["step.reward_terms"].detach(),
             episode_return=total,
             episode_length=length,
@@ -189,28 +194,28 @@ class VecEnv:
         )
 
     def detach(self, worlds: Tensor | None = None) -> None:
-        """Cut the graph here: no gradient flows further back by way of `env.obs`, from which the next action is chosen.
+        """Cut the autograd graph: no gradient flows back through the current state and `env.obs`.
 
         Args:
-            worlds: [N] bool, to cut in these worlds only; by default in all.
+            worlds: [N] bool mask of the worlds to detach; all by default.
         """
         if worlds is None:
             self._state = self._state.detach()
             self._obs = self._obs.detach()
             return
         self._check_worlds(worlds)
-        cut = worlds[:, None]
-        q, v, obs = (torch.where(cut, x.detach(), x) for x in (self._state.q, self._state.v, self._obs))
+        mask = worlds[:, None]
+        q, v, obs = (torch.where(mask, x.detach(), x) for x in (self._state.q, self._state.v, self._obs))
         self._state = State(q, v)
         self._obs = obs
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
-        """[N] how stiff a step was; see `ahac.envs.stiffness` for the signals.
+        """Return the stiffness of a step, [N]; see `ahac.envs.stiffness` for the signals.
 
         Args:
-            step: What `step` returned.
+            step: Result of `step`.
             signal: "dynamics", "contact", "contact_normalised" or "force".
-            probes: For "dynamics": how many random probes estimate the norm; by default it is exact.
+            probes: Number of random probes that estimate "dynamics"; by default the norm is exact.
         """
         context = {"clock": self._clock, "noise": self._noise}
         draw = partial(self._uniform, self._probe_generator)
@@ -218,21 +223,24 @@ class VecEnv:
 
     @property
     def buffers(self) -> list[Tensor]:
-        """What the future depends on, but for chance."""
+        """Tensors that determine future steps, apart from the random generators."""
         return [self._state.q, self._state.v, self._obs, self._clock, self._noise]
 
     def set_buffers(self, memory: list[Tensor]) -> None:
-        """Go on from these tensors, without copying them; the graph is theirs."""
+        """Continue from these tensors without copying them; they keep their autograd graph."""
         q, v, self._obs, self._clock, self._noise = memory
         self._state = State(q, v)
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
-        """All chance: of starts, and of probes."""
+        """Random generators of resets and of stiffness probes."""
         return self._generator, self._probe_generator
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the future depends on: physics, clocks, returns so far, chance; worlds of all ranks."""
+        """Return everything that determines future steps, for the worlds of all ranks.
+
+        This is the physics state, observations, episode lengths and returns so far, reset noise and RNG states.
+        """
         worlds = dict(zip(BUFFERS, self.buffers, strict=True))
         return {name: self.ranks.gather(x.detach().clone()) for name, x in worlds.items()} | self._rng_state()
 
@@ -241,24 +249,26 @@ class VecEnv:
 
     @_outside_inference_mode
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from a saved state; the graph is cut."""
-        own = dict(zip(BUFFERS, self.buffers, strict=True)) | self._rng_state()
-        if odd := own.keys() ^ state.keys():
-            wanted, differs = ", ".join(own), ", ".join(sorted(odd))
-            raise InputError(f"a saved state has the entries {wanted}; this one differs in {differs}")
-        worlds = {name: own[name] for name in BUFFERS}
-        for name, value in worlds.items():
-            wanted = [len(value) * self.ranks.size, *value.shape[1:]]
+        """Restore a saved state exactly, without its autograd graph."""
+        current = dict(zip(BUFFERS, self.buffers, strict=True)) | self._rng_state()
+        if differing := current.keys() ^ state.keys():
+            expected = ", ".join(current)
+            raise InputError(
+                f"a saved state must have the entries {expected}; this one differs in {', '.join(sorted(differing))}"
+            )
+        buffers = {name: current[name] for name in BUFFERS}
+        for name, value in buffers.items():
+            shape = [len(value) * self.ranks.size, *value.shape[1:]]
             got = list(state[name].shape) if is_dense(state[name]) else describe_type(state[name])
-            if got != wanted:
-                raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {wanted}, got {got}")
+            if got != shape:
+                raise InputError(f"{name!r} of a saved {self.spec.name} must have shape {shape}, got {got}")
             if state[name].dtype not in (torch.float32, torch.float64):
                 got = state[name].dtype
                 raise InputError(f"{name!r} of a saved {self.spec.name} must be torch.float32 or float64, got {got}")
-        if odd := [name for name in own if name not in worlds and not is_generator_state(state[name])]:
-            raise InputError(f"{odd[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
-        mine = {name: self.ranks.local_slice(state[name]) for name in BUFFERS}
-        new = {name: mine[name].detach().to(value.device, value.dtype, copy=True) for name, value in worlds.items()}
+        if invalid := [name for name in current if name not in buffers and not is_generator_state(state[name])]:
+            raise InputError(f"{invalid[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
+        local = {name: self.ranks.local_slice(state[name]) for name in BUFFERS}
+        new = {name: local[name].detach().to(value.device, value.dtype, copy=True) for name, value in buffers.items()}
         self._state = State(new["q"], new["v"])
         self._obs = new["obs"]
         self._clock = new["clock"]
@@ -267,11 +277,14 @@ class VecEnv:
         restore_generator(self._probe_generator, state["probe_generator"])
 
     def _draw(self) -> Tensor:
-        """Uniform noise with which episodes begin."""
+        """Draw the uniform noise of the next resets, [N, noise]."""
         return self._uniform(self._generator, self.sim.context["noise"])
 
     def _uniform(self, generator: torch.Generator, count: int) -> Tensor:
-        """[N, count] of this rank's worlds; all ranks draw for all worlds, and so stay in step."""
+        """Draw uniform numbers for this rank's worlds, [N, count].
+
+        Every rank draws for the worlds of all ranks, so that the generators stay in sync.
+        """
         size = (self.spec.num_envs * self.ranks.size, count)
         return self.ranks.local_slice(
             torch.rand(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype)
@@ -281,12 +294,12 @@ class VecEnv:
         check_tensor("worlds", worlds, (self.spec.num_envs,), torch.bool, self.spec.device)
 
 
-def _refuse_non_finite(action: Tensor) -> None:
-    """On the CPU only: on CUDA looking would have to be waited for, and worlds with such actions are lost."""
+def _check_finite_action(action: Tensor) -> None:
+    """Raise on a non-finite action. CPU only: on CUDA this would synchronize, and the world just diverges."""
     bad = ~torch.isfinite(action)
     if bool(bad.any()):
         world, entry = bad.nonzero()[0].tolist()
         raise InputError(
-            f"action [{world}, {entry}] is {action[world, entry].item()}; wanted finite numbers. "
-            "The environment stays as it was before this step"
+            f"action [{world}, {entry}] is {action[world, entry].item()}; actions must be finite. "
+            "The environment is unchanged: step again with a valid action"
         )

@@ -1,4 +1,4 @@
-"""What an environment refuses, and in which words: each error names what it got and what it wanted."""
+"""Invalid arguments: each error names what it received and what it expected."""
 
 from collections.abc import Callable
 from typing import Any
@@ -93,23 +93,29 @@ def test_an_unknown_task_is_refused_with_all_known_names() -> None:
 
 
 def test_what_is_neither_a_name_nor_a_task_is_refused() -> None:
-    with pytest.raises(InputError, match=r"task must be a Task, or a name out of ahac.tasks\(\), got Model"):
+    with pytest.raises(InputError, match=r"task must be a Task or a name from ahac.tasks\(\), got Model"):
         make(make_task("cartpole").model, num_envs=2)  # pyright: ignore[reportArgumentType]
 
 
 STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "missing entry": (lambda s: s.pop("clock"), "a saved state has the entries .*clock.*; this one differs in clock"),
+    "missing entry": (
+        lambda s: s.pop("clock"),
+        "a saved state must have the entries .*clock.*; this one differs in clock",
+    ),
     "unknown entry": (lambda s: s.update(more=s["q"]), "this one differs in more"),
     "fewer worlds": (
         lambda s: s.update(q=s["q"][:2]),
         r"'q' of a saved cartpole must have shape \[3, 2\], got \[2, 2\]",
     ),
     "another robot": (lambda s: s.update(v=s["v"].repeat(1, 3)), r"'v' .* must have shape \[3, 2\], got \[3, 6\]"),
-    "no chance": (
+    "no generator": (
         lambda s: s.update(generator=s["generator"][:1]),
         "'generator' of a saved cartpole must be the state of",
     ),
-    "no tensor": (lambda s: s.update(obs=s["obs"].tolist()), r"'obs' of a saved cartpole must have shape .*, got list"),
+    "not a tensor": (
+        lambda s: s.update(obs=s["obs"].tolist()),
+        r"'obs' of a saved cartpole must have shape .*, got list",
+    ),
     "sparse": (
         lambda s: s.update(v=s["v"].to_sparse()),
         r"'v' of a saved cartpole must have shape .*, got a tensor of layout",
@@ -149,6 +155,6 @@ def test_what_is_saved_and_loaded_are_copies(env: VecEnv) -> None:
 @pytest.mark.parametrize(
     "worlds", [[True, False, True], torch.ones(WORLDS), torch.ones(2, dtype=torch.bool)], ids=["list", "float", "two"]
 )
-def test_a_wrong_choice_of_worlds_to_detach_is_refused(worlds: Any, env: VecEnv) -> None:  # noqa: ANN401
+def test_a_wrong_mask_of_worlds_to_detach_is_refused(worlds: Any, env: VecEnv) -> None:  # noqa: ANN401
     with pytest.raises(InputError, match=r"worlds must be a torch.bool tensor of shape \[3\] on .*, got"):
         env.detach(worlds)

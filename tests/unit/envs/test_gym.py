@@ -1,4 +1,4 @@
-"""The tasks behind Gymnasium's interface: its checker, its wrappers, and what it promises about arrays and seeds."""
+"""Gymnasium environments: Gymnasium's checker and wrappers, arrays and seeds."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ from ahac.sim import InputError
 
 WORLDS = 4
 EPISODE = 5
-"""Steps after which episodes of these tests are cut off; no hopper falls so soon."""
+"""Steps after which episodes of these tests are truncated; no hopper falls that soon."""
 
 ROUNDING = 1e-5
-"""Relative, of sums of a few rewards in float32."""
+"""Relative error of sums of a few rewards in float32."""
 
 Stepped = tuple[Any, Any, Any, Any, dict[str, Any]]
 
@@ -50,7 +50,7 @@ def rollout(env: GymVectorEnv, steps: int, seed: int = 0) -> list[Stepped]:
 
 
 UNBOUNDED = "ignore:.*A Box observation space (minimum|maximum) value is -?infinity. This is probably too"
-"""What Gymnasium's checker has to say about joint velocities."""
+"""Warning of Gymnasium's checker about joint velocities."""
 
 
 @pytest.mark.filterwarnings(UNBOUNDED)
@@ -68,7 +68,7 @@ def test_single_worlds_are_made_by_identifier(name: str) -> None:
     check_env(env.unwrapped)
 
 
-def test_every_task_of_ours_has_an_identifier() -> None:
+def test_every_bundled_task_has_an_identifier() -> None:
     known = {spec.kwargs["task"]: name for name, spec in gymnasium.registry.items() if name.startswith("ahac/")}
     ours = ("hopper", "ant", "anymal", "humanoid", "snu_humanoid", "half_cheetah", "cartpole", "double_pendulum")
     assert set(ours) <= known.keys()
@@ -123,7 +123,7 @@ def test_a_world_is_reset_in_the_step_that_ends_its_episode() -> None:
     assert not terminated.any()
     assert infos["_final_obs"].all()
     fresh = np.abs(obs).max()
-    assert fresh <= 0.05 + ROUNDING, "of noise alone, around an upright hopper at rest"
+    assert fresh <= 0.05 + ROUNDING, "only noise around an upright hopper at rest"
     assert np.abs(infos["final_obs"]).max() > fresh
 
 
@@ -169,7 +169,7 @@ def test_seeds_reproduce_everything_and_differ(arrays: str) -> None:
     assert not np.array_equal(np.asarray(first[0][0]), np.asarray(other[0][0]))
 
 
-def test_a_reset_without_a_seed_begins_otherwise() -> None:
+def test_a_reset_without_a_seed_differs() -> None:
     env = worlds()
     seeded, _ = env.reset(seed=3)
     unseeded, _ = env.reset()
@@ -192,7 +192,7 @@ def test_arrays_that_came_back_stay_as_they_were(arrays: str) -> None:
     assert len({x.ctypes.data if isinstance(x, np.ndarray) else x.data_ptr() for x in kept}) == len(kept)
 
 
-def test_a_single_world_tells_what_it_was_paid_for() -> None:
+def test_a_single_world_reports_its_reward_terms() -> None:
     env = single()
     env.reset(seed=0)
     obs, reward, terminated, truncated, info = env.step(np.zeros(3, dtype=np.float32))
@@ -203,7 +203,7 @@ def test_a_single_world_tells_what_it_was_paid_for() -> None:
     assert sum(info["reward_terms"].values()) == pytest.approx(reward, rel=ROUNDING)
 
 
-def test_a_single_world_waits_for_its_reset() -> None:
+def test_a_single_world_needs_a_reset_after_its_episode() -> None:
     env = single()
     env.reset(seed=0)
     for action in actions(EPISODE)[:, 0]:

@@ -1,4 +1,4 @@
-"""Any robot as a task: files that are not ours, a URDF written here, and terms, senses and starts of one's own."""
+"""`RobotTask` on third-party robots and a URDF, with custom reward terms, observation terms and resets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ WORLDS = 32
 STEPS = 100
 
 ROUNDING = 1e-5
-"""Of sums and kinematics of a few numbers near one, in float32."""
+"""Error of sums and kinematics of a few numbers near one, in float32."""
 
 EPS = 1e-6
 GRADIENT_TOLERANCE = 1e-6
@@ -46,7 +46,7 @@ def urdf_hinge(name: str, parent: str, child: str, at: str) -> str:
 
 
 def urdf_dog() -> str:
-    """A trunk on four legs of two hinges; like all URDFs it stands with its base at the origin, and has no motors."""
+    """A trunk on four legs with two hinges each; as a URDF it has its base at the origin and no motors."""
     parts = [urdf_link("trunk", 6.0, '<box size="0.5 0.2 0.1"/>')]
     for leg, (x, y) in LEGS.items():
         parts += [
@@ -59,7 +59,7 @@ def urdf_dog() -> str:
 
 
 def standing(model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
-    """A start of one's own: the reference pose, lifted, with bent legs."""
+    """Reset to the reference pose, lifted, with bent legs."""
     q = [*model.rest_q[:2], STANDING, *model.rest_q[3:7], *(draw(-0.2, 0.2) for _ in model.rest_q[7:])]
     return q, [draw(-0.1, 0.1) for _ in range(model.nv)]
 
@@ -81,7 +81,7 @@ ROBOTS: dict[str, Callable[[], Task]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """What was seen over a hundred random steps."""
+    """An environment and a hundred random steps in it."""
 
     env: VecEnv
     steps: list[Step]
@@ -134,7 +134,7 @@ def test_a_hundred_random_steps_stay_finite(run: Run) -> None:
             assert value.isfinite().all()
 
 
-def test_every_number_of_an_observation_says_something(run: Run) -> None:
+def test_every_entry_of_an_observation_varies(run: Run) -> None:
     seen = torch.cat([step.final_obs for step in run.steps])
     assert (seen.std(dim=0) > 1e-3).all(), f"{run.env.spec.name}: {seen.std(dim=0)}"
 
@@ -200,7 +200,7 @@ def test_gradient_of_a_few_steps_is_that_of_central_differences(name: str, devic
     assert (env.sim.contacts(env.state).depth > 0.0).any(), "the robot touches the ground"
 
 
-def test_a_term_of_ones_own_is_three_lines(walker: VecEnv) -> None:
+def test_a_custom_reward_term_joins_the_sum(walker: VecEnv) -> None:
     def spin(world: World, action: Action) -> Real:
         return -0.1 * world.angular_velocity("torso").y ** 2
 
@@ -214,20 +214,20 @@ def test_a_term_of_ones_own_is_three_lines(walker: VecEnv) -> None:
     assert (rate.abs() > 1e-2).all()
 
 
-def test_a_sense_of_ones_own_is_seen_after_the_others(walker: VecEnv) -> None:
+def test_a_custom_observation_term_comes_after_the_others(walker: VecEnv) -> None:
     def foot(world: World, action: Action) -> list[Real]:
         return [world.position("foot").z, world.velocity("foot").x]
 
     task = replace(walker.task, observation={**walker.task.observation, "foot": foot})
     env = ahac.make(task, num_envs=4, device=walker.spec.device)
     step = env.step(torch.ones(4, env.spec.action_size, device=walker.spec.device))
-    place = env.sim.poses(step.next_state.q).position[:, list(env.task.model.bodies).index("foot")]
+    position = env.sim.poses(step.next_state.q).position[:, list(env.task.model.bodies).index("foot")]
     assert list(env.obs_layout)[-1] == "foot"
     assert env.obs_layout["foot"] == 2
-    assert torch.allclose(step.final_obs[:, -2], place[:, 2], atol=ROUNDING)
+    assert torch.allclose(step.final_obs[:, -2], position[:, 2], atol=ROUNDING)
 
 
-def test_a_term_may_look_at_what_a_step_led_to(walker: VecEnv) -> None:
+def test_a_reward_term_may_read_the_world_after_the_step(walker: VecEnv) -> None:
     def progress(world: World, action: Action) -> Real:
         assert world.after is not None
         return world.after.position("torso").x - world.position("torso").x
@@ -237,7 +237,7 @@ def test_a_term_may_look_at_what_a_step_led_to(walker: VecEnv) -> None:
     assert torch.allclose(step.reward, step.next_state.q[:, 0] - step.state.q[:, 0], atol=ROUNDING)
 
 
-def test_episodes_begin_within_the_noise_of_their_start() -> None:
+def test_episodes_begin_within_the_noise_of_their_reset() -> None:
     noise = NoisyReset(keyframe=None, root_position=0.03, joint_position=0.2, velocity=0.4)
     env = ahac.make(replace(planar("walker2d"), reset=noise), num_envs=256)
     rest = torch.tensor(env.task.model.rest_q)
@@ -304,58 +304,58 @@ def branching(world: World, action: Action) -> Real:
 
 
 @pytest.mark.parametrize(
-    ("sense", "message"),
+    ("term", "message"),
     [
-        (lambda world, action: None, r"'mine' must give numbers .* got NoneType"),
-        (lambda world, action: "high", r"'mine' must give numbers .* got str"),
-        (lambda world, action: torch.zeros(3), r"'mine' must give numbers .* got Tensor"),
-        (lambda world, action: world.rotation("torso"), r"'mine' must give numbers .* got Mat3"),
-        (lambda world, action: world.position("torso").z > 1.0, r"'mine' must give numbers .* got Condition"),
+        (lambda world, action: None, r"'mine' must return numbers .* got NoneType"),
+        (lambda world, action: "high", r"'mine' must return numbers .* got str"),
+        (lambda world, action: torch.zeros(3), r"'mine' must return numbers .* got Tensor"),
+        (lambda world, action: world.rotation("torso"), r"'mine' must return numbers .* got Mat3"),
+        (lambda world, action: world.position("torso").z > 1.0, r"'mine' must return numbers .* got Condition"),
         (lambda world, action: world.position("tail"), "no body or site named 'tail'; it has: foot"),
         (branching, "a traced comparison has no truth value"),
     ],
 )
-def test_senses_that_return_nonsense_are_named(sense: Any, message: str) -> None:  # noqa: ANN401
+def test_invalid_observation_terms_are_named(term: Any, message: str) -> None:  # noqa: ANN401
     task = planar("walker2d")
     with pytest.raises(TraceError, match=message):
-        ahac.make(replace(task, observation={**task.observation, "mine": sense}), num_envs=2)
+        ahac.make(replace(task, observation={**task.observation, "mine": term}), num_envs=2)
 
 
-def test_a_term_must_be_a_scalar() -> None:
+def test_a_reward_term_must_be_a_scalar() -> None:
     task = planar("walker2d")
     speed: Any = lambda world, action: world.velocity("torso")  # noqa: E731
-    with pytest.raises(TraceError, match=r"'mine' must give numbers .* got Vec3"):
+    with pytest.raises(TraceError, match=r"'mine' must return numbers .* got Vec3"):
         ahac.make(replace(task, reward={"mine": speed}), num_envs=2)
 
 
-@pytest.mark.parametrize("parts", [{}, {"mine": 3.0}, [rewards.action_l2()]])
-def test_parts_must_be_functions_by_name(parts: Any) -> None:  # noqa: ANN401
+@pytest.mark.parametrize("terms", [{}, {"mine": 3.0}, [rewards.action_l2()]])
+def test_terms_must_be_functions_by_name(terms: Any) -> None:  # noqa: ANN401
     task = planar("walker2d")
     with pytest.raises(InputError, match=r"reward .*must .*functions? of \(world, action\)"):
-        Task(name="mine", model=task.model, observation=task.observation, reward=parts, reset=task.reset)
+        Task(name="mine", model=task.model, observation=task.observation, reward=terms, reset=task.reset)
 
 
 @pytest.mark.parametrize(
-    ("start", "error", "message"),
+    ("reset", "error", "message"),
     [
         (lambda model, draw: (model.rest_q, [0.0]), TraceError, "9 positions and 9 velocities, got 9 and 1"),
         (lambda model, draw: (model.rest_q[:3], [0.0] * 9), TraceError, "9 positions .* got 3 and 9"),
         (NoisyReset(keyframe="home"), InputError, "model 'walker2d' has no keyframe 'home'; it has: none"),
     ],
 )
-def test_starts_of_the_wrong_size_are_refused(start: ResetFn, error: type[Exception], message: str) -> None:
+def test_resets_of_the_wrong_size_are_refused(reset: ResetFn, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        ahac.make(replace(planar("walker2d"), reset=start), num_envs=2)
+        ahac.make(replace(planar("walker2d"), reset=reset), num_envs=2)
 
 
-def test_an_end_of_ones_own_must_be_a_scalar() -> None:
-    """A comparison reads well, but the episode goes on while the answer is not negative."""
+def test_alive_must_be_a_scalar() -> None:
+    """A comparison is the natural mistake: the episode continues while `alive` is not negative."""
     compared: Any = lambda world: world.position("torso").z > 0.8  # noqa: E731
     with pytest.raises(TraceError, match="alive"):
         ahac.make(replace(planar("walker2d"), alive=compared), num_envs=2)
 
 
-def test_variations_of_a_robot_task_mean_what_they_say() -> None:
+def test_replace_keeps_alive_and_terminate_below_consistent() -> None:
     task = replace(planar("walker2d"), terminate_below=0.8)
     assert replace(task, terminate_below=None).alive is None
 
@@ -367,7 +367,7 @@ def test_variations_of_a_robot_task_mean_what_they_say() -> None:
         replace(task, alive=alive)
 
 
-def test_what_is_left_out_follows_the_torso() -> None:
+def test_defaults_follow_the_torso() -> None:
     other = replace(planar("walker2d"), torso="foot")
     env = ahac.make(replace(other, reset=NoisyReset(keyframe=None)), num_envs=2)
     feet = env.sim.poses(env.state.q).position[:, list(env.task.model.bodies).index("foot"), 2]
@@ -376,7 +376,7 @@ def test_what_is_left_out_follows_the_torso() -> None:
 
 def test_a_model_must_be_loaded_first() -> None:
     path: Any = gymnasium_file("walker2d")
-    with pytest.raises(InputError, match="model must be what load_model returned, got"):
+    with pytest.raises(InputError, match="model must be a Model from load_model, got"):
         RobotTask(model=path, torso="torso")
 
 

@@ -1,4 +1,4 @@
-"""How stiff a step is: every signal against another way to find it."""
+"""Stiffness signals, each against an independent computation."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ahac.core.env import Step
 from ahac.core.errors import InputError
-from ahac.envs import SIGNALS, VecEnv, make
+from ahac.envs import STIFFNESS_SIGNALS, VecEnv, make
 from ahac.sim import ContactMaterial, JointKind, Model, State
 from support.episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
 from support.marks import keep
@@ -19,18 +19,18 @@ WORLDS = 16
 EXACT = 1e-12
 """Relative; the same float64 formula in another order."""
 EPS = (1e-4, 1e-5, 1e-6, 1e-7)
-"""A difference that straddles a kink is off; a smaller eps does not, at which rounding weighs 1e-8 of the whole."""
+"""A difference across a kink is off; a smaller eps avoids the kink, with a relative rounding error of 1e-8."""
 DIFFERENCED = 1e-7
-"""Relative to the norm, at a world's best eps; 2e-9 at most, or else the signal's rounding."""
+"""Relative to the norm, at a world's best eps. Measured: at most 2e-9, apart from rounding of the signal."""
 SLIP_FLOOR = 1e-12
-"""Of the contact law, added to the squared slip speed [m²/s²]."""
+"""Constant that the contact law adds to the squared slip speed [m²/s²]."""
 ROUNDING = 1e-15
-"""Of a signal, which weighs more the smaller eps is."""
+"""Rounding error of a signal, which grows in a difference quotient as eps shrinks."""
 FAR = 100.0
-"""By how many metres robots are moved."""
+"""Distance by which robots are moved [m]."""
 PROBES = 300
 DEVIATIONS = 5.0
-"""Standard errors that a mean may be off: a chance of 6e-7 in each of 32 worlds."""
+"""Standard errors by which a mean may be off: a probability of 6e-7 in each of 32 worlds."""
 
 
 @pytest.fixture(scope="module", params=keep(1, ["hopper", "ant"]))
@@ -55,7 +55,7 @@ def take_step(env: VecEnv, seed: int = 3) -> Step:
 
 
 def quaternions(model: Model) -> list[tuple[int, int]]:
-    """Where ball joints have their quaternions and their angular velocities."""
+    """Return the indices of the quaternions and angular velocities of ball joints."""
     return [(joint.q, joint.v) for joint in model.joints if joint.kind is JointKind.BALL]
 
 
@@ -65,7 +65,7 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 
 
 def moved(model: Model, q: Tensor, tangent: Tensor) -> Tensor:
-    """Positions [N, nq], moved by a small tangent vector [N, nv]: quaternions by q ⊗ (1, ω / 2), to first order."""
+    """Move positions [N, nq] by a small tangent vector [N, nv]; to first order, quaternions by q ⊗ (1, ω / 2)."""
     parts = []
     q_end = 0
     v_end = 0
@@ -77,7 +77,7 @@ def moved(model: Model, q: Tensor, tangent: Tensor) -> Tensor:
 
 
 def between(model: Model, start: Tensor, end: Tensor) -> Tensor:
-    """The small tangent vector [N, nv] from one q to another: 2 Im(conjugate(q₀) ⊗ q₁) for quaternions."""
+    """Return the small tangent vector [N, nv] from one q to another: 2 Im(conjugate(q₀) ⊗ q₁) for quaternions."""
     parts, q_end = [], 0
     for i, _ in quaternions(model):
         back = torch.cat([start[:, i : i + 1], -start[:, i + 1 : i + 4]], dim=-1)
@@ -87,7 +87,7 @@ def between(model: Model, start: Tensor, end: Tensor) -> Tensor:
 
 
 def differenced_jacobian(env: VecEnv, step: Step, eps: float) -> Tensor:
-    """[N, 2 nv, 2 nv + nu] of the state after a step by state and action before, in tangent coordinates."""
+    """Jacobian [N, 2 nv, 2 nv + nu] of the next state by state and action, in tangent coordinates."""
     model, saved = env.sim.model, env.state_dict()
     context = {"clock": saved["clock"], "noise": saved["noise"]}
     columns = []
@@ -134,7 +134,7 @@ def test_several_probes_are_averaged(env: VecEnv) -> None:
 
 
 def penalty(depth: Tensor, velocity: Tensor, material: ContactMaterial) -> Tensor:
-    """[3] the law of docs/architecture.md on level ground, for one point."""
+    """Contact force [3] of one point on level ground, by the law of docs/architecture.md."""
     d = depth.clamp(min=0.0)
     push = material.stiffness * d - material.damping * d * velocity[2].clamp(max=0.0)
     slip = (velocity[0] ** 2 + velocity[1] ** 2 + SLIP_FLOOR).sqrt()
@@ -143,7 +143,7 @@ def penalty(depth: Tensor, velocity: Tensor, material: ContactMaterial) -> Tenso
 
 
 def contact_jacobian(env: VecEnv, state: State) -> Tensor:
-    """[N, points, 3, 4] of every contact force by depth and velocity."""
+    """Jacobian [N, points, 3, 4] of every contact force by depth and velocity."""
     seen, touches = env.sim.contacts(state), env.task.model.contact_candidates
     jacobians = []
     for i, touch in enumerate(touches):
@@ -200,7 +200,7 @@ def test_contact_signals_do_not_depend_on_where_the_robot_is(env: VecEnv) -> Non
     change(env, shift)
     step = take_step(env)
     for signal, here in found.items():
-        # To the bit: where a robot is along the ground enters nothing.
+        # Bit-exactly: the position along the ground does not enter.
         assert torch.equal(env.stiffness(step, signal), here), signal
 
 
@@ -242,10 +242,10 @@ def test_contact_signals_have_gradients_in_earlier_actions(signal: str, env: Vec
     assert (errors <= DIFFERENCED * norm + ROUNDING * value / EPS[0]).all()
 
 
-# ------------------------------------------------------------------------------------------------- at the door
+# ------------------------------------------------------------------------------------------------------ arguments
 
 
-def test_measuring_changes_neither_trajectory_nor_chance(env: VecEnv) -> None:
+def test_measuring_changes_neither_trajectory_nor_resets(env: VecEnv) -> None:
     set_time_left(env, slice(0, None, 2), 2)
     saved, actions = env.state_dict(), random_actions(env, 5, seed=7)
     wanted, state = outcomes(env, actions), env.state_dict()
@@ -253,7 +253,7 @@ def test_measuring_changes_neither_trajectory_nor_chance(env: VecEnv) -> None:
     env.load_state_dict(saved)
     for i, action in enumerate(actions):
         step = env.step(action)
-        for signal in SIGNALS:
+        for signal in STIFFNESS_SIGNALS:
             env.stiffness(step, signal)
         env.stiffness(step, probes=2)
         assert_same({name: getattr(step, name) for name in OUTCOMES}, {name: wanted[name][i] for name in OUTCOMES})
@@ -262,20 +262,20 @@ def test_measuring_changes_neither_trajectory_nor_chance(env: VecEnv) -> None:
     assert_same(measured, state)
 
 
-def test_probes_do_not_draw_the_numbers_of_starts(env: VecEnv) -> None:
+def test_probes_do_not_draw_the_numbers_of_resets(env: VecEnv) -> None:
     env.reset(seed=9)
     state = env.state_dict()
     generator = torch.Generator(env.spec.device)
     generator.set_state(state["probe_generator"])
     noise = state["noise"]
     for _ in range(2):
-        # With the same seed, the second draw would be the noise at hand; the first began the present episodes.
+        # With the same seed, the first draw would be the noise of the current episodes, the second that of the next.
         drawn = torch.rand(noise.shape, generator=generator, dtype=noise.dtype, device=noise.device)
         assert not torch.equal(drawn, noise)
 
 
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_a_lost_world_has_no_stiffness_and_leaves_the_others_alone(signal: str, env: VecEnv) -> None:
+@pytest.mark.parametrize("signal", STIFFNESS_SIGNALS)
+def test_a_diverged_world_has_no_stiffness_and_leaves_the_others_alone(signal: str, env: VecEnv) -> None:
     saved = env.state_dict()
 
     def measured() -> tuple[Tensor, Tensor]:
@@ -302,14 +302,17 @@ def test_a_lost_world_has_no_stiffness_and_leaves_the_others_alone(signal: str, 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda e, s: e.stiffness(s, "contacts"), f"no stiffness signal named 'contacts'; known: {', '.join(SIGNALS)}"),
+        (
+            lambda e, s: e.stiffness(s, "contacts"),
+            f"no stiffness signal named 'contacts'; known: {', '.join(STIFFNESS_SIGNALS)}",
+        ),
         (lambda e, s: e.stiffness(s, "dynamics", probes=0), "probes must be a whole number of at least 1, got 0"),
         (lambda e, s: e.stiffness(s, "dynamics", probes=True), "probes must be a whole number of at least 1, got True"),
         (lambda e, s: e.stiffness(s, "dynamics", probes=2.5), "probes must be a whole number of at least 1, got 2.5"),
-        (lambda e, s: e.stiffness(s, "force", probes=2), "are for the signal 'dynamics' alone, got 2 for 'force'"),
+        (lambda e, s: e.stiffness(s, "force", probes=2), "apply only to the signal 'dynamics', got 2 for 'force'"),
     ],
 )
-def test_a_wrong_wish_is_refused(call: Callable[[VecEnv, Step], Tensor], message: str, env: VecEnv) -> None:
+def test_wrong_arguments_are_refused(call: Callable[[VecEnv, Step], Tensor], message: str, env: VecEnv) -> None:
     step = take_step(env)
     with pytest.raises(InputError, match=message):
         call(env, step)

@@ -1,4 +1,4 @@
-"""The environment: episodes that end and begin, rewards by hand, and where gradients flow and where they do not."""
+"""`VecEnv`: ends and resets of episodes, rewards against hand-written formulas, and where gradients flow."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from support.episodes import assert_same, change, outcomes, random_actions, set_
 
 WORLDS = 6
 TORSO_HEIGHT = 1.25
-"""Of the hopper's torso where its slide along z is at zero [m]."""
+"""Height of the hopper's torso when its slide along z is at zero [m]."""
 
 EXACT = 1e-12
 """Relative to the largest number; the same float64 formula in another order."""
@@ -27,7 +27,7 @@ def made(device: torch.device) -> VecEnv:
 
 @pytest.fixture
 def hopper(made: VecEnv) -> VecEnv:
-    """Some steps into an episode."""
+    """Hoppers some steps into an episode."""
     made.reset(seed=1)
     outcomes(made, random_actions(made, 5, seed=2))
     return made
@@ -40,12 +40,12 @@ def tireless(device: torch.device) -> VecEnv:
 
 @pytest.fixture(scope="module")
 def short(device: torch.device) -> VecEnv:
-    """Five steps an episode, in float32."""
+    """Cartpoles with episodes of five steps, in float32."""
     return make("cartpole", num_envs=WORLDS, device=device, episode_steps=5)
 
 
 def lay_down(env: VecEnv, worlds: list[int]) -> None:
-    """Let hoppers lie in the air, their torso too low."""
+    """Place hoppers horizontally in the air, with their torso too low."""
 
     def edit(state: dict[str, Tensor]) -> None:
         state["q"][worlds, 1], state["q"][worlds, 2] = 0.5 - TORSO_HEIGHT, 0.5 * math.pi
@@ -54,13 +54,13 @@ def lay_down(env: VecEnv, worlds: list[int]) -> None:
 
 
 def record(env: VecEnv, steps: int, seed: int = 3) -> tuple[list[Tensor], list[Step]]:
-    """Actions, each with a gradient of its own, and the steps they led to."""
+    """Take random steps and return the actions, each a separate leaf, and the steps."""
     actions = [action.clone().requires_grad_() for action in random_actions(env, steps, seed, bound=0.9)]
     return actions, [env.step(action) for action in actions]
 
 
 def gradient(value: Tensor, action: Tensor) -> Tensor:
-    """Of a sum by an action; zero where the graph does not lead there."""
+    """Gradient of a sum by an action; zero if the graph does not reach it."""
     (found,) = torch.autograd.grad(value.sum(), action, retain_graph=True, allow_unused=True)
     return torch.zeros_like(action) if found is None else found
 
@@ -82,12 +82,12 @@ def test_the_time_limit_truncates_and_a_new_episode_begins_in_the_same_step(shor
         assert torch.equal(short.obs, step.obs)
         assert (step.obs == step.final_obs).all(dim=-1).tolist() == [not over] * WORLDS
         if over:
-            assert len(step.obs.unique(dim=0)) == WORLDS, "worlds begin alike"
+            assert len(step.obs.unique(dim=0)) == WORLDS, "worlds start in the same state"
             total = torch.zeros(WORLDS)
     assert short.spec.episode_steps == 5
 
 
-def test_a_reset_starts_all_clocks_anew(short: VecEnv) -> None:
+def test_a_reset_restarts_all_clocks(short: VecEnv) -> None:
     short.reset()
     outcomes(short, random_actions(short, 3, seed=6))
     short.reset()
@@ -160,7 +160,7 @@ def test_an_environment_used_in_inference_mode_has_gradients_afterwards(use: str
 
 
 ByHand = Callable[[Tensor, Tensor, Tensor, str], list[Tensor]]
-"""Terms of a reward from positions, velocities, action and variant."""
+"""Reward terms computed from positions, velocities, action and variant."""
 
 
 def hopper_rewards(q: Tensor, v: Tensor, action: Tensor, variant: str) -> list[Tensor]:
@@ -192,7 +192,7 @@ def test_reward_is_of_the_state_before_the_step_and_the_clipped_action(
         height = 1 if task == "hopper" else 2
         state["q"] += 0.5 * torch.randn(state["q"].shape, generator=drawn, dtype=torch.float64).to(device)
         state["v"] += torch.randn(state["v"].shape, generator=drawn, dtype=torch.float64).to(device)
-        # From below any wanted height to above any bound.
+        # From below any target height to above any bound.
         low = -TORSO_HEIGHT if task == "hopper" else 0.0
         state["q"][:, height] = low + torch.linspace(0.1, 1.6, 32).to(state["q"])
 
@@ -219,7 +219,7 @@ def test_no_gradient_crosses_a_reset(hopper: VecEnv) -> None:
     assert (gradient(steps[3].reward, actions[2]).abs().sum(dim=-1) > 0.0).all()
 
 
-def test_what_an_ended_episode_saw_last_carries_gradients(hopper: VecEnv) -> None:
+def test_the_final_observation_of_an_episode_carries_gradients(hopper: VecEnv) -> None:
     lay_down(hopper, [2])
     set_time_left(hopper, [1], 1)
     (action,), (step,) = record(hopper, 1)
@@ -256,7 +256,7 @@ def test_a_detach_of_some_worlds_leaves_the_gradients_of_the_others(hopper: VecE
 
 
 @pytest.mark.parametrize("cut", ["reset", "load_state_dict"])
-def test_no_gradient_crosses_what_begins_elsewhere(cut: str, hopper: VecEnv) -> None:
+def test_no_gradient_crosses_a_reset_or_a_loaded_state(cut: str, hopper: VecEnv) -> None:
     saved = hopper.state_dict()
     (first,), _ = record(hopper, 1)
     hopper.reset() if cut == "reset" else hopper.load_state_dict(saved)
@@ -298,14 +298,14 @@ def test_huge_actions_of_float32_act_as_clipped_ones(size: float, short: VecEnv)
     assert not found["diverged"].any()
 
 
-# ---------------------------------------------------------------------------------------------------- lost worlds
+# ------------------------------------------------------------------------------------------------------ diverged worlds
 
 FALL = {"height": 2000.0, "speed": -1e5}
-"""Through the air in the first step; in the second into the ground, where forces and velocities exceed all bounds."""
+"""In the air for the first step; in the second it hits the ground, where forces and velocities exceed all bounds."""
 
 
 def throw(env: VecEnv, world: int) -> None:
-    """Let a hopper fall so fast that contact cannot be integrated."""
+    """Drop a hopper so fast that its contact cannot be integrated."""
 
     def edit(state: dict[str, Tensor]) -> None:
         state["q"][world, 1], state["v"][world, 1] = FALL["height"], FALL["speed"]
@@ -315,7 +315,7 @@ def throw(env: VecEnv, world: int) -> None:
 
 @pytest.mark.parametrize("value", [1e9, -1e30, math.inf, math.nan])
 @pytest.mark.parametrize("group", ["q", "v"])
-def test_a_lost_world_is_terminated_and_begins_anew(group: str, value: float, hopper: VecEnv) -> None:
+def test_a_diverged_world_is_terminated_and_reset(group: str, value: float, hopper: VecEnv) -> None:
     def edit(state: dict[str, Tensor]) -> None:
         state[group][3, 2] = value
 
@@ -335,35 +335,35 @@ def test_a_lost_world_is_terminated_and_begins_anew(group: str, value: float, ho
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_a_lost_world_leaves_the_gradients_of_all_others_alone(dtype: torch.dtype, device: torch.device) -> None:
+def test_a_diverged_world_leaves_the_gradients_of_all_others_alone(dtype: torch.dtype, device: torch.device) -> None:
     env = make("hopper", num_envs=WORLDS, dtype=dtype, device=device)
 
-    def gradients(lost: bool) -> list[Tensor]:
+    def gradients(diverged: bool) -> list[Tensor]:
         env.reset(seed=18)
-        if lost:
+        if diverged:
             throw(env, 3)
         actions, steps = record(env, 4)
         assert [step.diverged.tolist() for step in steps] == [
-            [lost and t == 1 and i == 3 for i in range(6)] for t in range(4)
+            [diverged and t == 1 and i == 3 for i in range(6)] for t in range(4)
         ]
         total = sum(step.reward.sum() + step.final_obs.sum() + step.obs.sum() for step in steps)
         assert isinstance(total, Tensor)
         return list(torch.autograd.grad(total, actions))
 
     others = [i for i in range(WORLDS) if i != 3]
-    found, wanted = gradients(lost=True), gradients(lost=False)
+    found, wanted = gradients(diverged=True), gradients(diverged=False)
     for got, without in zip(found, wanted, strict=True):
         assert torch.isfinite(got).all()
         assert torch.equal(got[others], without[others])
-    assert (found[1][3] == 0.0).all(), "nothing that is paid or seen depends on the action in which a world is lost"
+    assert (found[1][3] == 0.0).all(), "no reward or observation depends on the action in which a world diverges"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_actions_that_are_not_finite_are_refused_or_lose_their_world(value: float, hopper: VecEnv) -> None:
+def test_non_finite_actions_are_refused_or_make_their_world_diverge(value: float, hopper: VecEnv) -> None:
     before, action = hopper.state_dict(), random_actions(hopper, 1, seed=19)[0]
     action[4, 1] = value
     if hopper.spec.device.type == "cpu":
-        with pytest.raises(ValueError, match=rf"action \[4, 1\] is {value}; wanted finite numbers"):
+        with pytest.raises(ValueError, match=rf"action \[4, 1\] is {value}; actions must be finite"):
             hopper.step(action)
         assert_same(hopper.state_dict(), before)
     else:
