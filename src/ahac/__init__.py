@@ -3,8 +3,8 @@
     env = ahac.make("ant", num_envs=128)      # `ahac.tasks()` lists the names
     step = env.step(action)                   # differentiable: observation, reward, termination, reset
 
-The package is a house of rooms, each imported by its own name: `ahac.sim` is the simulator, `ahac.envs` the tasks. What
-stands here is fetched from its room when it is first used, so that `import ahac` costs nothing.
+Subpackages are imported by name: `ahac.sim` is the simulator, `ahac.envs` has the tasks. The names listed here are
+imported from their modules on first use, so that `import ahac` is fast.
 """
 
 from importlib import import_module
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 try:
     __version__ = version("ahac")
-except PackageNotFoundError:  # run from a source tree that was never installed
+except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+source"
 
 __all__ = ["RobotTask", "__version__", "make", "make_gym", "register_task", "resume", "tasks", "train"]
 
-_ROOMS = {
+_MODULES = {
     "RobotTask": "ahac.envs.robot",
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",
@@ -36,10 +36,10 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> object:
-    """Fetch what is asked for from its room."""
-    if name not in _ROOMS:
+    """Import a public name from its module on first use."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'ahac' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    return getattr(import_module(_ROOMS[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m ahac`: the command line."""
+"""Run the command line with `python -m ahac`."""
 
 import sys
 

@@ -41,7 +41,7 @@ def motion_errors(algorithm: SVG, steps: int) -> Tensor:
     rng = torch.Generator().manual_seed(7)
     state = 2.0 * torch.rand(200, 2, generator=rng) - 1.0
     actions = 2.0 * torch.rand(steps, 200, 1, generator=rng) - 1.0
-    view = algorithm.soft.normalizer.frozen()
+    view = algorithm.normalizer.frozen()
     with torch.no_grad():
         found = view.denormalize(algorithm.model.dynamics.unroll(view(state), actions))
     errors = []

@@ -42,12 +42,12 @@ static float __shfl_xor_sync(unsigned, float x, int apart) {
     warps[t / 32]->arrive_and_wait();
     return y;
 }
-struct Task { unsigned long long address[64]; int n, steps; };
-static void run(const Task& task, int block) {
-    const int n = task.n;
+struct LaunchArgs { unsigned long long address[64]; int items, count; };
+static void run(const LaunchArgs& args, int block) {
+    const int n = args.items;
 BODY
 }
-extern "C" void launch(const Task* task, int blocks, int warps_per_block) {
+extern "C" void launch(const LaunchArgs* args, int blocks, int warps_per_block) {
     for (int b = 0; b < blocks; ++b) {
         for (float& x : slots) x = NAN;
         everybody = std::make_unique<std::barrier<>>(32 * warps_per_block);
@@ -55,15 +55,17 @@ extern "C" void launch(const Task* task, int blocks, int warps_per_block) {
         for (int w = 0; w < warps_per_block; ++w) warps.push_back(std::make_unique<std::barrier<>>(32));
         std::vector<std::thread> threads;
         for (int t = 0; t < 32 * warps_per_block; ++t)
-            threads.emplace_back([=] { threadIdx.x = t; run(*task, b * 32 + t % 32); });
+            threads.emplace_back([=] { threadIdx.x = t; run(*args, b * 32 + t % 32); });
         for (std::thread& thread : threads) thread.join();
     }
 }
 """
 
 
-class Task(ctypes.Structure):
-    _fields_ = (("address", ctypes.c_uint64 * MAX_ARRAYS), ("n", ctypes.c_int), ("steps", ctypes.c_int))
+class LaunchArgs(ctypes.Structure):
+    """Mirrors the fields of `ahac.native.codegen.LaunchArgs` that kernel bodies read."""
+
+    _fields_ = (("address", ctypes.c_uint64 * MAX_ARRAYS), ("items", ctypes.c_int), ("count", ctypes.c_int))
 
 
 class EmulatedKernel:
@@ -83,12 +85,10 @@ class EmulatedKernel:
     def prepare(self) -> None:
         """It is compiled already."""
 
-    def launch(
-        self, addresses: Mapping[str, int], worlds: int, steps: int, h: float, *, stream: int, blocks: int
-    ) -> None:
-        found = [addresses.get(name, 0) for name in self.source.arrays]
-        task = Task((ctypes.c_uint64 * MAX_ARRAYS)(*found), worlds, steps)
-        self._library.launch(ctypes.byref(task), blocks, self.source.threads_per_world)
+    def launch(self, addresses: Mapping[str, int], *, items: int, stream: int, blocks: int, count: int = 0) -> None:
+        slots = [addresses.get(name, 0) for name in self.source.arrays]
+        args = LaunchArgs((ctypes.c_uint64 * MAX_ARRAYS)(*slots), items, count)
+        self._library.launch(ctypes.byref(args), blocks, self.source.threads_per_world)
 
 
 def emulate(module: object, patch: pytest.MonkeyPatch) -> None:

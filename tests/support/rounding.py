@@ -13,7 +13,7 @@ import os
 import torch
 
 from ahac.core import hardware
-from ahac.native import build
+from ahac.native import warp_kernels
 
 HERE = "this machine"
 LANES = {"16 lanes": 64, "4 lanes": 16}
@@ -36,6 +36,6 @@ def use(rounding: str) -> None:
         hardware.LANE_BYTES = {torch.backends.cpu.get_cpu_capability(): LANES[rounding]}
     if rounding == NO_FMA:
         fast = "-ffp-contract=fast"
-        if fast not in build.CPU_FLAGS:
-            raise RuntimeError(f"CPU_FLAGS have no {fast} to replace: {build.CPU_FLAGS}")
-        build.CPU_FLAGS = build.CPU_FLAGS.replace(fast, "-ffp-contract=off")
+        if fast not in warp_kernels.CPU_FLAGS:
+            raise RuntimeError(f"CPU_FLAGS have no {fast} to replace: {warp_kernels.CPU_FLAGS}")
+        warp_kernels.CPU_FLAGS = warp_kernels.CPU_FLAGS.replace(fast, "-ffp-contract=off")

@@ -1,4 +1,4 @@
-"""What an algorithm is to the trainer: it iterates, reports numbers, and can be saved."""
+"""The interface between algorithms and the trainer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from ahac.algos.parts.replay import Replay
@@ -17,45 +18,50 @@ __all__ = ["Algorithm", "HasReplayBuffer", "IterationResult"]
 
 @dataclass(frozen=True)
 class IterationResult:
-    """What one iteration did."""
+    """Result of one iteration."""
 
     env_steps: int
-    """World-steps taken: rollout length times worlds."""
+    """Environment steps taken: rollout length times number of worlds."""
     metrics: Mapping[str, float]
     """Numbers to log, by name."""
     steps: list[Step] = field(default_factory=list)
-    """What the environment answered; where iterations are replayed, good until the next one."""
+    """The environment's steps; with CUDA graphs, valid until the next iteration."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """What its parts took."""
+    """Seconds per phase."""
     failure: NonFiniteReport | None = None
-    """Why the policy was not updated, where it was not."""
+    """Why the policy was not updated, if it was not."""
 
 
 class Algorithm(Protocol):
     """Learns a policy in an environment."""
 
+    @property
+    def generator(self) -> torch.Generator:
+        """The random generator that learning draws from."""
+        ...
+
     def iterate(self, env: Env, progress: float) -> IterationResult:
-        """One rollout and what is learnt from it; `progress` runs from 0 to 1 over the training."""
+        """Roll out once and learn from it; `progress` runs from 0 to 1 over the training."""
         ...
 
     def act(self, obs: Tensor) -> Tensor:
-        """The policy's best action for raw observations."""
+        """The mode of the policy for raw observations."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that was learnt, and all chance."""
+        """Everything learned, and the state of the generator."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from a saved state."""
+        """Resume exactly from a saved state."""
         ...
 
 
 @runtime_checkable
 class HasReplayBuffer(Protocol):
-    """An algorithm that learns from replay. Its `state_dict` has the number of rows, "replay.added", not the rows."""
+    """An algorithm with a replay buffer. Its `state_dict` has the number of rows added, "replay.added", not the rows."""
 
     @property
     def replay(self) -> Replay:
-        """What it learns from."""
+        """The replay buffer."""
         ...

@@ -1,4 +1,4 @@
-"""Policies that are not finite: said as such, with the way out, wherever they are loaded, asked or rolled out."""
+"""Checks for non-finite policies and observations, with errors that say how to recover."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from ahac.nets.state_dicts import first_non_finite
 from ahac.rl.nonfinite import MAX_MAGNITUDE, diagnose_interruption
 from ahac.rl.stepping import RolloutInterrupted
 
-__all__ = ["check_learned", "check_policy", "finite_action", "skipped"]
+__all__ = ["check_learned", "check_policy", "finite_action", "skip_iteration"]
 
-WAY_OUT = "evaluate or resume from another checkpoint: --checkpoint best or iteration-NNNNNN"
-KEPT = "everything learned is as it was before this iteration"
+REMEDY = "evaluate or resume from another checkpoint: --checkpoint best or iteration-NNNNNN"
+UNCHANGED = "the iteration was undone"
 
 
 def check_policy(policy: Mapping[str, Tensor]) -> None:
-    """Refuse a policy with weights, or statistics of what it sees, that are not finite."""
+    """Raise if the policy's weights or observation statistics are not finite."""
     name = first_non_finite(policy)
     if name is not None:
         what = "observation statistics" if name.startswith("normalizer.") else "weights"
-        raise NonFiniteError(f"the policy's {what} are not finite ({name}); {WAY_OUT}")
+        raise NonFiniteError(f"the policy's {what} are not finite ({name}); {REMEDY}")
 
 
 def check_learned(learned: Mapping[str, Tensor]) -> None:
-    """Refuse to go on where what was learned before an iteration was not finite: no iteration would ever succeed."""
+    """Raise if the state before an iteration was not finite already: no iteration could ever succeed."""
     name = first_non_finite(learned)
     if name is not None:
-        raise NonFiniteError(f"the learned state is not finite ({name}), so nothing can be learned; {WAY_OUT}")
+        raise NonFiniteError(f"the learned state is not finite ({name}), so nothing can be learned; {REMEDY}")
 
 
 def finite_action(action: Tensor, obs: Tensor, policy: Mapping[str, Tensor]) -> Tensor:
-    """The action of [N, obs] observations, unless it is not finite: then an error that says whose fault it is."""
+    """Return the action for [N, obs] observations; if it is not finite, raise an error that names the cause."""
     finite = torch.isfinite(action).all(dim=-1)
     if bool(finite.all()):
         return action
     check_policy(policy)
-    odd = ~(obs.abs() <= MAX_MAGNITUDE)
-    if bool((finite | odd.any(dim=-1)).all()):
-        world, entry = odd.nonzero()[0].tolist()
+    unusable = ~(obs.abs() <= MAX_MAGNITUDE)
+    if bool((finite | unusable.any(dim=-1)).all()):
+        world, entry = unusable.nonzero()[0].tolist()
         raise NonFiniteError(
             f"observation [{world}, {entry}] is {obs[world, entry].item():g}; a policy needs finite numbers, at most "
             f"{MAX_MAGNITUDE:g} in magnitude: check the task's observation functions"
@@ -52,18 +52,20 @@ def finite_action(action: Tensor, obs: Tensor, policy: Mapping[str, Tensor]) -> 
     size = float(policy[name].abs().max())
     raise NonFiniteError(
         f"the policy's action is not finite, though its weights are: they are too large ({name} is up to {size:.3g}); "
-        f"{WAY_OUT}"
+        f"{REMEDY}"
     )
 
 
-def skipped(halt: RolloutInterrupted, env: Env, policy: Mapping[str, Tensor]) -> IterationResult:
-    """Of an iteration that ended early because of an observation that is not finite; its worlds begin anew.
+def skip_iteration(
+    interruption: RolloutInterrupted, env: Env, policy: Mapping[str, Tensor], metrics: Mapping[str, float]
+) -> IterationResult:
+    """Skip an iteration that ended early because of a non-finite observation, and reset the worlds that caused it.
 
-    Raises where it is the policy that is not finite.
+    Raises if the policy itself is not finite.
     """
     check_policy(policy)
-    trouble = diagnose_interruption(halt)
-    innocent = ~trouble.worlds
-    finite_action(halt.action[innocent], halt.obs[innocent], policy)
-    env.reset_worlds(trouble.worlds)
-    return IterationResult(len(halt.steps) * env.spec.num_envs, {}, halt.steps, failure=trouble)
+    report = diagnose_interruption(interruption)
+    sound = ~report.worlds
+    finite_action(interruption.action[sound], interruption.obs[sound], policy)
+    env.reset_worlds(report.worlds)
+    return IterationResult(len(interruption.steps) * env.spec.num_envs, metrics, interruption.steps, failure=report)

@@ -1,4 +1,4 @@
-"""From settings to what learns: which class belongs to which settings."""
+"""Registry of algorithms: which class belongs to which settings."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ AlgorithmConfig = ShortHorizonConfig | PPOConfig | SACConfig | SVGConfig
 
 
 def make_algorithm(
-    config: AlgorithmConfig, spec: EnvSpec, seed: int, graphs: bool = True, ranks: ProcessGroup = SINGLE_PROCESS
+    config: AlgorithmConfig, spec: EnvSpec, seed: int, ranks: ProcessGroup = SINGLE_PROCESS
 ) -> Algorithm:
-    """What learns with these settings; on CUDA, `graphs` lets work be recorded and replayed."""
+    """Make the algorithm that these settings belong to."""
     check_process_group(config, ranks)
     match config:
         case ShortHorizonConfig():
-            return ShortHorizonActorCritic(config, spec, seed, graphs, ranks)
+            return ShortHorizonActorCritic(config, spec, seed, ranks)
         case PPOConfig():
-            return PPO(config, spec, seed, graphs)
-        case SACConfig():
-            return SAC(config, spec, seed, graphs)
+            return PPO(config, spec, seed)
         case SVGConfig():
-            return SVG(config, spec, seed, graphs)
-    raise InputError(f"settings of an algorithm were wanted, got {type(config).__name__}")
+            return SVG(config, spec, seed)
+        case SACConfig():
+            return SAC(config, spec, seed)
+    raise InputError(f"config must be the settings of an algorithm, got a {type(config).__name__}")
 
 
 def check_process_group(config: AlgorithmConfig, ranks: ProcessGroup) -> None:
-    """Only first-order algorithms divide their worlds among processes."""
+    """Raise if the algorithm cannot train in several processes; only first-order algorithms can."""
     if ranks.size > 1 and not isinstance(config, ShortHorizonConfig):
         name = type(config).__name__.removesuffix("Config")
         raise InputError(f"{name} trains in one process, got {ranks.size} ranks; start it without torchrun")

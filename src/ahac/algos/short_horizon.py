@@ -1,12 +1,10 @@
-"""First-order actor-critic learning through a differentiable simulator: the loop that SHAC, AHAC and BPTT share.
+"""Short-horizon actor-critic through a differentiable simulator: the loop of SHAC, AHAC, AHAC-1 and BPTT.
 
-One iteration: roll out, differentiate the discounted return with a value at its end, step the actor; fit the critic to
-TD(λ) targets; let the horizon learn from what was measured. The algorithms differ by the parts they are built from.
+`iterate` is one pass of the outer loop of the paper's Algorithm 1. The four algorithms differ by their settings alone:
+`algos/shac.py`, `ahac.py`, `ahac1.py` and `bptt.py` say how, `algos/reference.py` has the same in plain torch.
 
-Between its first kernel and the moment its numbers are fetched, an iteration looks at nothing: what went wrong is
-decided on the device. So on CUDA it can be recorded and replayed (`ahac.runtime.cuda_graphs`).
-
-Several ranks roll out a share of the worlds each, and learn the same from all of them (`ahac.core.distributed`).
+Methods marked `@stage` only queue work on the device; failed updates are masked there. The host reads nothing before
+`_fetch`. Several ranks roll out a share of the worlds each and apply the same update.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +20,8 @@ from torch import Tensor, nn
 from ahac.algos.algorithm import IterationResult
 from ahac.algos.builders import horizon_rule, stiffness_monitor
 from ahac.algos.config import ShortHorizonConfig
-from ahac.algos.finite_checks import KEPT, check_learned, check_policy, finite_action, skipped
-from ahac.algos.parts.critic_fit import CriticFit, GraphedCriticFit
+from ahac.algos.finite_checks import UNCHANGED, check_learned, check_policy, finite_action, skip_iteration
+from ahac.algos.parts.critic_fit import CriticFit
 from ahac.algos.parts.gradient_horizon import overall_growth
 from ahac.algos.parts.horizon import Signals
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
@@ -37,39 +35,47 @@ from ahac.nets.kernels.cuda_policy import CudaPolicy
 from ahac.nets.normalizer import Normalizer
 from ahac.nets.optim import optimizer_tensors, shac_adam, step_only_if
 from ahac.nets.state_dicts import LearnedState, check_state, first_non_finite, flatten, section
-from ahac.rl.diagnostics import action_gradients, adjoint_norms, backward_to_steps, esnr
+from ahac.rl.diagnostics import action_gradients, backward_to_steps, esnr, mean_square_adjoints
 from ahac.rl.losses import constraint, short_horizon
-from ahac.rl.nonfinite import diagnose_rollout, unusable_worlds
+from ahac.rl.nonfinite import NonFiniteReport, diagnose_rollout, unusable_worlds
 from ahac.rl.returns import td_lambda
 from ahac.rl.rollout import Rollout, roll_out
 from ahac.rl.schedule import linear_schedule, set_learning_rate
 from ahac.rl.stepping import RolloutInterrupted
-from ahac.rl.update import Lesson, Told, told
-from ahac.runtime.cuda_graphs import EnvGraphExecutor, Executor, ExecutorSelector
+from ahac.rl.update import ActorUpdate, RolloutBuffer
+from ahac.runtime.stages import stage
 from ahac.runtime.timer import PhaseTimer
+from ahac.runtime.transfer import fetch
 
 __all__ = ["ShortHorizonActorCritic"]
 
 
+@dataclass(frozen=True, eq=False)
+class _HostMetrics:
+    """An iteration's numbers on the host."""
+
+    valid: bool
+    """Whether the policy's gradient and everything it came from are finite."""
+    finite: bool
+    """Whether everything learned is still finite."""
+    values: dict[str, float]
+    signals: Signals
+
+
 class ShortHorizonActorCritic:
-    """An actor, a critic or none, and a horizon."""
+    """A policy, a critic or none, and a horizon."""
 
     def __init__(
-        self,
-        config: ShortHorizonConfig,
-        spec: EnvSpec,
-        seed: int,
-        graphs: bool = True,
-        ranks: ProcessGroup = SINGLE_PROCESS,
+        self, config: ShortHorizonConfig, spec: EnvSpec, seed: int, ranks: ProcessGroup = SINGLE_PROCESS
     ) -> None:
-        """On CUDA, `graphs` lets iterations be recorded and replayed; the spec is that of this rank's worlds."""
+        """Build everything that learns; `spec` describes the worlds of this rank."""
         cpu = torch.Generator().manual_seed(seed)
         self.config = config
         self.device = spec.device
-        self.horizon = horizon_rule(config)
         self.ranks = ranks
+        self.horizon = horizon_rule(config)
         self._probes = config.stiffness.probes if config.stiffness.signal == "dynamics" else None
-        self.gauge = stiffness_monitor(config, self.horizon, self._probes)
+        self.monitor = stiffness_monitor(config, self.horizon, self._probes)
         self.generator = torch.Generator(spec.device).manual_seed(seed)
         self.normalizer = Normalizer(spec.obs_size, config.actor.normalize_obs, spec.dtype).to(spec.device)
         actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.init_log_std, rng=cpu)
@@ -92,250 +98,270 @@ class ShortHorizonActorCritic:
                 shuffle=c.shuffle,
                 ranks=ranks,
             )
-        self.learned = LearnedState(self._parts())
-        """All that an iteration changes, but for horizon and chance."""
+        self.learned = LearnedState(self._sections())
+        """Everything an iteration changes, except the horizon and the generator."""
         self._policy_state = self.learned.select("actor.", "normalizer.")
         self._phi = torch.zeros(config.horizon.max, device=spec.device, dtype=spec.dtype)
-        self.at_once = spec.device.type == "cuda"
-        """Whether the actor is differentiated by its weights for all steps of a rollout at once."""
-        self._cast = ExecutorSelector(self.generator, graphs)
-        self._recorded_fit: GraphedCriticFit | None = None
-        self._stream = torch.cuda.Stream(spec.device) if graphs and spec.device.type == "cuda" else None
+        self.batched_backward = spec.device.type == "cuda"
+        """Whether the gradient goes from actions to weights for all steps at once, instead of step by step."""
 
     def act(self, obs: Tensor) -> Tensor:
-        """The policy's best action for raw observations."""
+        """The mode of the policy for raw observations."""
         with torch.no_grad():
             return finite_action(self.actor(self.normalizer.frozen()(obs)), obs, self._policy_state)
 
     def iterate(self, env: Env, progress: float) -> IterationResult:
-        """Roll out, step the actor, fit the critic, learn the horizon."""
-        if self._stream is None:
-            return self._iterate(env, progress)
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._stream):
-            return self._iterate(env, progress)  # all of which is over when it returns
-
-    def _iterate(self, env: Env, progress: float) -> IterationResult:
+        """Run one pass of the outer loop of Algorithm 1; comments give its lines."""
         self.learned.save()
-        self._set_rates(progress)
-        self._set_multipliers()
-        laps = PhaseTimer(self.device)
-        player = self._player(env)
-        length = self.horizon.steps
-        works = {
-            "rollout": lambda _: self._roll_out(env, length),
-            "gradient": lambda rolled: self._learn(env, *rolled),
-        }
+        self._set_learning_rates(progress)
+        self._load_multipliers()
+        timer = PhaseTimer(self.device)
         try:
-            lesson: Lesson = player.run(length, works, laps.lap)
-        except RolloutInterrupted as halt:
-            return self._halted(halt, env, length)
-        fitted = self._fit_critic(lesson, player)
-        laps.lap("critic")
-        found = told(lesson, {**fitted, "finite": self.learned.is_finite()}, self.ranks)
-        if isinstance(player, EnvGraphExecutor) and self._recorded_fit is not None:
-            self._recorded_fit.rewind(round(found.numbers["critic_epochs"]))
-        report = self._report(env, lesson, found, progress)
-        laps.lap("rest")
-        return replace(report, seconds=laps.seconds)
+            buffer = self._roll_out(env, self.horizon.steps)  # 6-12: roll out π_θ for H steps into D
+        except RolloutInterrupted as interruption:
+            return self._skip(interruption, env)
+        timer.lap("rollout")
+        update = self._update_actor(buffer)  # 13: θ ← θ + α_θ ∇_θ L_π(θ, φ)
+        timer.lap("gradient")
+        fit = self._fit_critic(buffer, update)  # 16-19: fit ψ to TD(λ) targets until the loss has plateaued
+        timer.lap("critic")
+        metrics = self._fetch(update, fit)
+        failure = self._handle_nonfinite(env, buffer, metrics)
+        if failure is None:
+            self.horizon.update(metrics.signals, self._dual_step_scale(progress))  # 14-15: φ, then H
+        timer.lap("rest")
+        return self._result(buffer.rollout, metrics, timer, failure)
 
-    def _player(self, env: Env) -> Executor:
-        """Who does the work; where it is recorded, the fit is as well."""
-        player, fit = self._cast.executor(env), self._recorded_fit
-        if self.fit is None or not isinstance(player, EnvGraphExecutor):
-            return player
-        if fit is None or fit.graphs is not player.graphs:
-            self._recorded_fit = GraphedCriticFit(self.fit, player.graphs)
-        return player
+    # ------------------------------------------------------------------------------------------ lines 6-12: rollout
 
-    def _roll_out(self, env: Env, length: int) -> tuple[Rollout, Tensor, Tensor, Tensor]:
-        """Of this length, the noise in its actions, what the critic says of the states it reached, and the loss."""
-        noise, view = self._noise(env.spec, length), self.normalizer.frozen()
-        drawn, sample = iter(noise), self._policy.sampler(view)
-        rollout = roll_out(env, lambda obs: sample(obs, next(drawn)), view, length, self.gauge)
+    @stage
+    def _roll_out(self, env: Env, length: int) -> RolloutBuffer:
+        """Roll out the policy from where the last rollout ended, and evaluate the critic on the states it reached."""
+        noise = self._draw_noise(env.spec, length)
+        noise_of_step = iter(noise)
+        normalize = self.normalizer.frozen()
+        sample = self._policy.sampler(normalize)
+        rollout = roll_out(env, lambda obs: sample(obs, next(noise_of_step)), normalize, length, self.monitor)
         next_value = self._next_values(rollout)
-        return rollout, noise, next_value, short_horizon(rollout, next_value, self.config.gamma)
+        stiffness = rollout.stiffness
+        if stiffness is None:  # only logged, for the last step
+            with torch.no_grad():
+                stiffness = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
+        return RolloutBuffer(rollout=rollout, noise=noise, next_value=next_value, stiffness=stiffness.detach())
 
-    def _noise(self, spec: EnvSpec, length: int) -> Tensor:
-        """[T, N, actions] of this rank's worlds; step by step, so that a longer rollout begins as a shorter one."""
+    def _draw_noise(self, spec: EnvSpec, length: int) -> Tensor:
+        """[T, N, actions] action noise of this rank's worlds; drawn per step, so that it does not depend on `length`."""
         shape = (spec.num_envs * self.ranks.size, spec.action_size)
         draws = [
             torch.randn(shape, generator=self.generator, device=spec.device, dtype=spec.dtype) for _ in range(length)
         ]
-        return torch.stack([self.ranks.local_slice(drawn) for drawn in draws])
+        return torch.stack([self.ranks.local_slice(draw) for draw in draws])
 
     def _next_values(self, rollout: Rollout) -> Tensor:
-        """[T, N] V(s_{t+1}), zero where the task ended the episode, or where there is no critic."""
+        """[T, N] V(s_{t+1}), zero where the task ended the episode or if there is no critic."""
         if self.critic is None:
             return torch.zeros_like(rollout.reward)
         network = self.target or self.critic
         return torch.where(rollout.terminated, 0.0, network(rollout.final_obs))
 
-    def _learn(self, env: Env, rollout: Rollout, noise: Tensor, next_value: Tensor, loss: Tensor) -> Lesson:
-        """Differentiate, step the actor, and see what else there is to learn."""
-        objective = loss + self._constraint(rollout)
-        by_action = self._differentiate(objective, rollout, noise)
-        norm, sound = self._step_actor(objective.detach(), rollout)
-        next_value = next_value.detach()
-        targets = td_lambda(rollout.reward.detach(), next_value, rollout.cut, self.config.gamma, self.config.td_lambda)
+    # ---------------------------------------------------------------------------------------------- line 13: actor
+
+    @stage
+    def _update_actor(self, buffer: RolloutBuffer) -> ActorUpdate:
+        """Differentiate the objective through the rollout, step the actor, and compute what the critic learns from."""
+        c = self.config
+        rollout = buffer.rollout
+        loss = short_horizon(rollout, buffer.next_value, c.gamma)
+        objective = loss + self._constraint(rollout)  # −L_π(θ, φ), eq:lagrangian
+        gradients = self._backward(objective, buffer)
+        norm, valid = self._step_actor(objective.detach(), rollout)
+        targets = td_lambda(rollout.reward.detach(), buffer.next_value.detach(), rollout.cut, c.gamma, c.td_lambda)
         ranks = self.ranks
-        self.normalizer.update(rollout.raw_obs.flatten(0, 1), sound, ranks)
-        measured = rollout.stiffness
-        if measured is None:  # of the last step, where nothing looks at the others
-            with torch.no_grad():
-                measured = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
-        measured = measured.detach()
+        self.normalizer.update(ranks.gather(rollout.raw_obs, dim=1).flatten(0, 1), valid)
         means = {
             "actor_loss": loss.detach(),
             "actor_grad_norm": norm,
-            "esnr": esnr(by_action, ranks),
+            "esnr": esnr(ranks.gather(gradients, dim=1)),
             "share_cut": rollout.stiff.float().mean(),
-            "stiffness": measured.mean(),
+            "stiffness": buffer.stiffness.mean(),
         }
-        return Lesson(
-            rollout=rollout,
-            next_value=next_value,
-            obs=ranks.gather(rollout.obs, dim=1),
-            targets=ranks.gather(targets, dim=1),
-            sound=sound,
-            numbers={**ranks.means(means), "stiffness_max": ranks.max(measured.max())},
-            stiffness=None if rollout.stiffness is None else ranks.mean(measured.mean(dim=1)),
-            growth=adjoint_norms(rollout.steps, ranks) if "growth" in self.horizon.needs else None,
+        needs_growth = "growth" in self.horizon.needs
+        return ActorUpdate(
+            valid=valid,
+            obs=ranks.gather(rollout.obs, dim=1).flatten(0, 1),
+            targets=ranks.gather(targets, dim=1).flatten(),
+            metrics={**ranks.means(means), "stiffness_max": ranks.max(buffer.stiffness.max())},
+            stiffness=None if rollout.stiffness is None else ranks.mean(buffer.stiffness.mean(dim=1)),
+            growth=ranks.mean(mean_square_adjoints(rollout.steps)).sqrt() if needs_growth else None,
         )
 
     def _constraint(self, rollout: Rollout) -> Tensor | float:
-        """−φᵀ (C − ‖∇f‖), where the objective has it and the signal a gradient."""
-        stiffness, c = rollout.stiffness, self.config.stiffness
+        """−φᵀ (C − ‖∇f‖), if it is part of the objective and the signal is differentiable."""
+        stiffness = rollout.stiffness
+        c = self.config.stiffness
         if not c.lagrangian or stiffness is None or not stiffness.requires_grad:
             return 0.0
         return constraint(stiffness, self._phi[: len(stiffness)], c.threshold)
 
-    def _differentiate(self, objective: Tensor, rollout: Rollout, noise: Tensor) -> Tensor:
-        """The actor's gradient is found; [T, N, actions] that of the objective by each action.
+    def _backward(self, objective: Tensor, buffer: RolloutBuffer) -> Tensor:
+        """Set the actor's gradient, and return that of the objective with respect to each action, [T, N, actions].
 
-        The last link of the chain, from actions to weights, may be taken for all steps at once: on CUDA many small
-        kernels at each step cost more than the actions once more. On the CPU it is the other way round.
+        On CUDA, many small kernels per step cost more than evaluating the policy again, for all steps at once; on the
+        CPU it is the opposite.
         """
+        steps = buffer.rollout.steps
         weights = list(self.actor.parameters())
-        states = "growth" in self.horizon.needs
-        gradients = backward_to_steps(objective, rollout.steps, states, () if self.at_once else weights)
-        by_action = action_gradients(rollout.steps)
-        if self.at_once:
-            gradients = torch.autograd.grad(self.actor(rollout.obs, noise), weights, by_action)
+        keep_states = "growth" in self.horizon.needs
+        gradients = backward_to_steps(objective, steps, keep_states, () if self.batched_backward else weights)
+        by_action = action_gradients(steps)
+        if self.batched_backward:
+            gradients = torch.autograd.grad(self.actor(buffer.rollout.obs, buffer.noise), weights, by_action)
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.grad = gradient
         return by_action
 
     def _step_actor(self, objective: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]:
-        """The gradient's norm, and whether all is finite and not too large; else nothing is changed."""
+        """Clip the gradient and step; return its norm, and whether all is finite. If not, change nothing."""
         self.ranks.average_gradients(self.actor.parameters())
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_grad_norm)
-        # An infinite or huge reward, observation or stiffness may have a finite gradient; it would spoil the critic,
+        # An infinite or huge reward, observation or stiffness may have a finite gradient, but would corrupt the critic,
         # the normalizer or the horizon.
-        sound = torch.isfinite(objective + norm)
-        sound = sound & ~(unusable_worlds(rollout.reward).any() | unusable_worlds(rollout.raw_obs).any())
+        valid = torch.isfinite(objective + norm)
+        valid = valid & ~(unusable_worlds(rollout.reward).any() | unusable_worlds(rollout.raw_obs).any())
         if rollout.stiffness is not None:
-            sound = sound & torch.isfinite(rollout.stiffness.detach().sum())
-        sound = self.ranks.all(sound)
-        with step_only_if(sound, self.actor_optimizer):
+            valid = valid & torch.isfinite(rollout.stiffness.detach().sum())
+        valid = self.ranks.all(valid)
+        with step_only_if(valid, self.actor_optimizer):
             self.actor_optimizer.step()
-        return norm, sound
+        return norm, valid
 
-    def _fit_critic(self, lesson: Lesson, player: Executor) -> dict[str, Tensor]:
-        """Fit it to the targets, on every rank to all of them; where its loss is not finite it is as it was before."""
+    # ------------------------------------------------------------------------------------------ lines 16-19: critic
+
+    def _fit_critic(self, buffer: RolloutBuffer, update: ActorUpdate) -> dict[str, Tensor]:
+        """Fit the critic to its targets; if its loss is not finite, undo the fit."""
         if self.fit is None or self.critic is None or self.config.critic is None:
             return {}
-        fit = (
-            self._recorded_fit if isinstance(player, EnvGraphExecutor) and self._recorded_fit is not None else self.fit
-        )
-        states = [self.critic.theta.detach(), *optimizer_tensors(self.critic_optimizer).values()]
-        before = [x.clone() for x in states]
-        loss, passes = fit(lesson.obs.flatten(0, 1), lesson.targets.flatten(), lesson.sound)
-        sound = lesson.sound & torch.isfinite(loss)
-        for new, old in zip(states, before, strict=True):
-            new.copy_(torch.where(sound, self.ranks.from_rank_zero(new), old))
+        loss, epochs = self.fit(update.obs, update.targets, update.valid)
+        valid = update.valid & torch.isfinite(loss)
+        fitted = self.learned.select("critic.", "critic_optimizer.")
+        for tensor in fitted.values():
+            tensor.copy_(self.ranks.from_rank_zero(tensor))
+        self.learned.restore_unless(valid, fitted)
         if self.target is not None:
-            share = sound.to(self.critic.theta.dtype) * (1.0 - (self.config.critic.target_alpha or 0.0))
-            for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
-                old.lerp_(new.detach(), share)
-        return {"critic_loss": loss, "critic_epochs": passes, "value": self.ranks.mean(lesson.next_value.mean())}
+            share = valid.to(self.critic.theta.dtype) * (1.0 - (self.config.critic.target_alpha or 0.0))
+            for target, parameter in zip(self.target.parameters(), self.critic.parameters(), strict=True):
+                target.lerp_(parameter.detach(), share)
+        value = self.ranks.mean(buffer.next_value.detach().mean())
+        return {"critic_loss": loss, "critic_epochs": epochs, "value": value}
 
-    def _report(self, env: Env, lesson: Lesson, found: Told, progress: float) -> IterationResult:
-        """What is logged; the horizon learns, and worlds that spoilt a rollout begin anew."""
-        rollout = lesson.rollout
-        values = found.numbers
-        names = env.spec.reward_terms
-        taken = rollout.reward.numel() * self.ranks.size
-        horizon = {"horizon": float(len(rollout.steps))}
-        finite = values.pop("finite") > 0.0
-        if not found.sound:
+    # ------------------------------------------------------------------------------------------------- host side
+
+    def _fetch(self, update: ActorUpdate, fit: Mapping[str, Tensor]) -> _HostMetrics:
+        """Copy all numbers to the host, the same on all ranks: the only point where an iteration waits for its device."""
+        vectors = {"stiffness of each step": update.stiffness, "growth of each step": update.growth}
+        flags = {"valid": update.valid, "finite": self.learned.is_finite()}
+        scalars = {**update.metrics, **fit}
+        tensors = {**flags, **scalars, **{name: x for name, x in vectors.items() if x is not None}}
+        host = fetch(tensors, self.ranks.from_rank_zero)
+        values = {name: float(host[name]) for name in scalars}
+        if self.fit is not None:
+            self.fit.rewind(round(values["critic_epochs"]))
+        stiffness, growth = (host.get(name) for name in vectors)
+        signals = Signals(stiffness=stiffness, growth=growth, esnr=values["esnr"])
+        return _HostMetrics(bool(host["valid"]), bool(host["finite"]), values, signals)
+
+    def _handle_nonfinite(self, env: Env, buffer: RolloutBuffer, metrics: _HostMetrics) -> NonFiniteReport | None:
+        """Undo what a failed iteration changed, reset the worlds that caused it, and return the cause."""
+        if not metrics.valid:
             check_learned(self._state())
-            trouble = diagnose_rollout(rollout, lesson.next_value, ranks=self.ranks, reward_terms=names)
-            env.reset_worlds(self.ranks.local_slice(trouble.worlds))
-            return IterationResult(taken, horizon, rollout.steps, failure=trouble)
-        if not finite:
-            what = f"{first_non_finite(self.learned.tensors)} would not be finite; {KEPT}"
+            report = self._diagnose(env, buffer)
+        elif not metrics.finite:
+            message = f"{first_non_finite(self.learned.tensors)} would not be finite; {UNCHANGED}"
             self.learned.restore()
             check_learned(self._state())
-            trouble = diagnose_rollout(rollout, lesson.next_value, what, self.ranks, names)
-            env.reset_worlds(self.ranks.local_slice(trouble.worlds))
-            return IterationResult(taken, horizon, rollout.steps, failure=trouble)
-        values["actor_grad_norm_clipped"] = min(values["actor_grad_norm"], self.config.actor.max_grad_norm)
-        if not math.isfinite(values.get("critic_loss", 0.0)):
-            what = "the critic's loss is not finite; it is as it was before this fit"
-            trouble = diagnose_rollout(rollout, lesson.next_value, what, self.ranks, names)
-            return IterationResult(taken, values | horizon, rollout.steps, failure=trouble)
-        if found.growth is not None:
-            values["growth"] = overall_growth(found.growth)
-        rate = self.config.horizon.learning_rate
-        signals = Signals(stiffness=found.stiffness, growth=found.growth, esnr=values["esnr"])
-        self.horizon.update(signals, linear_schedule(rate, progress) / rate if rate > 0.0 else 0.0)
-        return IterationResult(taken, values | horizon, rollout.steps)
+            report = self._diagnose(env, buffer, message)
+        elif not math.isfinite(metrics.values.get("critic_loss", 0.0)):
+            return self._diagnose(env, buffer, "the critic's loss is not finite; its fit was undone")
+        else:
+            return None
+        env.reset_worlds(self.ranks.local_slice(report.worlds))
+        return report
 
-    def _set_rates(self, progress: float) -> None:
+    def _diagnose(self, env: Env, buffer: RolloutBuffer, *message: str) -> NonFiniteReport:
+        return diagnose_rollout(
+            buffer.rollout,
+            buffer.next_value.detach(),
+            *message,
+            reward_terms=env.spec.reward_terms,
+            gather=lambda x: self.ranks.gather(x, dim=1),
+        )
+
+    def _result(
+        self, rollout: Rollout, metrics: _HostMetrics, timer: PhaseTimer, failure: NonFiniteReport | None
+    ) -> IterationResult:
+        env_steps = rollout.reward.numel() * self.ranks.size
+        values = {}
+        if metrics.valid and metrics.finite:
+            clipped = min(metrics.values["actor_grad_norm"], self.config.actor.max_grad_norm)
+            values = {**metrics.values, "actor_grad_norm_clipped": clipped}
+        if failure is None and metrics.signals.growth is not None:
+            values["growth"] = overall_growth(metrics.signals.growth)
+        values["horizon"] = float(len(rollout.steps))
+        return IterationResult(env_steps, values, rollout.steps, timer.seconds, failure)
+
+    def _skip(self, interruption: RolloutInterrupted, env: Env) -> IterationResult:
+        """Skip an iteration whose rollout ended early. Several ranks cannot: the others wait for this one."""
+        result = skip_iteration(interruption, env, self._policy_state, {"horizon": float(self.horizon.steps)})
+        if self.ranks.size > 1 and result.failure is not None:
+            raise NonFiniteError(result.failure.message) from interruption
+        return result
+
+    def _set_learning_rates(self, progress: float) -> None:
         set_learning_rate([self.actor_optimizer], linear_schedule(self.config.actor.learning_rate, progress))
         if self.config.critic is not None:
             set_learning_rate([self.critic_optimizer], linear_schedule(self.config.critic.learning_rate, progress))
 
-    def _set_multipliers(self) -> None:
-        """φ where the loss finds it."""
+    def _dual_step_scale(self, progress: float) -> float:
+        """The decayed α_φ as a fraction of its initial value."""
+        initial = self.config.horizon.learning_rate
+        return linear_schedule(initial, progress) / initial if initial > 0.0 else 0.0
+
+    def _load_multipliers(self) -> None:
+        """Copy φ to where the objective reads it."""
         if (phi := self.horizon.multipliers()) is not None:
             self._phi[: len(phi)].copy_(phi)
 
-    def _halted(self, halt: RolloutInterrupted, env: Env, length: int) -> IterationResult:
-        """Skip an iteration whose rollout ended early; among several ranks the others would wait for this one."""
-        report = skipped(halt, env, self._policy_state)
-        if self.ranks.size > 1 and report.failure is not None:
-            raise NonFiniteError(report.failure.message) from halt
-        return replace(report, metrics={"horizon": float(length)})
+    # ------------------------------------------------------------------------------------------------ checkpoints
 
-    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
-        parts: dict[str, Mapping[str, Tensor]] = {
+    def _sections(self) -> dict[str, Mapping[str, Tensor]]:
+        sections: dict[str, Mapping[str, Tensor]] = {
             "actor": self.actor.state_dict(),
             "normalizer": self.normalizer.state_dict(),
             "actor_optimizer": optimizer_tensors(self.actor_optimizer),
         }
         if self.critic is not None:
-            parts |= {"critic": self.critic.state_dict(), "critic_optimizer": optimizer_tensors(self.critic_optimizer)}
+            sections |= {
+                "critic": self.critic.state_dict(),
+                "critic_optimizer": optimizer_tensors(self.critic_optimizer),
+            }
         if self.target is not None:
-            parts |= {"target": self.target.state_dict()}
-        return parts
+            sections |= {"target": self.target.state_dict()}
+        return sections
 
     def _state(self) -> dict[str, Tensor]:
-        """What was learned and must be finite; of the horizon's scores, those not known yet are not."""
+        """What was learned and must be finite; scores that the horizon rule does not know yet are not."""
         horizon = {f"horizon.{name}": value for name, value in self.horizon.state_dict().items() if name != "score"}
         return {**self.learned.tensors, **horizon}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that was learned, and all chance."""
+        """Everything learned, and the state of the generator."""
         horizon = flatten({"horizon": self.horizon.state_dict()})
         return {**self.learned.copies(), **horizon, "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from a saved state; one that does not fit, or has no finite policy, changes nothing."""
+        """Resume exactly from a saved state; raise and change nothing if it does not fit or is not finite."""
         check_state(self.state_dict(), state)
         check_policy({name: state[name] for name in self._policy_state})
         self.horizon.load_state_dict(section(state, "horizon"))
         restore_generator(self.generator, state["generator"])
         self.learned.load(state)
-        self._cast.invalidate()

@@ -1,68 +1,67 @@
-"""Stochastic value gradients, SVG(H): soft actor-critic whose policy climbs values through a learnt model.
+"""Stochastic value gradients, SVG(H): soft actor-critic whose policy learns through a learned model.
 
-The policy is played for H steps in a learnt deterministic recurrent model; rewards, entropies and a Q function at the
-end are differentiated through it. Q learns from replay alone, as in soft actor-critic. All worlds run side by side.
+The policy is rolled out for H steps in a learned deterministic recurrent model; rewards, entropies and a final Q value
+are differentiated through it. Q learns from replay alone, as in SAC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from ahac.algos.parts.model_fit import ModelFit
-from ahac.algos.sac import SAC
-from ahac.algos.soft import SoftConfig, Told, averaged
+from ahac.algos.sac import SAC, Metrics, SACConfig, mean_metrics
 from ahac.core.checks import check_finite, check_int
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.latent_dynamics import LatentDynamics
 from ahac.nets.mlp import mlp
+from ahac.nets.state_dicts import LearnedState
 from ahac.rl.sac_losses import value_expansion
 
 __all__ = ["SVG", "SVGConfig"]
 
-MODEL_NORM = 1.0
-"""To which the gradient of the dynamics is clipped: it goes through time."""
+MODEL_MAX_GRAD_NORM = 1.0
+"""Clip the gradient of the dynamics to this norm, because it is backpropagated through time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SVGConfig(SoftConfig):
-    """Stochastic value gradients through a learnt model."""
+class SVGConfig(SACConfig):
+    """Stochastic value gradients through a learned model."""
 
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of the policy's hidden layers."""
+    """Hidden layer widths of the policy."""
     critic_hidden: tuple[int, ...] = (128, 128)
-    """Widths of those of each Q function."""
+    """Hidden layer widths of each Q function."""
     model_hidden: tuple[int, ...] = (128, 128)
-    """Widths of those of encoder, decoder, reward and end."""
+    """Hidden layer widths of the encoder, the decoder, and the reward and termination models."""
     latent: int = 128
-    """What each recurrent cell remembers."""
+    """Width of each recurrent cell's state."""
     layers: int = 2
-    """Recurrent cells."""
+    """Number of recurrent cells."""
     horizon: int = 3
-    """H, steps in the model before Q; 0 is soft actor-critic."""
+    """Model steps H before the Q value; 0 is SAC."""
     learning_rate: float = 1e-4
-    """Learning rate of policy and Q functions."""
+    """Learning rate of the policy and the Q functions."""
     max_grad_norm: float | None = 1.0
-    """Norm to which the policy's gradient is clipped."""
+    """Clip the policy's gradient to this norm."""
     model_learning_rate: float = 1e-4
-    """Learning rate of the dynamics."""
+    """Learning rate of the dynamics model."""
     head_learning_rate: float = 1e-3
-    """Learning rate of the models of reward and end."""
+    """Learning rate of the reward and termination models."""
     init_alpha: float = 0.1
-    """The first α."""
+    """Initial temperature α."""
     batch_size: int = 1024
     """Transitions per update."""
     sequences: int = 512
-    """Sequences per update of the model."""
+    """Sequences per model update."""
     sequence_steps: int = 4
-    """Steps of each of them."""
+    """Steps per sequence."""
     updates: int = 5
-    """Of Q functions and policy, after every step of all worlds."""
+    """Updates of the Q functions and the policy after each step of all worlds."""
     model_updates: int = 4
-    """Of the model, before them."""
+    """Model updates before them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,54 +80,60 @@ class SVGConfig(SoftConfig):
 
 
 class SVG(SAC):
-    """The policy climbs soft values over H steps of a learnt model."""
+    """SAC whose policy maximizes soft values over H steps of a learned model."""
 
     config: SVGConfig
 
-    def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int, graphs: bool = True) -> None:
+    def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int) -> None:
+        super().__init__(config, spec, seed)
         c = config
-        obs = spec.obs_size
-        actions = spec.action_size
-        super().__init__(config, spec, seed, graphs)
         if self.replay.length < c.sequence_steps:
             raise InputError(
                 f"buffer_size must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
                 f"steps in {spec.num_envs} worlds, got {c.buffer_size}"
             )
-        rng, place = self.soft.first, {"device": spec.device, "dtype": spec.dtype}
+        rng = self.init_rng
         dynamics = LatentDynamics(
-            obs, actions, hidden=c.model_hidden, latent=c.latent, layers=c.layers, function=c.activation, rng=rng
+            spec.obs_size,
+            spec.action_size,
+            hidden=c.model_hidden,
+            latent=c.latent,
+            layers=c.layers,
+            function=c.activation,
+            rng=rng,
         )
-        reward, end = (mlp([obs + actions, *c.model_hidden, 1], c.activation, rng=rng).to(**place) for _ in range(2))
-        self.model = ModelFit(dynamics.to(**place), reward, end, c.model_learning_rate, c.head_learning_rate)
+        widths = [spec.obs_size + spec.action_size, *c.model_hidden, 1]
+        reward, end = (mlp(widths, c.activation, rng=rng).to(spec.device, spec.dtype) for _ in range(2))
+        self.model = ModelFit(
+            dynamics.to(spec.device, spec.dtype), reward, end, c.model_learning_rate, c.head_learning_rate
+        )
+        self.learned = LearnedState({**self._sections(), "model": self.model.state_dict()})
+        self._policy_state = self.learned.select("actor.", "normalizer.")
 
     def value(self, obs: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """[B] soft values of normalised observations by H steps in the model, and log densities of the first actions.
+        """[B] soft values over H steps in the model, and [B] log π of the first actions.
 
         Args:
-            obs: [B, obs].
-            noise: [H + 1, B, actions] of the actions on the way.
+            obs: [B, obs] normalized observations.
+            noise: [H + 1, B, actions] noise of the actions.
             alpha: The temperature.
         """
-        seen, played, density = self.model.dynamics.imagine(obs, self.soft.actor, noise)
-        reward, on = self.model.reward_and_continuation(seen[:-1], played[:-1])
-        last = self.soft.critic.q.min_q(seen[-1], played[-1])
-        return value_expansion(reward, density, on, last, alpha, self.config.gamma), density[0]
+        states, actions, log_prob = self.model.dynamics.imagine(obs, self.actor, noise)
+        reward, continuation = self.model.reward_and_continuation(states[:-1], actions[:-1])
+        last_q = self.critic.q.min_q(states[-1], actions[-1])
+        return value_expansion(reward, log_prob, continuation, last_q, alpha, self.config.gamma), log_prob[0]
 
-    def _learn(self) -> Told:
-        model = [self._update_model() for _ in range(self.config.model_updates)]
-        return averaged([self.soft.update(self._value) for _ in range(self.config.updates)]) | averaged(model)
+    def _policy_value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        return self.value(obs, self._noise(self.config.horizon + 1, len(obs)), alpha)
 
-    def _value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        return self.value(obs, self.soft.noise(self.config.horizon + 1, len(obs)), alpha)
+    def _update_networks(self) -> Metrics:
+        model = mean_metrics([self._update_model() for _ in range(self.config.model_updates)])
+        return super()._update_networks() | model
 
-    def _update_model(self) -> Told:
-        c, view = self.config, self.soft.view
-        batch = self.replay.sample_sequences(c.sequences, c.sequence_steps, self.soft.generator)
-        batch |= {name: view(batch[name]) for name in ("obs", "next_obs")}
+    def _update_model(self) -> Metrics:
+        c = self.config
+        batch = self.replay.sample_sequences(c.sequences, c.sequence_steps, self.generator)
+        batch |= {name: self.frozen(batch[name]) for name in ("obs", "next_obs")}
         batch["reward"] = c.reward_scale * batch["reward"]
-        first, last, reward = self.model.update(batch, MODEL_NORM)
+        first, last, reward = self.model.update(batch, MODEL_MAX_GRAD_NORM)
         return {"model_error_first": first, "model_error_last": last, "reward_error": reward}
-
-    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
-        return super()._parts() | {"model": self.model.state_dict()}

@@ -9,7 +9,8 @@ from ahac.bench.clock import interleaved
 from ahac.bench.rows import Row, clean_gpu
 from ahac.envs import make_task
 from ahac.envs.vec_env import VecEnv
-from ahac.runtime.cuda_graphs import EagerExecutor, EnvGraphExecutor
+from ahac.runtime.cuda_graphs import make_executor
+from ahac.runtime.stages import stage
 from ahac.sim import Simulator, State
 
 __all__ = ["task_throughput"]
@@ -33,30 +34,31 @@ class _Rollouts:
             torch.rand(shape, generator=rng, device=self.sim.device).mul(2.0).sub(1.0).requires_grad_()
             for _ in range(ROLLOUT)
         ]
-        # On CUDA as in training: recorded, and replayed.
-        self.player = EnvGraphExecutor(self.env, []) if self.sim.device.type == "cuda" else EagerExecutor()
+        self.executor = make_executor(self.env, [])  # CUDA graphs, as in training
 
     def forward(self) -> None:
-        self.player.run("forward", {"steps": self._forward}, lambda name: None)
+        self.executor.call(self._forward, self.env)
 
     def both(self) -> None:
-        self.player.run("both", {"steps": self._both}, lambda name: None)
+        self.executor.call(self._both, self.env)
 
+    @stage
     @torch.no_grad()
-    def _forward(self, _: object) -> None:
+    def _forward(self, env: VecEnv) -> None:
         for action in self.actions:
-            self.env.step(action)
+            env.step(action)
 
-    def _both(self, _: object) -> tuple[Tensor, ...]:
-        self.env.detach()
-        steps = [self.env.step(action) for action in self.actions]
+    @stage
+    def _both(self, env: VecEnv) -> tuple[Tensor, ...]:
+        env.detach()
+        steps = [env.step(action) for action in self.actions]
         total = torch.stack([step.reward for step in steps]).sum() + steps[-1].final_obs.sum()
         return torch.autograd.grad(total, self.actions)
 
     def warm_up(self) -> None:
-        """Compile everything, once step by step."""
-        self._forward(None)
-        self._both(None)
+        """Compile everything, by running each stage eagerly once."""
+        self.forward()
+        self.both()
 
     def bare(self) -> None:
         end = State(self.env.state.q.detach(), self.env.state.v.detach())

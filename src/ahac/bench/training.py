@@ -19,6 +19,7 @@ from ahac.bench.rows import Row, clean_gpu
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
 from ahac.envs import make
+from ahac.runtime.cuda_graphs import make_executor
 
 __all__ = ["PAPER_TASKS", "iteration_times"]
 
@@ -46,11 +47,12 @@ def iteration_times(
     config = made.algorithm if horizon is None else _fixed(made.algorithm, algo, check_int("horizon", horizon, 1))
     with clean_gpu(device):
         env = make(task, num_envs=worlds, device=device)
-        algorithm = make_algorithm(config, env.spec, seed=0, graphs=graphs)
+        algorithm = make_algorithm(config, env.spec, seed=0)
+        executor = make_executor(env, [algorithm.generator], graphs)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            reports = [algorithm.iterate(env, 0.0) for _ in range(iterations + WARM_UP)][WARM_UP:]
+            reports = [executor.call(algorithm.iterate, env, 0.0) for _ in range(iterations + WARM_UP)][WARM_UP:]
         finally:
             torch.set_num_threads(threads)
         peak = _peak(env.spec.device)

@@ -1,1 +1,1 @@
-"""Vocabulary shared by all rooms; imports nothing of ours."""
+"""Types and helpers shared by all packages; imports no other package of ahac."""

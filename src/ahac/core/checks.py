@@ -1,4 +1,4 @@
-"""Checks of arguments that every door makes."""
+"""Validation of arguments; each check returns the value or raises an `InputError` that shows what it got."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ __all__ = [
 
 
 def is_dense(value: object) -> TypeGuard[Tensor]:
-    """Whether it is a tensor whose numbers lie in memory by strides: not a sparse, nested or mkldnn one."""
+    """Return whether a value is a strided tensor, as opposed to a sparse, nested or mkldnn tensor."""
     return isinstance(value, Tensor) and value.layout is torch.strided and not value.is_nested
 
 
 def describe_type(value: object) -> str:
-    """What to call something that is not a dense tensor."""
+    """Describe a value that is not a dense tensor, for an error message."""
     if not isinstance(value, Tensor):
         return type(value).__name__
-    return "a nested tensor" if value.is_nested else f"one of layout {value.layout}; convert it with .to_dense()"
+    return "a nested tensor" if value.is_nested else f"a tensor of layout {value.layout}; convert it with .to_dense()"
 
 
 def check_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A dense tensor of exactly this shape, type and device, or an error that names what was got."""
+    """Return `value` if it is a dense tensor of exactly this shape, dtype and device."""
     if not is_dense(value):
         got = describe_type(value)
     elif value.shape != shape or value.dtype != dtype or value.device != device:
@@ -46,7 +46,7 @@ def check_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.
 
 
 def check_int(name: str, value: object, least: int) -> int:
-    """An integer of any kind, or an error that names what was got."""
+    """Return `value` as an int if it is an integer of any type and at least `least`."""
     if not isinstance(value, bool) and hasattr(value, "__index__"):
         number = operator.index(value)  # pyright: ignore[reportArgumentType]
         if number >= least:
@@ -55,7 +55,7 @@ def check_int(name: str, value: object, least: int) -> int:
 
 
 def check_finite(name: str, value: object, least: float = -math.inf) -> float:
-    """A finite number of at least `least`, or an error that names what was got."""
+    """Return `value` as a float if it is finite and at least `least`."""
     if isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value) and value >= least:
         return float(value)
     bound = "" if least == -math.inf else f" of at least {least:g}"
@@ -63,7 +63,7 @@ def check_finite(name: str, value: object, least: float = -math.inf) -> float:
 
 
 def check_positive(name: str, value: object) -> float:
-    """A finite number above zero, or an error that names what was got."""
+    """Return `value` as a float if it is finite and positive."""
     number = check_finite(name, value, 0.0)
     if number == 0.0:
         raise InputError(f"{name} must be more than 0, got {value!r}")
@@ -71,7 +71,7 @@ def check_positive(name: str, value: object) -> float:
 
 
 def check_probability(name: str, value: object) -> float:
-    """A number from 0 to 1, or an error that names what was got."""
+    """Return `value` as a float if it lies between 0 and 1, inclusive."""
     if isinstance(value, float | int) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
         return float(value)
     raise InputError(f"{name} must lie between 0 and 1, got {value!r}")

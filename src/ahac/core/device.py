@@ -1,4 +1,4 @@
-"""Choice of device: names to torch devices, with errors that say what is available."""
+"""Selection of the torch device from its name."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ __all__ = ["fallback_device", "resolve_device", "resolve_run_device"]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """The torch device for a name, with its index, so that it compares equal to the device of a tensor."""
+    """Return the torch device for a name, with its index, so that it compares equal to the device of a tensor."""
     try:
-        found = torch.device(device)
+        requested = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}") from error
-    if found.type == "cpu":
+    if requested.type == "cpu":
         return torch.device("cpu")
-    if found.type != "cuda":
+    if requested.type != "cuda":
         raise InputError(f"device must be 'cpu' or a CUDA device such as 'cuda:0', got {device!r}")
     if not torch.cuda.is_available():
-        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use device='cpu'")
-    index = torch.cuda.current_device() if ":" not in str(device) else found.index
+        raise InputError(f"device {device!r} is not available: torch finds no CUDA device; use device='cpu'")
+    index = torch.cuda.current_device() if ":" not in str(device) else requested.index
     if index >= torch.cuda.device_count():
         raise InputError(
-            f"device {device!r} was asked for, but there are only {torch.cuda.device_count()} CUDA devices"
+            f"device {device!r} is not available: the number of CUDA devices is {torch.cuda.device_count()}"
         )
     return torch.device("cuda", index)
 
 
 def resolve_run_device(device: str, ranks: ProcessGroup = SINGLE_PROCESS) -> str:
-    """The device name for a run: "auto" becomes CUDA if available, and each of several ranks gets its own GPU."""
+    """Return the device name for a run: "auto" uses CUDA if available, and each of several ranks gets its own GPU."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device != "cpu" and device.partition(":")[0] != "cuda":
         raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
     if device != "cpu" and not torch.cuda.is_available():
-        raise InputError(f"device {device!r} was asked for, but torch finds no CUDA device here; use cpu or auto")
+        raise InputError(f"device {device!r} is not available: torch finds no CUDA device; use cpu or auto")
     if ranks.size == 1 or device == "cpu":
         return device
     if device != "cuda":
-        raise InputError(f"each of {ranks.size} ranks has a GPU of its own, got device {device!r} for all; use cuda")
+        raise InputError(f"device must be cuda for {ranks.size} ranks, which use one GPU each, got {device!r}")
     if ranks.local_size > torch.cuda.device_count():
         raise InputError(
-            f"{ranks.local_size} ranks on this machine have {torch.cuda.device_count()} GPUs between them; start as "
-            "many (torchrun --nproc-per-node), or use --device cpu"
+            f"{ranks.local_size} ranks on this machine need one GPU each, but it has {torch.cuda.device_count()}; "
+            "start fewer ranks (torchrun --nproc-per-node), or use --device cpu"
         )
     return f"cuda:{ranks.local}"
 
 
 def fallback_device(device: str) -> str:
-    """The device a run was trained on, or "auto" if it needs a GPU and this machine has none."""
+    """Return the device a run was trained on, or "auto" if that is a GPU and this machine has none."""
     return device if device in ("auto", "cpu") or torch.cuda.is_available() else "auto"

@@ -1,8 +1,8 @@
-"""Processes that train together, each with an equal share of the worlds.
+"""Distributed training: several processes (ranks), each with an equal share of the worlds.
 
-A process alone gets back what it hands in. Between several everything is a gather: all of them then compute the same
-from the same numbers in the same order, so that they cannot come apart. Sizes are fixed and nothing looks at a number:
-on CUDA all of it but `ask` can be recorded.
+In a single process all operations return their input. With several ranks every operation gathers the values of all
+ranks; each rank then computes the same result from the same numbers in the same order, so that ranks stay identical.
+Sizes are fixed and no operation depends on a value: all except `run_on_rank_zero` can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -26,121 +26,127 @@ __all__ = ["SINGLE_PROCESS", "ProcessGroup", "ProcessGroupError", "init_distribu
 Result = TypeVar("Result")
 
 TIMEOUT = timedelta(minutes=20)
-"""That ranks wait for each other; kernels are compiled meanwhile, each rank by itself."""
+"""Time that ranks wait for each other, which includes compiling kernels: each rank compiles its own."""
 
 
 class ProcessGroupError(AhacError, RuntimeError):
-    """A rank that the others do not answer any more."""
+    """The other ranks no longer respond."""
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """One of several processes, and its way to the others."""
+    """This process's rank among those that train together, and the collective operations between them."""
 
     rank: int = 0
+    """Index of this process, from 0 to `size` - 1."""
     size: int = 1
+    """Number of ranks."""
     local: int = 0
-    """Which it is on its machine, and so which GPU is its own."""
+    """Index of this process on its machine, which is also the index of its GPU."""
     local_size: int = 1
-    """How many there are on its machine."""
+    """Number of ranks on this machine."""
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the one that speaks and writes."""
+        """Whether this is rank zero, which logs progress and writes files."""
         return self.rank == 0
 
     def local_count(self, worlds: int) -> int:
-        """How many of all worlds each rank has."""
+        """Return the number of worlds per rank.
+
+        Raises:
+            InputError: If the number of worlds is not a multiple of the number of ranks.
+        """
         if worlds % self.size:
             below = worlds - worlds % self.size
-            ways = " or ".join(str(x) for x in (below, below + self.size) if x)
+            alternatives = " or ".join(str(x) for x in (below, below + self.size) if x)
             raise InputError(
-                f"num_envs must be a multiple of the number of ranks, {self.size}, got {worlds}; take {ways}, or as "
-                "many processes as divide it (torchrun --nproc-per-node)"
+                f"num_envs must be a multiple of the number of ranks, {self.size}, got {worlds}; use "
+                f"{alternatives}, or a number of ranks that divides it (torchrun --nproc-per-node)"
             )
         return worlds // self.size
 
     def local_slice(self, x: Tensor) -> Tensor:
-        """The rows of this rank's worlds out of those of all worlds."""
+        """Return the rows of this rank's worlds from a tensor with one row per world of all ranks."""
         return x if self.size == 1 else x.tensor_split(self.size)[self.rank]
 
     def gather(self, x: Tensor, dim: int = 0) -> Tensor:
-        """Of all worlds, in their order along `dim`."""
+        """Concatenate the tensors of all ranks along `dim`, in the order of the worlds."""
         return x if self.size == 1 else torch.cat(self._gather_list(x).unbind(), dim=dim)
 
     def mean(self, x: Tensor) -> Tensor:
-        """Over ranks, and so of means over equally many worlds."""
+        """Return the mean over ranks; for means over a rank's worlds this is the mean over all worlds."""
         return x if self.size == 1 else self._gather_list(x).mean(dim=0)
 
     def means(self, numbers: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The same of several numbers at once."""
+        """Return the means over ranks of several scalars, in one message."""
         if self.size == 1:
             return numbers
-        together = self.mean(torch.stack([x.double() for x in numbers.values()]))
-        return dict(zip(numbers, together.unbind(), strict=True))
+        stacked = self.mean(torch.stack([x.double() for x in numbers.values()]))
+        return dict(zip(numbers, stacked.unbind(), strict=True))
 
     def max(self, x: Tensor) -> Tensor:
-        """Largest over ranks; not a number where one of them is not."""
+        """Return the elementwise maximum over ranks; NaN if it is NaN on any rank."""
         return x if self.size == 1 else self._gather_list(x).amax(dim=0)
 
     def all(self, flag: Tensor) -> Tensor:
-        """Where it is true on all ranks."""
+        """Return, elementwise, whether a flag is true on all ranks."""
         return flag if self.size == 1 else self._gather_list(flag).all(dim=0)
 
     def any(self, flag: Tensor) -> Tensor:
-        """Where it is true on any rank."""
+        """Return, elementwise, whether a flag is true on any rank."""
         return flag if self.size == 1 else self._gather_list(flag).any(dim=0)
 
     def merge_moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the numbers of all ranks, from those of each rank's, which are equally many."""
+        """Return mean and variance over all ranks from those of each rank; all ranks must have equally many samples."""
         if self.size == 1:
             return mean, variance
         means, variances = self._gather_list(torch.stack([mean, variance])).unbind(dim=1)
-        middle = means.mean(dim=0)
-        return middle, (variances + (means - middle).square()).mean(dim=0)
+        overall = means.mean(dim=0)
+        return overall, (variances + (means - overall).square()).mean(dim=0)
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """In place, all in one message."""
+        """Average gradients over ranks, in place and in one message."""
         if self.size == 1:
             return
         grads = [p.grad for p in parameters if p.grad is not None]
-        together = self.mean(torch.cat([grad.flatten() for grad in grads]))
-        for grad, part in zip(grads, together.split_with_sizes([grad.numel() for grad in grads]), strict=True):
+        averaged = self.mean(torch.cat([grad.flatten() for grad in grads]))
+        for grad, part in zip(grads, averaged.split_with_sizes([grad.numel() for grad in grads]), strict=True):
             grad.copy_(part.view_as(grad))
 
     def from_rank_zero(self, x: Tensor) -> Tensor:
-        """What the first rank has: where rounding must not lead to two decisions."""
+        """Return rank zero's value, where rounding must not lead ranks to different decisions."""
         return x if self.size == 1 else self._gather_list(x)[0]
 
     def run_on_rank_zero(self, what: Callable[[], Result]) -> Result:
-        """What the first rank finds, told to all; an error that it can explain is everyone's."""
+        """Call `what` on rank zero and return its result, or raise its `AhacError` or `OSError`, on all ranks."""
         if self.size == 1:
             return what()
         from torch import distributed
 
-        found: Result | None = None
-        problem: Exception | None = None
+        result: Result | None = None
+        error: Exception | None = None
         if self.is_main:
             try:
-                found = what()
-            except (AhacError, OSError) as error:
-                problem = error
-        box = [found, problem]
+                result = what()
+            except (AhacError, OSError) as raised:
+                error = raised
+        message = [result, error]
         with self._collective():
-            distributed.broadcast_object_list(box, src=0, device=torch.device("cpu"))
-        found, problem = box  # pyright: ignore[reportAssignmentType]
-        if problem is not None:
-            raise problem
-        return found  # pyright: ignore[reportReturnType]
+            distributed.broadcast_object_list(message, src=0, device=torch.device("cpu"))
+        result, error = message  # pyright: ignore[reportAssignmentType]
+        if error is not None:
+            raise error
+        return result  # pyright: ignore[reportReturnType]
 
     def _gather_list(self, x: Tensor) -> Tensor:
-        """[ranks, ...] everyone's."""
+        """Return the tensors of all ranks, stacked: [ranks, ...]."""
         from torch import distributed
 
         sent = x.detach().contiguous()
-        sent = sent.view(torch.uint8) if x.dtype == torch.bool else sent  # which every backend knows
+        sent = sent.view(torch.uint8) if x.dtype == torch.bool else sent  # every backend supports uint8
         parts = sent.new_empty((self.size * sent.numel(),))
-        # all_gather_into_tensor up to torch 2.12, deprecated since
+        # torch 2.12 and older only have all_gather_into_tensor, which newer versions deprecate.
         names = ("all_gather_single", "all_gather_into_tensor")
         gather = getattr(distributed, next(name for name in names if hasattr(distributed, name)))
         with self._collective():
@@ -160,28 +166,32 @@ class ProcessGroup:
 
 
 SINGLE_PROCESS = ProcessGroup()
-"""The only process."""
+"""Process group of a program that runs in one process."""
 
 
 def init_distributed() -> ProcessGroup:
-    """The ranks that torchrun started this process among; alone without it."""
+    """Join the process group that torchrun started; return `SINGLE_PROCESS` without torchrun.
+
+    Raises:
+        InputError: If WORLD_SIZE is set without the other variables that torchrun sets.
+    """
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return SINGLE_PROCESS
     if missing := [name for name in names if name not in os.environ]:
         raise InputError(
-            f"WORLD_SIZE is set, {', '.join(missing)} not; start with torchrun, which sets all, or unset it"
+            f"WORLD_SIZE is set, but not {', '.join(missing)}; start with torchrun, which sets all, or unset WORLD_SIZE"
         )
     from torch import distributed
 
     ranks = ProcessGroup(*(int(os.environ[name]) for name in names))
     if not distributed.is_initialized():
-        # Numbers on a GPU go by NCCL, those of the host by gloo; either is set up when it is first used.
+        # NCCL transfers CUDA tensors, gloo CPU tensors; each is initialized on first use.
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=TIMEOUT)
-        # NCCL's end waits for all ranks, and for all CUDA graphs that know it; it is left to the end of the process.
+        # Shutting down NCCL would wait for all ranks and for all CUDA graphs that use it; it ends with the process.
         if backend == "gloo":
             atexit.register(distributed.destroy_process_group)
-    if not ranks.is_main:  # what all would say, one says
+    if not ranks.is_main:  # only rank zero logs what all ranks do
         logging.getLogger("ahac").setLevel(logging.ERROR)
     return ranks

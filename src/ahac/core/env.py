@@ -1,4 +1,4 @@
-"""What an environment is to those who learn in it: N worlds, stepped together, differentiable."""
+"""Environment interface for learning algorithms: N worlds, stepped together and differentiable."""
 
 from __future__ import annotations
 
@@ -28,54 +28,54 @@ class PhysicsState(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EnvSpec:
-    """Sizes and names, known before the first step."""
+    """Sizes and names of an environment, known before the first step."""
 
     name: str
     num_envs: int
     obs_size: int
     action_size: int
     episode_steps: int
-    """After so many steps an episode is cut off."""
+    """Time limit of an episode, in steps."""
     dt: float
     """Seconds per step."""
     device: torch.device
     dtype: torch.dtype
     reward_terms: tuple[str, ...] = ()
-    """Names of the parts that a reward is the sum of, in the order of `Step.reward_terms`; empty where they have none."""
+    """Names of the reward terms, in the order of `Step.reward_terms`; empty if they have no names."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
-    """One step of N worlds. Worlds whose episode ended have been reset: `obs` is then the new episode's first."""
+    """One step of N worlds. Worlds whose episode ended have been reset: their `obs` is the first of the new episode."""
 
     obs: Tensor
-    """[N, obs] what the next action is chosen from; the environment's own, not to be changed in place."""
+    """[N, obs] observation for the next action; owned by the environment, do not modify it in place."""
     final_obs: Tensor
-    """[N, obs] before any reset; carries gradients. Equals `obs` where no episode ended; zero in lost worlds."""
+    """[N, obs] observation before any reset, with gradients. Equals `obs` unless an episode ended; zero if diverged."""
     reward: Tensor
-    """[N] r(s, a), of the state before the step and the action."""
+    """[N] r(s, a), where s is the state before the step."""
     terminated: Tensor
-    """[N] bool, the task ended the episode: no value follows."""
+    """[N] bool, the task ended the episode: the value after it is zero."""
     truncated: Tensor
-    """[N] bool, the episode was cut off at its time limit, while it could have gone on."""
+    """[N] bool, the episode ended at its time limit but could have continued."""
     diverged: Tensor
-    """[N] bool, terminated because physics or action was not finite, or too large to be a robot's."""
+    """[N] bool, terminated because the physics or the action was non-finite or implausibly large."""
     reward_terms: Tensor
-    """[N, terms] the parts that the reward is the sum of, in the task's order; without gradients."""
+    """[N, terms] terms whose sum is the reward, in the task's order; without gradients."""
     episode_return: Tensor
-    """[N] sum of the rewards of the episode so far, this step included; without gradients."""
+    """[N] sum of the episode's rewards up to and including this step; without gradients."""
     episode_length: Tensor
-    """[N] steps of the episode so far, this one included; whole numbers as floats."""
+    """[N] number of the episode's steps up to and including this one, as floats."""
     action: Tensor
-    """[N, action] as given."""
+    """[N, action] action as passed to `step`."""
     state: PhysicsState
-    """Before the step."""
+    """State before the step."""
     next_state: PhysicsState
-    """After the step, before any reset."""
+    """State after the step, before any reset."""
 
     @property
     def done(self) -> Tensor:
-        """[N] bool, the episode ended, for either reason."""
+        """[N] bool, the episode was terminated or truncated."""
         return self.terminated | self.truncated
 
 
@@ -84,20 +84,20 @@ class Env(Protocol):
 
     @property
     def spec(self) -> EnvSpec:
-        """Sizes and names."""
+        """Sizes and names of the environment."""
         ...
 
     @property
     def obs(self) -> Tensor:
-        """[N, obs] what the next action is chosen from."""
+        """[N, obs] observation for the next action."""
         ...
 
     def reset(self, seed: int | None = None) -> Tensor:
-        """Start a new episode in every world; its first observation."""
+        """Start a new episode in every world and return the first observations, [N, obs]."""
         ...
 
     def reset_worlds(self, worlds: Tensor) -> None:
-        """Start a new episode in some worlds, [N] bool."""
+        """Start a new episode in the worlds selected by a mask, [N] bool."""
         ...
 
     def step(self, action: Tensor) -> Step:
@@ -105,36 +105,36 @@ class Env(Protocol):
         ...
 
     def detach(self, worlds: Tensor | None = None) -> None:
-        """Cut the graph here, in all worlds or in some: no gradient flows further back."""
+        """Stop gradients from flowing further back, in all worlds or in those selected by a mask, [N] bool."""
         ...
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
-        """[N] how stiff a step was."""
+        """Return the stiffness of a step, [N]."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the future depends on."""
+        """Return the complete state, including the RNG state."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on exactly from a saved state."""
+        """Restore a saved state exactly."""
         ...
 
 
 @runtime_checkable
 class GraphCapturable(Protocol):
-    """An environment whose steps can be replayed: the same work every time, on memory that is known."""
+    """An environment whose steps can be captured in a CUDA graph: every step does the same work on the same memory."""
 
     @property
     def buffers(self) -> list[Tensor]:
-        """What the future depends on, but for chance."""
+        """Tensors that hold the complete state, except the RNG state."""
         ...
 
     def set_buffers(self, memory: list[Tensor]) -> None:
-        """Go on from these tensors, without copying them."""
+        """Use these tensors as the state, without copying them."""
         ...
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
-        """All chance."""
+        """All random number generators of the environment."""
         ...

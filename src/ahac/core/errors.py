@@ -1,27 +1,27 @@
-"""Errors a user can act on: each message names what was got, what was wanted, and the way out."""
+"""Errors that users can act on: each message states what was received, what was expected, and how to fix it."""
 
 __all__ = ["AhacError", "CompileError", "InputError", "ModelError", "NonFiniteError", "TraceError"]
 
 
 class AhacError(Exception):
-    """Base of every error this project raises on purpose."""
+    """Base class of all errors that ahac raises deliberately."""
 
 
 class ModelError(AhacError, ValueError):
-    """A robot description that cannot be read, or asks for something that is not simulated."""
+    """A robot description cannot be read, or uses a feature that is not simulated."""
 
 
 class InputError(AhacError, ValueError):
-    """An argument of the wrong shape, type, device or range."""
+    """An argument has the wrong shape, type, device or range."""
 
 
 class CompileError(AhacError, RuntimeError):
-    """A kernel that cannot be compiled, kept or loaded."""
+    """A kernel cannot be compiled, cached or loaded."""
 
 
 class NonFiniteError(AhacError, ArithmeticError):
-    """A policy or an observation that is not finite, so that there is no action to take."""
+    """A policy or an observation is not finite, so that no action can be computed."""
 
 
 class TraceError(AhacError, TypeError):
-    """Traced Python that does what a trace cannot: branch on a value, use an unknown name, return the wrong thing."""
+    """Traced Python code branches on a value, uses an unknown name, or returns a wrong type."""

@@ -1,4 +1,4 @@
-"""Atomic file writes: a file is complete or absent, never half written, and a write that fails says how to fix it."""
+"""Atomic file writes: a file is complete or absent, never partially written."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ logger = logging.getLogger("ahac")
 
 HOST = re.sub(r"[^A-Za-z0-9_]", "_", platform.node())
 TEMPORARY = re.compile(r"\..+\.ahac-(?P<host>\w*)-(?P<process>\d+)\.tmp(\..*)?")
-"""Name of a temporary file or folder of ours: the machine and the process that writes it."""
+"""Pattern of the names of temporary files and folders, with the machine and the process that writes them."""
 OLD_TEMPORARY = re.compile(r"\..+\.(?P<process>\d+)\.tmp(\..*)?")
-"""The same in version 0.1.0."""
+"""The same pattern in version 0.1.0."""
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class WriteError(AhacError, OSError):
-    """A file that cannot be written."""
+    """A file cannot be written."""
 
 
 def temporary_name(path: Path) -> Path:
-    """Where this process writes a file or folder before it becomes `path`."""
+    """Return the temporary path to which this process writes before renaming it to `path`."""
     return path.with_name(f".{path.stem}.ahac-{HOST}-{os.getpid()}.tmp{path.suffix}")
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
-    """A temporary file beside `path` to write to; it replaces `path` if the block succeeds and is removed otherwise.
+    """Yield a temporary path next to `path`; it replaces `path` if the block succeeds and is removed otherwise.
 
-    File and folder are synced: after a power failure `path` is the old or the new file, never anything else.
+    File and folder are synced: after a power failure `path` is either the old or the new file.
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -79,7 +79,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
 
 @contextmanager
 def explain_write_errors(path: str | os.PathLike[str]) -> Generator[None]:
-    """Errors of the operating system while `path` is written become one line with the path and the remedy."""
+    """Turn operating system errors while writing `path` into a `WriteError` that names the path and the remedy."""
     try:
         yield
     except WriteError:
@@ -95,7 +95,7 @@ def explain_write_errors(path: str | os.PathLike[str]) -> Generator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power failure, where the file system can."""
+    """Make renames in a folder survive a power failure, if the file system supports it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -109,7 +109,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and make it survive a power failure."""
+    """Create a folder that survives a power failure."""
     if not folder.is_dir():
         with explain_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -117,16 +117,19 @@ def make_folder(folder: Path) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, object], checksum: bool = False) -> None:
-    """Write a dictionary atomically, with a checksum that `read_json` verifies."""
+    """Write a dictionary atomically, optionally with a checksum that `read_json` verifies."""
     added = {"checksum": _checksum(content)} if checksum else {}
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps({**content, **added}, indent=1) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path, editable: bool = False) -> dict[str, Any]:
-    """The dictionary in a file, without its checksum; one that is damaged is refused.
+    """Read a dictionary from a file, without its checksum.
 
-    Users may edit some files: one that is `editable` and differs from its checksum is read with a warning.
+    Users may edit some files: an `editable` file that does not match its checksum is read with a warning.
+
+    Raises:
+        InputError: If the file is damaged.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -134,13 +137,13 @@ def read_json(path: Path, editable: bool = False) -> dict[str, Any]:
         raise InputError(f"{path} is damaged or cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} must hold a dictionary, got {type(content).__name__}")
-    found: dict[str, Any] = content  # pyright: ignore[reportUnknownVariableType]
-    checksum = found.pop("checksum", None)
-    if checksum is not None and checksum != _checksum(found):
+    entries: dict[str, Any] = content  # pyright: ignore[reportUnknownVariableType]
+    checksum = entries.pop("checksum", None)
+    if checksum is not None and checksum != _checksum(entries):
         if not editable:
             raise InputError(f"{path} is damaged: its checksum does not match its content")
         logger.warning("%s has changed since it was written: its checksum does not match its content", path)
-    return found
+    return entries
 
 
 def _checksum(content: Mapping[str, object]) -> str:
@@ -148,7 +151,7 @@ def _checksum(content: Mapping[str, object]) -> str:
 
 
 def set_aside(path: Path, label: str, copy: bool = False) -> Path:
-    """Rename or copy a file to NAME.LABEL-N, with the first N that is free, so that its content is kept."""
+    """Preserve a file by renaming or copying it to NAME.LABEL-N, with the first unused N; return the new path."""
     for n in range(1, 10_000):
         kept = path.with_name(f"{path.stem}.{label}-{n}{path.suffix}")
         if not os.path.lexists(kept):
@@ -159,17 +162,17 @@ def set_aside(path: Path, label: str, copy: bool = False) -> Path:
             with atomic_write(kept) as temporary:
                 shutil.copyfile(path, temporary)
             return kept
-    raise InputError(f"{path.parent} has ten thousand files like {path.stem}.{label}-1{path.suffix}; remove some")
+    raise InputError(f"{path.parent} has 9999 files named like {path.stem}.{label}-1{path.suffix}; remove some")
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether a file or folder is a temporary one of ours whose process, on this machine, has ended."""
-    found = TEMPORARY.fullmatch(path.name)
-    return found is not None and found["host"] == HOST and not process_alive(int(found["process"]))
+    """Return whether a path is a temporary file or folder of a process on this machine that has ended."""
+    match = TEMPORARY.fullmatch(path.name)
+    return match is not None and match["host"] == HOST and not process_alive(int(match["process"]))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed processes left in a folder of ours."""
+    """Remove the temporary files that killed processes left in a folder."""
     if not folder.is_dir():
         return
     for path in folder.iterdir():
@@ -179,7 +182,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def process_alive(process: int) -> bool:
-    """Whether a process of this machine is running; true where that cannot be found out."""
+    """Return whether a process on this machine is running; True if that is unknown."""
     if os.name != "posix" or process == os.getpid():
         return True
     try:

@@ -1,4 +1,4 @@
-"""Hardware of this machine: cores, SIMD width, shared memory; and pinning to cores."""
+"""Hardware of this machine: CPU cores, SIMD width, shared memory; pinning processes to cores."""
 
 import os
 from collections import deque
@@ -10,26 +10,26 @@ import torch
 __all__ = ["lane_bytes", "pin_to_cores", "shared_memory", "split_cores", "usable_cores"]
 
 LANE_BYTES = {"AVX512": 64, "AVX2": 32}
-"""SIMD register widths by how torch's name of the CPU's capability begins; 16 (SSE, NEON) otherwise."""
+"""SIMD register widths in bytes, by prefix of torch's CPU capability; 16 (SSE, NEON) otherwise."""
 
 
 def usable_cores() -> int:
-    """CPU cores this process may run on."""
+    """Return the number of CPU cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def lane_bytes() -> int:
-    """Width of the CPU's SIMD registers."""
+    """Return the width of the CPU's SIMD registers, in bytes."""
     capability = torch.backends.cpu.get_cpu_capability()
     return next((width for name, width in LANE_BYTES.items() if capability.startswith(name)), 16)
 
 
 def shared_memory(device: torch.device) -> int:
-    """Bytes that a block of CUDA threads may share there, less what Warp takes for itself, and some more."""
-    found = torch.cuda.get_device_properties(device)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return found.shared_memory_per_block_optin - 4096  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    """Return the bytes of shared memory available to a block of CUDA threads, less 4096 for Warp and some margin."""
+    properties = torch.cuda.get_device_properties(device)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return properties.shared_memory_per_block_optin - 4096  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Names for things that can be made: one table per kind, open to other packages through entry points."""
+"""Registries of named factories, which other packages can extend through entry points."""
 
 from __future__ import annotations
 
@@ -14,29 +14,34 @@ Product = TypeVar("Product")
 
 
 class Registry(Generic[Product]):
-    """What is known by name: our own, what other packages bring, and what a program adds while it runs."""
+    """Factories by name: built-in ones, those of other packages, and those that a program adds at run time."""
 
     def __init__(self, kind: str, group: str) -> None:
-        """A table of `kind`s; other packages add to it by entry points of `group`."""
+        """Create a registry.
+
+        Args:
+            kind: What the factories create, for error messages.
+            group: Entry point group through which other packages add factories.
+        """
         self.kind = kind
         self.group = group
         self._factories: dict[str, Callable[..., Product]] = {}
 
     def add(self, name: str, factory: Callable[..., Product]) -> None:
-        """Give a factory a name that is not taken yet."""
+        """Register a factory under an unused name."""
         if not callable(factory):
-            raise InputError(f"{self.kind} {name!r} must be a function that makes one, got {factory!r}")
+            raise InputError(f"{self.kind} {name!r} must be a function that creates one, got {factory!r}")
         if name in self._factories:
-            raise InputError(f"there is a {self.kind} named {name!r} already; choose another name")
+            raise InputError(f"a {self.kind} named {name!r} already exists; choose another name")
         self._factories[name] = factory
 
     def names(self) -> list[str]:
-        """All known names, ours first, then what other packages bring."""
-        brought = [entry.name for entry in entry_points(group=self.group)]
-        return [*self._factories, *(name for name in brought if name not in self._factories)]
+        """Return all names: registered ones first, then those of entry points."""
+        external = [entry.name for entry in entry_points(group=self.group)]
+        return [*self._factories, *(name for name in external if name not in self._factories)]
 
     def lookup(self, name: str) -> Callable[..., Product]:
-        """The factory of that name."""
+        """Return the factory with the given name; registered ones take precedence over entry points."""
         if name in self._factories:
             return self._factories[name]
         for entry in entry_points(group=self.group):

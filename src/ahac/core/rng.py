@@ -1,4 +1,4 @@
-"""Generators of chance that go on from where others were."""
+"""Saving and restoring random number generators across devices."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 __all__ = ["is_generator_state", "restore_generator"]
 
 SIZES = (len(torch.Generator().get_state()), 16)
-"""Bytes of a generator's state, on the CPU and on CUDA."""
+"""Bytes of a generator's state on the CPU and on CUDA."""
 
 
 def is_generator_state(state: object) -> bool:
-    """Whether it is the state of a generator, of any device; a damaged state of a CPU generator is not."""
+    """Return whether a value is a valid generator state of any device; only CPU states are checked for damage."""
     if not isinstance(state, Tensor) or state.dtype != torch.uint8 or state.shape not in {(size,) for size in SIZES}:
         return False
     try:
@@ -26,9 +26,9 @@ def is_generator_state(state: object) -> bool:
 
 
 def restore_generator(generator: torch.Generator, state: Tensor) -> None:
-    """Go on from a saved state: to the bit where it is of the same kind of device, else by a seed that is made of it.
+    """Restore a generator from a saved state: exactly on the same device type, otherwise with a seed derived from it.
 
-    A GPU draws by another method than a CPU: no state of one says what the other would draw.
+    CPU and CUDA generators use different algorithms, so that a state of one cannot be converted for the other.
     """
     saved = state.cpu()
     if saved.shape == generator.get_state().shape:

@@ -1,18 +1,18 @@
-"""Text from outside, such as names of folders and robots, made safe to print and to write into tables."""
+"""Make external text, such as names of folders and robots, safe to print and to write to tables."""
 
 from __future__ import annotations
 
 __all__ = ["csv_cell", "printable"]
 
 FORMULA_STARTS = ("=", "+", "-", "@")
-"""First characters from which spreadsheets take a cell for a formula."""
+"""First characters by which spreadsheets recognize a formula."""
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with escapes (`\x1b`, `\u202e`, ...) in place of characters that cannot be printed.
+    r"""Return the text with unprintable characters replaced by escapes (`\x1b`, `\u202e`, ...).
 
-    These are control characters, invisible and direction marks, separators other than the space, and bytes of file
-    names that are not text. Characters in `keep` stay as they are.
+    Unprintable are control characters, invisible and direction marks, separators other than the space, and undecodable
+    bytes of file names. Characters in `keep` are not escaped.
     """
     if text.isprintable():
         return text
@@ -20,14 +20,14 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def csv_cell(value: object) -> object:
-    """What to write into a cell of a CSV file: numbers as they are, text so that no spreadsheet runs it as a formula.
+    """Return a value for a CSV cell that no spreadsheet runs as a formula.
 
-    Text that begins with `=`, `+`, `-` or `@` and is no number gets an apostrophe in front.
+    Text that begins with `=`, `+`, `-` or `@` and is not a number is prefixed with an apostrophe.
     """
     if not isinstance(value, str):
         return value
-    shown = printable(value)
-    return f"'{shown}" if shown.lstrip().startswith(FORMULA_STARTS) and not _is_number(shown) else shown
+    text = printable(value)
+    return f"'{text}" if text.lstrip().startswith(FORMULA_STARTS) and not _is_number(text) else text
 
 
 def _is_number(text: str) -> bool:

@@ -1,1 +1,1 @@
-"""From C++ to running kernels, on SIMD lanes and on CUDA; knows nothing of what they compute."""
+"""Compile and launch C++ kernels on SIMD lanes and on CUDA, independent of what they compute."""

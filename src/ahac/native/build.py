@@ -1,24 +1,21 @@
-"""From C++ to running kernels: Warp compiles, keeps the result on disk, and launches. The only file that knows Warp."""
+"""Compiled kernels: built in background threads, cached on disk, launched on CPU threads or on a CUDA stream."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
 import os
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import warp as wp
-
 from ahac.core.errors import CompileError
 from ahac.core.hardware import usable_cores
+from ahac.native import warp_kernels
 from ahac.native.cache import Contents, Module, check, contents, discard, exclusive, record, unwritable
 from ahac.native.codegen import MAX_ARRAYS, WARP, LaunchArgs, Target, wrap_kernel
 from ahac.native.source import Source
@@ -28,43 +25,26 @@ __all__ = ["Kernel", "cache_contents", "compile_seconds", "wait_for_pending_buil
 
 logger = logging.getLogger("ahac")
 
-# Warp greets at start and reports every module it loads; we say what we compile ourselves.
-wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
-
-CPU_FLAGS = (
-    "-march=native -mprefer-vector-width=512 -ffp-contract=fast -fno-signed-zeros -fno-vectorize -fno-slp-vectorize "
-    "-mllvm=-enable-misched=0"
-)
-"""The graph's own order keeps fewer values alive than the machine scheduler's (docs/performance.md)."""
-CUDA_OPTIMIZATION = 2
-"""Faster than level 3, both to compile and to run (docs/performance.md)."""
-
 NOTICE_AFTER_SECONDS = 0.5
-"""Seconds after which a build is worth a word: loading a kernel that was compiled before takes a tenth of that."""
+"""Seconds of waiting after which a build is logged; loading a cached kernel takes a tenth of that."""
 MIN_WORK_TO_SHARE = 5e5
-"""Operations on lanes per thread (about 0.2 ms) below which waking one costs more than it brings."""
+"""Lane operations per thread (about 0.2 ms) below which waking up another thread costs more than it saves."""
 
-KERNEL_PREFIX = ("wp__cpu_kernel__locals__", "wp__cuda_kernel__locals__")
-"""How Warp names the folders of the kernels defined below."""
 MIN_FREE_BYTES = 2**20
-"""Bytes that must be free in the kernel cache, plus `FREE_BYTES_PER_SOURCE_BYTE` for each byte of source: files are smaller."""
+"""Free bytes required in the kernel cache, in addition to `FREE_BYTES_PER_SOURCE_BYTE` per byte of source."""
 FREE_BYTES_PER_SOURCE_BYTE = 8
-
-NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
-
-Address = wp.uint64
-Addresses = wp.types.vector(length=MAX_ARRAYS, dtype=wp.uint64)
+"""Upper bound of the size of all compiled files, per byte of source."""
 
 
 class Kernel:
-    """A compiled kernel; compiling starts with the first `prepare` or `launch`, in another thread."""
+    """A compiled kernel; the first `prepare` or `launch` starts compiling it in a background thread."""
 
     def __init__(self, source: Source, target: Target, label: str) -> None:
         self.source = source
         self.target = target
         self.label = f"{source.name} of {label!r}"
-        self._worlds = WARP * source.warps
-        self._block = self._worlds * source.threads_per_world if target.cuda else 1
+        self._block_items = WARP * source.warps
+        self._block = self._block_items * source.threads_per_world if target.cuda else 1
         self._local = threading.local()
         self._started = False
         self._ready = threading.Event()
@@ -73,7 +53,7 @@ class Kernel:
         self._kernel: Any = None
 
     def prepare(self) -> None:
-        """Start compiling, and return at once."""
+        """Start compiling in the background and return immediately."""
         with _starting:
             if not self._started:
                 self._started = True
@@ -83,50 +63,50 @@ class Kernel:
     def launch(
         self,
         addresses: Mapping[str, int],
-        worlds: int,
-        steps: int,
-        h: float,
+        *,
+        items: int,
+        count: int = 0,
+        scalar: float = 0.0,
         threads: int = 1,
         stream: int = 0,
         blocks: int | None = None,
     ) -> None:
-        """Run for `worlds` worlds on arrays at the given addresses; arrays left out count as not given.
+        """Run the kernel; wait until it is compiled, if necessary.
 
-        The work is in blocks: of as many worlds as there are lanes, or as warps take; or so many as are asked for.
+        Args:
+            addresses: Memory addresses of the arrays, by name; the kernel sees an omitted array as 0.
+            items: Number of items, e.g. worlds or rows of a batch.
+            count: Integer passed to the kernel, e.g. the number of substeps or the index of a minibatch.
+            scalar: Number passed to the kernel, e.g. the time step.
+            threads: Maximum number of CPU threads.
+            stream: Handle of the CUDA stream.
+            blocks: Number of blocks; by default one per group of SIMD lanes on the CPU and one per group of warps on
+                CUDA.
         """
         self._wait()
         slots = [addresses.get(name, 0) for name in self.source.arrays]
         if self.target.cuda:
-            work = (slots + [0] * (MAX_ARRAYS - len(slots)), h, worlds, steps)
-            self._launch_cuda(work, -(-worlds // self._worlds) if blocks is None else blocks, stream)
+            params = (slots + [0] * (MAX_ARRAYS - len(slots)), scalar, items, count)
+            grid = -(-items // self._block_items) if blocks is None else blocks
+            warp_kernels.launch_cuda(self._command(), params, grid * self._block, self.target.device, stream)
             return
         if blocks is None:
-            blocks = -(-worlds // self.target.lanes)
-            threads = min(threads, int(blocks * max(steps, 1) * self.source.operations / MIN_WORK_TO_SHARE))
-        run_with_helpers(self._work, LaunchArgs.of(slots, h, worlds, steps, blocks), min(threads, blocks) - 1)
+            blocks = -(-items // self.target.lanes)
+            threads = min(threads, int(blocks * max(count, 1) * self.source.operations / MIN_WORK_TO_SHARE))
+        run_with_helpers(self._work, LaunchArgs.of(slots, items, count, scalar, blocks), min(threads, blocks) - 1)
 
-    def _work(self, task: LaunchArgs) -> None:
-        """One thread's share of a CPU launch."""
+    def _work(self, args: LaunchArgs) -> None:
+        """Run one thread's share of a CPU launch."""
         command = self._command()
-        command.set_param_at_index_from_ctype(0, ctypes.addressof(task))
+        command.set_param_at_index_from_ctype(0, ctypes.addressof(args))
         command.launch()
 
-    def _launch_cuda(self, work: tuple[list[int], float, int, int], blocks: int, stream: int) -> None:
-        command, threads = self._command(), blocks * self._block
-        if command.bounds.size != threads:
-            command.set_dim(threads)
-        for i, value in enumerate(work):
-            command.set_param_at_index_from_ctype(i, value)
-        command.launch(_stream(self.target.device, stream))
-
     def _command(self) -> Any:
-        """This thread's own launch record: parameters are written into it before every launch."""
+        """Return this thread's launch command; threads must not share one, as every launch writes into it."""
         command = getattr(self._local, "command", None)
         if command is None:
-            inputs = [Addresses(), 0.0, 0, 0] if self.target.cuda else [0]
-            where = {"device": self.target.device, "block_dim": self._block}
             with _starting:  # no fork while Warp holds its locks
-                command = wp.launch(self._kernel, dim=1, inputs=inputs, record_cmd=True, **where)
+                command = warp_kernels.new_command(self._kernel, self.target, self._block)
             self._local.command = command
         return command
 
@@ -136,23 +116,23 @@ class Kernel:
         self.prepare()
         with _blocked.waiting():
             if not self._ready.wait(NOTICE_AFTER_SECONDS):
-                logger.warning("compiling the %s for %s; later runs find it on disk", self.label, self.target.device)
+                logger.warning("compiling the %s for %s; later runs load it from disk", self.label, self.target.device)
                 self._ready.wait()
         if (failure := self._failure) is not None:
             raise CompileError(str(failure)) from failure.__cause__
 
     def compile_for(self, arch: int, folder: Path) -> None:
-        """Compile for a GPU that need not be here, by its compute capability, into a folder."""
-        wp.compile_aot_module(self._defined().module, arch=arch, module_dir=folder)
+        """Compile for the compute capability `arch` into a folder; no such GPU is needed."""
+        warp_kernels.compile_ahead(self._define(), arch, folder)
 
     def _build(self) -> None:
         self._builder = threading.current_thread()
         try:
-            self._kernel = self._defined()
+            self._kernel = self._define()
             self._load()
         except CompileError as error:
             self._failure = error
-        except Exception as error:  # whatever it is, it is raised again in the thread that waits for the kernel
+        except Exception as error:  # raised again in the thread that waits for the kernel
             reason = " ".join(str(error).split())
             self._failure = CompileError(f"compiling the {self.label} for {self.target.device} failed: {reason}")
             self._failure.__cause__ = error
@@ -161,63 +141,51 @@ class Kernel:
             self._ready.set()
 
     def _load(self) -> None:
-        """Load the kernel from the cache; compile it first if it is not there, or not as it was written."""
-        folder = _cache() / self._kernel.module.get_module_identifier(block_dim=self._block)
+        """Load the kernel from the cache; compile it first if its files are missing or damaged."""
+        folder = warp_kernels.module_folder(self._kernel, self._block)
         if check(folder) is Module.GOOD:
             self._load_module(folder)
             return
         with exclusive(folder):
-            found = check(folder)  # another process may have compiled it meanwhile
-            if found is not Module.GOOD:
-                self._make_room(folder, found)
+            status = check(folder)  # another process may have compiled it in the meantime
+            if status is not Module.GOOD:
+                self._prepare_folder(folder, status)
             self._load_module(folder)
 
-    def _make_room(self, folder: Path, found: Module) -> None:
-        """Remove what cannot be used, and see that the result of compiling can be written."""
-        if found is Module.DAMAGED:
+    def _prepare_folder(self, folder: Path, status: Module) -> None:
+        """Remove unusable files, and check that the compiled files can be written."""
+        if status is Module.DAMAGED:
             logger.warning("the kernel cache is damaged in %s; compiling the %s again", folder, self.label)
         try:
-            if found is not Module.ABSENT:
+            if status is not Module.ABSENT:
                 discard(folder)
         except OSError as error:
-            raise _cache_error(folder.parent, error.strerror or str(error)) from error
-        if reason := unwritable(
-            folder.parent, MIN_FREE_BYTES + FREE_BYTES_PER_SOURCE_BYTE * len(wrap_kernel(self.source, self.target))
-        ):
-            raise _cache_error(folder.parent, reason)
+            raise warp_kernels.cache_error(folder.parent, error.strerror or str(error)) from error
+        size = MIN_FREE_BYTES + FREE_BYTES_PER_SOURCE_BYTE * len(wrap_kernel(self.source, self.target))
+        if reason := unwritable(folder.parent, size):
+            raise warp_kernels.cache_error(folder.parent, reason)
 
     def _load_module(self, folder: Path) -> None:
-        """Have Warp load the module, which compiles what is missing in the cache."""
-        module = self._kernel.module
-        try:
-            wp.load_module(module, device=self.target.device, block_dim=self._block)
-        except Exception:
-            module.mark_modified()  # else Warp would repeat this error when the cause is gone
-            raise
+        warp_kernels.load_module(self._kernel, self.target.device, self._block)
         record(folder)
 
-    def _forget(self) -> None:
-        """In a forked process: what builds this kernel runs in the parent alone."""
+    def _abandon(self) -> None:
+        """Mark the kernel as failed in a forked child: only the parent has the thread that compiles it."""
         self._ready = threading.Event()
         self._failure = CompileError(
-            f"the {self.label} was being compiled when this process was forked, and cannot be used in it; run it once "
-            "before forking, or start processes by 'spawn'"
+            f"the {self.label} was being compiled when this process was forked and cannot be used in the child; launch "
+            "it once before forking, or start processes with 'spawn'"
         )
         self._ready.set()
 
-    def _defined(self) -> Any:
-        """Known to Warp, and not compiled yet."""
+    def _define(self) -> Any:
+        """Register the kernel with Warp, without compiling it."""
         code = wrap_kernel(self.source, self.target)
-        shared = self.source.shared_words * self._worlds
-        with _creating:
-            _start(self.target.cuda)
-            if self.target.cuda:
-                return _cuda_kernel(code, self.target.float64, shared, self._block)
-            return _cpu_kernel(code)
+        return warp_kernels.define_kernel(code, self.target, self.source.shared_words * self._block_items, self._block)
 
 
 def wait_for_pending_builds() -> None:
-    """Wait until all that is being compiled is there, or has failed."""
+    """Wait until every kernel that is being compiled is ready or has failed."""
     with _blocked.waiting():
         for kernel in list(_building):
             if kernel._builder is not threading.current_thread():
@@ -225,90 +193,25 @@ def wait_for_pending_builds() -> None:
 
 
 def compile_seconds() -> float:
-    """Seconds that this process has spent so far in waiting for kernels to be compiled or loaded.
+    """Return the seconds this process has spent waiting for kernels to be compiled or loaded.
 
-    Kernels are compiled in other threads: time in which nobody had to wait for them does not count.
+    Kernels are compiled in background threads: compile time during which no thread waits does not count.
     """
     return _blocked.seconds()
 
 
 def cache_contents() -> Contents:
-    """Where compiled kernels are kept, and what is there.
+    """Return the folder of the kernel cache and the state of the kernels in it.
 
     Raises:
         CompileError: If the cache cannot be opened.
     """
-    with _creating:
-        _start(cuda=False)
-    return contents(_cache(), KERNEL_PREFIX, MIN_FREE_BYTES)
+    warp_kernels.start_warp()
+    return contents(warp_kernels.cache_folder(), warp_kernels.KERNEL_PREFIX, MIN_FREE_BYTES)
 
 
-def _cpu_kernel(code: str) -> Any:
-    @wp.func_native(code)
-    def body(address: Address) -> None: ...
-
-    @wp.kernel(enable_backward=False, module="unique", module_options={"cpu_compiler_flags": CPU_FLAGS})
-    def kernel(address: Address) -> None:
-        body(address)
-
-    return kernel
-
-
-def _cuda_kernel(code: str, wide: bool, shared: int, block: int) -> Any:
-    """With so many numbers of shared memory, from the start of what a block has: Warp gives it to a tile there.
-
-    No thread may take so many registers that its block does not find room.
-    """
-    number = wp.float64 if wide else wp.float32
-
-    @wp.func_native(code)
-    def body(address: Addresses, h: wp.float64, n: int, steps: int, thread: int) -> None: ...  # pyright: ignore[reportInvalidTypeForm]
-
-    options = {"optimization_level": CUDA_OPTIMIZATION}
-    if not shared:
-
-        @wp.kernel(enable_backward=False, module="unique", module_options=options)
-        def kernel(address: Addresses, h: wp.float64, n: int, steps: int) -> None:  # pyright: ignore[reportInvalidTypeForm]
-            body(address, h, n, steps, wp.tid())
-
-        return kernel
-
-    @wp.kernel(enable_backward=False, module="unique", module_options=options, launch_bounds=block)
-    def divided(address: Addresses, h: wp.float64, n: int, steps: int) -> None:  # pyright: ignore[reportInvalidTypeForm]
-        slots = wp.tile_zeros(shape=shared, dtype=number, storage="shared")  # noqa: F841 - it is there
-        body(address, h, n, steps, wp.tid())
-
-    return divided
-
-
-def _start(cuda: bool) -> None:
-    """Start Warp, unless it is running."""
-    configured = wp.config.kernel_cache_dir
-    try:
-        with nullcontext() if cuda else _without_driver_warning():
-            wp.init()
-    except OSError as error:
-        folder = wp.config.kernel_cache_dir
-        wp.config.kernel_cache_dir = configured
-        if folder is None or unwritable(Path(folder), 0) is None:
-            raise
-        raise _cache_error(Path(folder), error.strerror or str(error)) from error
-
-
-def _cache() -> Path:
-    """Where Warp keeps compiled kernels, once it is started."""
-    return Path(str(wp.config.kernel_cache_dir))
-
-
-def _cache_error(folder: Path, reason: str) -> CompileError:
-    return CompileError(
-        f"cannot write to the kernel cache {folder}: {reason}; free some space, or set the environment variable "
-        "WARP_CACHE_PATH to a writable folder"
-    )
-
-
-class _Blocked:
-    """Measures how long at least one thread has been waiting."""
+class _WaitTimer:
+    """Measures the time during which at least one thread was waiting."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -318,7 +221,7 @@ class _Blocked:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around what is measured."""
+        """Count the time inside the block as waiting."""
         with self._lock:
             self._threads += 1
             if self._threads == 1:
@@ -332,57 +235,25 @@ class _Blocked:
                     self._before += time.perf_counter() - self._since
 
     def seconds(self) -> float:
-        """Up to now."""
+        """Return the total so far."""
         with self._lock:
             return self._before + (time.perf_counter() - self._since if self._threads else 0.0)
 
 
-@contextmanager
-def _without_driver_warning() -> Iterator[None]:
-    """Keep Warp's C library from telling who computes on the CPU that there is no CUDA driver; let all else through.
-
-    It writes to the process's standard error itself, past Python and past any setting.
-    """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with tempfile.TemporaryFile() as said:
-            os.dup2(said.fileno(), 2)
-            try:
-                yield
-            finally:
-                os.dup2(kept, 2)
-                said.seek(0)
-                os.write(2, b"".join(line for line in said if NO_DRIVER not in line))
-    finally:
-        os.close(kept)
-
-
 def _new_builders() -> ThreadPoolExecutor:
-    """Threads that compile, and stay: Warp precompiles its headers once per thread, which takes seconds."""
+    """Create the compiler threads; they persist because Warp precompiles its headers once per thread (seconds)."""
     return ThreadPoolExecutor(usable_cores(), thread_name_prefix="ahac build")
 
 
 _builders = _new_builders()
 _building: set[Kernel] = set()
-_blocked = _Blocked()
+_blocked = _WaitTimer()
 _starting = threading.RLock()
-"""Held while a build is started, and while the process forks: none is started in between."""
-_creating = threading.Lock()
-"""Warp compiles modules side by side, but starts and registers kernels for one thread at a time."""
-_streams: dict[tuple[str, int], wp.Stream] = {}
-
-
-def _stream(device: str, handle: int) -> wp.Stream:
-    """Warp's view of a CUDA stream that torch owns."""
-    key = (device, handle)
-    if key not in _streams:
-        _streams[key] = wp.Stream(device, cuda_stream=handle)
-    return _streams[key]
+"""Held while a build is being started and while the process forks, so that no build starts during a fork."""
 
 
 def _before_fork() -> None:
-    """Let all kernels be ready: a forked child has none of the threads that compile, and inherits locks as they are."""
+    """Wait for all kernels: a forked child has no compiler threads, and inherits locks in their current state."""
     _starting.acquire()
     with _blocked.waiting():
         if any(not kernel._ready.wait(NOTICE_AFTER_SECONDS) for kernel in list(_building)):
@@ -391,14 +262,13 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    """In the child."""
-    global _starting, _creating, _blocked, _builders
+    """Replace locks and threads in the child."""
+    global _starting, _blocked, _builders
     _starting = threading.RLock()
-    _creating = threading.Lock()
-    _blocked = _Blocked()
+    _blocked = _WaitTimer()
     _builders = _new_builders()
-    for kernel in list(_building):  # there are some if waiting for them was interrupted
-        kernel._forget()
+    for kernel in list(_building):  # not empty if waiting for them was interrupted
+        kernel._abandon()
     _building.clear()
 
 

@@ -1,8 +1,8 @@
-"""The kernel cache: checks every file before it is loaded, and lets one process at a time compile a kernel.
+"""The kernel cache: verifies every file before it is loaded, and lets one process at a time compile a kernel.
 
-Warp keeps each compiled module in a folder of its own. We add a file with the checksums of the others, once the module
-has been loaded. A module whose files do not match is removed and compiled again: an object file with a flipped bit may
-crash, or compute something else.
+Warp keeps each compiled module in a separate folder. After a module has been loaded, a file with the checksums of the
+other files is added. A module whose files do not match is removed and compiled again: an object file with a flipped bit
+may crash the process or compute wrong results.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ahac.core.files import process_alive
 
 try:
     import fcntl
-except ImportError:  # Windows: no locks, so two processes may compile the same kernel, as Warp allows
+except ImportError:  # Windows has no fcntl: two processes may compile the same kernel, which Warp allows
     fcntl = None
 
 __all__ = ["Contents", "Module", "check", "contents", "discard", "exclusive", "record", "unwritable"]
 
 CHECKSUMS = "ahac.sha256"
-"""In the folder of a module; `sha256sum -c` reads it."""
+"""File in a module's folder with the checksums of its files, in the format of `sha256sum -c`."""
 LOCKS = "ahac_locks"
-PATIENCE = 120.0
-"""Seconds to wait while another process compiles the same kernel; then it is compiled here, too."""
+LOCK_TIMEOUT = 120.0
+"""Seconds to wait for another process that compiles the same kernel, before compiling it here as well."""
 POLL = 0.02
-"""Seconds between two attempts to get a lock."""
+"""Seconds between two attempts to acquire a lock."""
 
 
 class Module(Enum):
-    """What the folder of a module in the cache is worth."""
+    """State of a module's folder in the cache."""
 
     ABSENT = "absent"
     GOOD = "good"
     UNCHECKED = "unchecked"
-    """Files without a checksum: an older version compiled them, or a process was killed before it could write it."""
+    """Some files have no checksum: compiled by an older version, or the process was killed before it wrote them."""
     DAMAGED = "damaged"
 
 
@@ -59,44 +59,45 @@ def check(folder: Path) -> Module:
         if not expected or any(_checksum(folder / name) != checksum for name, checksum in expected.items()):
             return Module.DAMAGED
         return Module.GOOD if _files(folder) == sorted(expected) else Module.UNCHECKED
-    except (OSError, ValueError):  # a file is missing, or cannot be read
+    except (OSError, ValueError):  # a file is missing or unreadable
         return Module.DAMAGED
 
 
 def record(folder: Path) -> None:
-    """Write the checksums of a module that was just loaded, if there are files without one.
+    """Write the checksums of a module that was just loaded, if any file has none.
 
-    A module of which the cache is full or read-only stays without them: it is compiled again next time.
+    If the cache is full or read-only, no checksums are written, and the module is compiled again next time.
     """
     with suppress(OSError, ValueError):
         names = _files(folder)
         expected = _recorded(folder) if (folder / CHECKSUMS).exists() else {}
         if names == sorted(expected):
             return
-        # Machines with different CPUs share a folder: what another one recorded stays.
+        # Machines with different CPUs may share a folder: keep the checksums that others recorded.
         lines = [f"{expected.get(name) or _checksum(folder / name)}  {name}\n" for name in names]
-        unfinished = folder / f"{CHECKSUMS}{_mark()}"
-        unfinished.write_text("".join(lines), encoding="utf-8")
-        unfinished.replace(folder / CHECKSUMS)
+        temporary = folder / f"{CHECKSUMS}{_process_suffix()}"
+        temporary.write_text("".join(lines), encoding="utf-8")
+        temporary.replace(folder / CHECKSUMS)
 
 
 def discard(folder: Path) -> None:
-    """Remove a module; another process sees all of it, or nothing."""
-    aside = folder.with_name(f"{folder.name}_discarded{_mark()}")
+    """Remove a module atomically: other processes see either all of its files or none."""
+    aside = folder.with_name(f"{folder.name}_discarded{_process_suffix()}")
     folder.rename(aside)
     _remove(aside)
 
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other processes from compiling a module meanwhile, where the file system has locks.
+    """Prevent other processes from compiling a module during the block, if the file system supports locks.
 
-    The lock of a process that dies is released; one that hangs is waited for no longer than `TIMEOUT`.
+    The operating system releases the lock of a process that dies; a process that hangs delays others by at most
+    `LOCK_TIMEOUT` seconds.
     """
     lock = None
     try:
         if fcntl is not None:
-            with suppress(OSError):  # a read-only cache: nothing can be compiled into it anyway
+            with suppress(OSError):  # a read-only cache, into which nothing can be compiled anyway
                 (folder.parent / LOCKS).mkdir(exist_ok=True)
                 lock = os.open(folder.parent / LOCKS / folder.name, os.O_RDWR | os.O_CREAT, 0o666)
                 _acquire(lock)
@@ -108,9 +109,9 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def unwritable(root: Path, room: int) -> str | None:
-    """Why so many bytes cannot be written into the cache, or None if they can.
+    """Return why `room` bytes cannot be written to the cache, or None if they can.
 
-    Asked before compiling, and answered by writing them: LLVM ends the whole process if it cannot write.
+    The bytes are actually written, before compiling: LLVM aborts the whole process if it cannot write.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -124,19 +125,19 @@ def unwritable(root: Path, room: int) -> str | None:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a cache holds."""
+    """Contents of a kernel cache."""
 
     folder: Path
     problem: str | None
-    """Why nothing can be written to it; None if it can."""
+    """Why the cache cannot be written, or None if it can."""
     size: int
-    """Bytes, including kernels of other programs."""
+    """Total size in bytes, including kernels of other programs."""
     modules: dict[str, Module]
-    """Our own, by the name of their folder."""
+    """States of ahac's modules, by folder name."""
 
 
 def contents(root: Path, prefixes: tuple[str, ...], room: int) -> Contents:
-    """Look through a cache, at the modules whose folders are named so, and whether it has so much room."""
+    """Check all modules whose folder names start with one of `prefixes`, and whether `room` bytes can be written."""
     modules = {
         folder.name: check(folder)
         for folder in sorted(root.iterdir())
@@ -146,15 +147,15 @@ def contents(root: Path, prefixes: tuple[str, ...], room: int) -> Contents:
 
 
 LEFTOVER = re.compile(r"_p(\d+)_t\d+$")
-"""How the name of a folder ends that a process is working in, both Warp's and ours."""
+"""Suffix of temporary folders, with the id of the process that uses them; the same for Warp's and for ours."""
 
 
-def _mark() -> str:
+def _process_suffix() -> str:
     return f"_p{os.getpid()}_t{threading.get_ident()}"
 
 
 def _files(folder: Path) -> list[str]:
-    """The module's own; file systems and file managers leave others."""
+    """Return the names of the module's files, ignoring those of file systems and file managers."""
     return sorted(entry.name for entry in os.scandir(folder) if entry.name.startswith(folder.name))
 
 
@@ -166,7 +167,7 @@ def _size(path: Path) -> int:
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """Checksums by file name."""
+    """Return the recorded checksums by file name."""
     lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
     return {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
 
@@ -177,7 +178,7 @@ def _checksum(file: Path) -> str:
 
 def _acquire(lock: int) -> None:
     assert fcntl is not None
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while time.monotonic() < deadline:
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,10 +187,10 @@ def _acquire(lock: int) -> None:
 
 
 def _clear_leftovers(folder: Path) -> None:
-    """Remove what processes left behind that were killed while they compiled this module."""
+    """Remove temporary folders of processes that were killed while compiling this module."""
     for other in folder.parent.glob(f"{folder.name}*"):
-        found = LEFTOVER.search(other.name)
-        if found and not process_alive(int(found[1])):
+        match = LEFTOVER.search(other.name)
+        if match and not process_alive(int(match[1])):
             _remove(other)
 
 

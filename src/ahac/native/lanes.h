@@ -1,5 +1,5 @@
-// What emitted code computes with: T holds one number of W worlds. Pasted into the body of every kernel, after
-// REAL (float or double) and LANE_BYTES (width of a SIMD register) are defined. On CUDA a thread is one world, W = 1.
+// Arithmetic of generated code: T holds one number of each of W worlds. Pasted into every kernel, after REAL (float or
+// double) and LANE_BYTES (width of a SIMD register) are defined. On CUDA a thread processes one world, W = 1.
 typedef REAL real;
 #if defined(__CUDA_ARCH__) || defined(__CUDACC__)
 typedef real T;
@@ -13,8 +13,8 @@ enum { W = LANE_BYTES / sizeof(real) };
 #define LANE(x) x[i]
 #endif
 
-// A loop over numbers of one group: on CUDA unrolled, so that groups live in registers; on the CPU left a loop, where they
-// live in the cache anyway and unrolling costs the compiler more than all the physics.
+// Loop over the numbers of one group. On CUDA it is unrolled, to keep groups in registers. On the CPU they are in the cache
+// anyway, and unrolling would take the compiler longer than all the physics.
 #if defined(__CUDA_ARCH__) || defined(__CUDACC__)
 #define EACH(size) _Pragma("unroll") for (int i = 0; i < size; ++i)
 #else
@@ -40,7 +40,7 @@ struct lane {
     static CUDA_CALLABLE T min(T a, T b) { return b < a ? b : a; }
     static CUDA_CALLABLE T max(T a, T b) { return a < b ? b : a; }
 
-    // Rare functions go to the mathematics library, lane by lane.
+    // Rarely used functions call the math library for each lane.
     static CUDA_CALLABLE T log(T a) { T y{}; EACH_LANE(LANE(y) = (real)::log((double)LANE(a))); return y; }
     static CUDA_CALLABLE T tanh(T a) { T y{}; EACH_LANE(LANE(y) = (real)::tanh((double)LANE(a))); return y; }
     static CUDA_CALLABLE T atan2(T a, T b) {
@@ -52,7 +52,7 @@ struct lane {
 #if WIDE_REAL || defined(__CUDA_ARCH__) || defined(__CUDACC__)
     static CUDA_CALLABLE T exp(T a) { T y{}; EACH_LANE(LANE(y) = (real)::exp((double)LANE(a))); return y; }
 #else
-    // a = n ln 2 + r with |r| <= ln 2 / 2, then the polynomial of Cephes on r, then n added to the exponent's bits.
+    // a = n ln 2 + r with |r| <= ln 2 / 2; evaluate the Cephes polynomial at r, then add n to the exponent bits.
     static T exp(T a) {
         typedef int I __attribute__((vector_size(LANE_BYTES)));
         const T x = min(max(a, k(-87.0f)), k(88.0f)), n = round(x * k(1.44269504088896341f));
@@ -64,7 +64,7 @@ struct lane {
         __builtin_memcpy(&bits, &y, sizeof(T));
         bits += __builtin_convertvector(n, I) << 23;
         __builtin_memcpy(&y, &bits, sizeof(T));
-        // Beyond what a float holds, and what is not a number.
+        // Overflow, underflow and NaN.
         y = less(k(88.0f), a, k(1.0f) / T{}, less(a, k(-87.0f), T{}, y));
         return a == a ? y : a;
     }
@@ -74,8 +74,8 @@ struct lane {
     static CUDA_CALLABLE T sin(T a) { T y{}; EACH_LANE(LANE(y) = ::sin(LANE(a))); return y; }
     static CUDA_CALLABLE T cos(T a) { T y{}; EACH_LANE(LANE(y) = ::cos(LANE(a))); return y; }
 #else
-    // a = n pi/2 + r with |r| <= pi/4 (Cody and Waite), then the minimax polynomials of Cephes on r. A sine and a cosine
-    // of one angle share all of this once compiled.
+    // a = n pi/2 + r with |r| <= pi/4 (Cody and Waite); evaluate the Cephes minimax polynomials at r. The compiler shares
+    // this work between the sine and the cosine of the same angle.
     static CUDA_CALLABLE T turns(T a) { return round(a * k(0.636619772367581343f)); }
     static CUDA_CALLABLE T rest(T a) {
         const T n = turns(a);
@@ -101,7 +101,8 @@ struct lane {
     }
 #endif
 
-    // Number `i` of `width` per world, worlds as rows, from world `e` on; the last world stands in for those past `n`.
+    // Number `i` of the `width` numbers per world, of the worlds from `e` on; each world is a row. Lanes past the last of
+    // the `n` worlds load that world.
     static CUDA_CALLABLE T load(const real* from, int i, int width, int e, int n) {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC__)
         return from[(long long)e * width + i];
@@ -119,7 +120,7 @@ struct lane {
 #endif
     }
 
-    // Number `i` of the `width` saved for substep `s` of `steps`: worlds side by side, so that lanes are contiguous.
+    // Address of number `i` of the `width` saved in substep `s` of `steps`; worlds are contiguous, and so are lanes.
     static CUDA_CALLABLE real* saved_state(real* base, int i, int s, int width, int steps, int e, int n) {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC__)
         return base + ((long long)s * width + i) * n + e;

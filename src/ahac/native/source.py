@@ -1,4 +1,4 @@
-"""A kernel before compilation."""
+"""Kernel source code, before compilation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["Source"]
 
 @dataclass(frozen=True)
 class Source:
-    """C++ in which `run(task, block, part)` does one block of the work, on arrays passed as bare addresses."""
+    """C++ body of `run(args, block, part)`, which processes one block of items (see `codegen.LaunchArgs`)."""
 
     name: str
     arrays: tuple[str, ...]
-    """The arrays it takes, in the order of its addresses; an address of zero stands for one that was not given."""
+    """Names of the array arguments, in the order of `args.address`; the address of an omitted array is 0."""
     body: str
     operations: int
-    """On lanes, per block and step: a measure of how long it runs, and of how long compiling takes."""
+    """Lane operations per block and unit of `args.count`: an estimate of run time and of compile time."""
     threads_per_world: int = 1
-    """CUDA threads that share a world; on the CPU there is one."""
+    """CUDA threads that share one item; always one on the CPU."""
     shared_words: int = 0
-    """Numbers per world in shared memory, through which those threads speak."""
+    """Numbers per item in shared memory, through which those threads exchange values."""
     warps: int = 1
-    """Warps of 32 worlds each that a block of CUDA threads has for every part: they run the same code side by side."""
+    """Warps of 32 items per part in one CUDA block; warps of the same part run the same code."""

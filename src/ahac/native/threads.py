@@ -1,8 +1,8 @@
-"""Threads for kernels that share their work out by themselves.
+"""Helper threads for kernels that distribute their own work.
 
-A kernel call takes blocks of worlds from a common counter until none is left, so a helper may join at any time, or come
-too late and find nothing: the caller never waits for a thread to wake up, only for blocks that are being worked on.
-That is what makes two threads no slower than one at any size.
+Each kernel call takes blocks of items from a shared counter until none is left, so a helper may join at any time, or
+arrive too late and find no work. The caller never waits for a thread to wake up, only for blocks in progress; two
+threads are therefore no slower than one at any problem size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Work = Callable[[Any], None]
 
 
 class _Pool:
-    """Helpers that wait for work; they live as long as the process."""
+    """Daemon threads that wait for work until the process ends."""
 
     def __init__(self) -> None:
         self.calls: SimpleQueue[tuple[Work, Any]] = SimpleQueue()
@@ -35,36 +35,36 @@ class _Pool:
 
     def _serve(self) -> None:
         while True:
-            work, task = self.calls.get()
+            work, args = self.calls.get()
             try:
-                work(task)
+                work(args)
             except Exception:
-                # The caller does the work of a helper that fails; this one stays for the next call.
-                logger.exception("a helper thread could not run a kernel")
-            del work, task
+                # The caller processes the blocks of a failed helper; the helper stays available for the next call.
+                logger.exception("a helper thread failed to run a kernel")
+            del work, args
 
 
 _pool = _Pool()
 
 
-def run_with_helpers(work: Work, task: Any, helpers: int) -> None:
-    """Run `work(task)` here, and in up to `helpers` other threads; returns when the work is done.
+def run_with_helpers(work: Work, args: Any, helpers: int) -> None:
+    """Run `work(args)` in this thread and in up to `helpers` others; return when all the work is done.
 
-    A helper keeps `task` alive until it has looked at it, also when that is after the work was done.
+    A helper that starts late still reads `args`, so the queue keeps it alive even after this function returned.
     """
     if helpers > 0:
         _pool.grow(helpers)
-        # Invitations that nobody has followed yet are not doubled.
+        # Requests that no helper has taken yet also count.
         for _ in range(helpers - _pool.calls.qsize()):
-            _pool.calls.put((work, task))
-    work(task)
+            _pool.calls.put((work, args))
+    work(args)
 
 
-def _forget() -> None:
-    """A forked child has none of its parent's threads."""
+def _after_fork() -> None:
+    """Replace the pool in the child, which has none of its parent's threads."""
     global _pool
     _pool = _Pool()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_after_fork)

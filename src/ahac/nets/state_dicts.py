@@ -45,6 +45,12 @@ class LearnedState:
         """Go back to what `keep` remembered."""
         torch._foreach_copy_(self._values, self._kept)
 
+    def restore_unless(self, valid: Tensor, tensors: Mapping[str, Tensor]) -> None:
+        """Restore some of the tensors unless `valid`, a bool on the device, is true."""
+        saved = dict(zip(self.tensors, self._kept, strict=True))
+        for name, tensor in tensors.items():
+            tensor.copy_(torch.where(valid, tensor, saved[name]))
+
     def is_finite(self) -> Tensor:
         """Bool on the device: whether every number is finite. Nothing waits for the device."""
         return all_finite(self._values)

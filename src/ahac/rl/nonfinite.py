@@ -1,16 +1,14 @@
-"""When numbers stop being finite, or small enough to learn from: which, where, and enough to see it happen again."""
+"""Find the first non-finite value of a failed iteration and keep what is needed to reproduce it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
-from ahac.core.env import Step
 from ahac.rl.diagnostics import action_gradients
 from ahac.rl.rollout import Rollout
 from ahac.rl.stepping import RolloutInterrupted
@@ -27,24 +25,24 @@ __all__ = [
 
 NONFINITE_POLICY_GRADIENT = "the gradient of the policy is not finite, though every world's is"
 MAX_MAGNITUDE = 1e12
-"""Magnitude of rewards and observations beyond which nothing is learned from them: running variances and squared errors
-in float32 would forget everything else, or overflow. No robot gets there: its world is lost long before."""
+"""Largest magnitude of rewards and observations that can be learned from. Beyond it, running variances and squared errors
+in float32 would lose everything else, or overflow. No robot gets there: its world diverges long before."""
 
 
 @dataclass(frozen=True, eq=False)
 class NonFiniteReport:
-    """An update that could not be made."""
+    """Why an update failed."""
 
     message: str
-    """The first tensor that is not finite, the step and world in which, and the action taken there."""
+    """The first non-finite tensor, its step and world, and the action taken there."""
     worlds: Tensor
-    """[N] bool, where anything is not finite."""
+    """[N] bool, worlds with a non-finite value."""
     reproducer: dict[str, Tensor]
-    """Start of the rollout and all its actions: stepping them again shows it."""
+    """Initial state and actions of the rollout; stepping them again reproduces the failure."""
 
 
 def _is_usable(values: Tensor) -> Tensor:
-    """Bool for each number: finite, and not too large."""
+    """Bool for each number: finite and not too large."""
     return values.detach().abs() <= MAX_MAGNITUDE
 
 
@@ -52,51 +50,51 @@ def diagnose_rollout(
     rollout: Rollout,
     next_value: Tensor,
     otherwise: str = NONFINITE_POLICY_GRADIENT,
-    ranks: ProcessGroup = SINGLE_PROCESS,
     reward_terms: Sequence[str] = (),
+    gather: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> NonFiniteReport:
-    """Look through what a rollout and its backward pass left behind, in the order in which it came to be.
+    """Find the first non-finite value of a rollout and its backward pass, in the order of computation.
 
     Args:
         rollout: The rollout.
-        next_value: [T, N] what the critic said of the states that were reached.
-        otherwise: What is wrong where nothing of this is.
-        ranks: All of them look, and are told of all worlds.
-        reward_terms: Names of the reward's terms.
+        next_value: [T, N] the critic's values of the states reached.
+        otherwise: Message if all of these are finite.
+        reward_terms: Names of the reward terms.
+        gather: Collects [T, N, ...] tensors of several processes along the worlds.
     """
-    actions = ranks.gather(torch.stack([step.action.detach() for step in rollout.steps]), dim=1)
-    terms = ranks.gather(_terms(rollout.steps), dim=1)
-    seen = {"observation": rollout.raw_obs, "reward": rollout.reward}
-    values = {name: ranks.gather(x.detach(), dim=1) for name, x in seen.items()}
+    actions = gather(torch.stack([step.action.detach() for step in rollout.steps]))
+    terms = gather(torch.stack([step.reward_terms.detach() for step in rollout.steps]))
+    observed = {"observation": rollout.raw_obs, "reward": rollout.reward}
+    values = {name: gather(x.detach()) for name, x in observed.items()}
     bad = {
-        "observation": _nonfinite_worlds(rollout.obs, ranks) | unusable_worlds(values["observation"]),
+        "observation": gather(_nonfinite_worlds(rollout.obs)) | unusable_worlds(values["observation"]),
         "action": _nonfinite_worlds(actions),
         "reward": unusable_worlds(values["reward"]),
     }
     if rollout.stiffness is not None:
-        bad["stiffness"] = _nonfinite_worlds(rollout.stiffness, ranks)
-    bad["final observation"] = _nonfinite_worlds(rollout.final_obs, ranks)
+        bad["stiffness"] = gather(_nonfinite_worlds(rollout.stiffness))
+    bad["final observation"] = gather(_nonfinite_worlds(rollout.final_obs))
     own = torch.stack([*bad.values()]).flatten(0, 1).any(dim=0)
-    # Of worlds that are sound themselves: what the critic spoils is not theirs.
-    value = _nonfinite_worlds(next_value, ranks) & ~bad["final observation"]
-    gradient = _nonfinite_worlds(action_gradients(rollout.steps), ranks)
+    # A non-finite value of a finite observation is the critic's fault, not the world's.
+    value = gather(_nonfinite_worlds(next_value)) & ~bad["final observation"]
+    gradient = gather(_nonfinite_worlds(action_gradients(rollout.steps)))
     worlds = own if bool(value.any()) else own | gradient.any(dim=0)
-    what = otherwise
+    message = otherwise
     if name := earliest(bad):
-        what = describe(name, actions, bad[name].nonzero()[0], values.get(name), terms, reward_terms)
+        message = describe(name, actions, bad[name].nonzero()[0], values.get(name), terms, reward_terms)
     elif bool(value.any()):
-        what = describe("critic's value after the action", actions, value.nonzero()[0])
+        message = describe("critic's value after the action", actions, value.nonzero()[0])
     elif bool(gradient.any()):
-        # A gradient is computed from the last step to the first.
-        what = describe("gradient of the action", actions, gradient.nonzero()[-1])
+        # Gradients are computed from the last step to the first.
+        message = describe("gradient of the action", actions, gradient.nonzero()[-1])
     start = rollout.steps[0].state
-    # Copies: where iterations are replayed, the next one overwrites what it began with.
-    q, v = (ranks.gather(x.detach()).clone() for x in (start.q, start.v))
-    return NonFiniteReport(what, worlds, {"q": q, "v": v, "actions": actions})
+    # Copies: when iterations are replayed, the next one overwrites its initial state.
+    q, v = (gather(x.detach()[None])[0].clone() for x in (start.q, start.v))
+    return NonFiniteReport(message, worlds, {"q": q, "v": v, "actions": actions})
 
 
 def diagnose_interruption(halt: RolloutInterrupted) -> NonFiniteReport:
-    """Of a rollout that ended early because of what the policy was given to see."""
+    """Diagnose a rollout that ended early because an observation was not finite."""
     actions = torch.stack([*(step.action.detach() for step in halt.steps), halt.action])
     bad = unusable_worlds(halt.obs[None])[0]
     place = torch.tensor([len(halt.steps), int(bad.int().argmax())])
@@ -106,7 +104,7 @@ def diagnose_interruption(halt: RolloutInterrupted) -> NonFiniteReport:
 
 
 def earliest(bad: Mapping[str, Tensor]) -> str | None:
-    """Of [T, N] flags by name, the name of those that are set first; of the same step, what is listed first."""
+    """Return the name of the [T, N] flags that are set at the earliest step; ties go to the first name."""
     first = {name: flags.any(dim=1).int().argmax().item() for name, flags in bad.items() if bool(flags.any())}
     return min(first, key=first.__getitem__) if first else None
 
@@ -119,14 +117,14 @@ def describe(
     terms: Tensor | None = None,
     reward_terms: Sequence[str] = (),
 ) -> str:
-    """What is not finite or too large, where, and what was done there.
+    """Describe what is not finite or too large, where, and the action taken there.
 
     Args:
-        name: What it is.
+        name: Name of the value.
         actions: [T, N, actions].
-        place: Step and world.
-        values: [T, N, ...] of what it is.
-        terms: [T, N, terms] of the reward; those that are not finite or too large are named.
+        place: Step and world, [2].
+        values: [T, N, ...] the values themselves.
+        terms: [T, N, terms] reward terms; the message names those that are not finite or too large.
         reward_terms: Their names.
     """
     step, world = place.tolist()
@@ -142,15 +140,11 @@ def describe(
     return f"the {name} of step {step} in world {world} is {how}{blamed}; the action there is {action}"
 
 
-def _terms(steps: Sequence[Step]) -> Tensor:
-    return torch.stack([step.reward_terms.detach() for step in steps])
-
-
-def _nonfinite_worlds(values: Tensor, ranks: ProcessGroup = SINGLE_PROCESS) -> Tensor:
-    """[T, N] bool, where a tensor of [T, N, ...] on each rank is not finite."""
-    return ranks.gather(~torch.isfinite(values.detach()).reshape(*values.shape[:2], -1).all(dim=-1), dim=1)
+def _nonfinite_worlds(values: Tensor) -> Tensor:
+    """[T, N] bool, where a [T, N, ...] tensor is not finite."""
+    return ~torch.isfinite(values.detach()).reshape(*values.shape[:2], -1).all(dim=-1)
 
 
 def unusable_worlds(values: Tensor) -> Tensor:
-    """[T, N] bool, where a tensor of [T, N, ...] has a number that nothing can be learned from."""
+    """[T, N] bool, where a [T, N, ...] tensor has a number that cannot be learned from."""
     return ~_is_usable(values).reshape(*values.shape[:2], -1).all(dim=-1)

@@ -1,4 +1,4 @@
-"""Rollouts that end early: on the CPU an environment refuses actions that are not finite."""
+"""Environment steps of a rollout, and rollouts that end early because an action is not finite."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["RolloutInterrupted", "step_env"]
 
 
 class RolloutInterrupted(Exception):
-    """The environment refused an action that is not finite; it is as it was before that step."""
+    """The environment refused a non-finite action (CPU only); its state is that before the step."""
 
     def __init__(self, steps: list[Step], obs: Tensor, action: Tensor) -> None:
         super().__init__(f"action {len(steps)} of a rollout is not finite")
         self.steps = steps
         self.obs = obs.detach()
         self.action = action.detach()
-        """Steps taken before; [N, obs] what the action was chosen from; [N, actions] the action."""
+        """Steps taken so far; [N, obs] observations of the action; [N, actions] the action itself."""
 
 
 def step_env(env: Env, action: Tensor, steps: list[Step]) -> Step:
-    """One step, added to those taken before."""
+    """Take one step and append it to `steps`."""
     try:
         step = env.step(action)
     except InputError as error:

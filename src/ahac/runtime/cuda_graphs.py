@@ -1,176 +1,163 @@
-"""Work done step by step, or on a CUDA device recorded once and replayed: no Python, no waiting between its kernels.
+"""CUDA graphs: stages captured once and replayed, with no Python and no host synchronization between their kernels.
 
-What is recorded must always be the same work on the same memory: sizes are fixed, nothing looks at a number, and what
-lasts from one replay to the next lies where it lay when it was recorded.
+A captured stage repeats the same kernels on the same memory. Its arguments must therefore be the same objects every
+time: plain values, the environment, objects that own their tensors, or results of other captured stages.
 """
 
 from __future__ import annotations
 
 import gc
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
 
 from ahac.core.env import Env, GraphCapturable
 from ahac.native.build import wait_for_pending_builds
+from ahac.runtime.stages import EagerExecutor, Executor, active
 
-__all__ = ["EagerExecutor", "EnvGraphExecutor", "Executor", "ExecutorSelector", "GraphCache", "record_event"]
+__all__ = ["GraphExecutor", "make_executor"]
 
-Stages = Mapping[str, Callable[[Any], Any]]
-"""Works by name, each of which is given what the one before returned."""
-OnStageEnd = Callable[[str], None]
-"""Told by name when a work is done, or queued on its device."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
-MAX_GRAPHS = 32
-"""Recordings that are kept, two for each length of a rollout; beyond, the one used longest ago is let go."""
-
-
-def record_event() -> torch.cuda.Event:
-    """The end of what has been queued so far; who waits for it leaves the processor to others meanwhile."""
-    event = torch.cuda.Event(blocking=True)
-    event.record()
-    return event
-
-
-class Executor(Protocol):
-    """Does works one after the other."""
-
-    def run(self, key: Hashable, works: Stages, mark: OnStageEnd) -> Any:  # noqa: ANN401 - whatever the last work returns
-        """The result of the last; a key stands for the same works of the same sizes."""
-        ...
-
-
-class EagerExecutor:
-    """Does them as they are."""
-
-    def run(self, key: Hashable, works: Stages, mark: OnStageEnd) -> Any:  # noqa: ANN401 - whatever the last work returns
-        """The result of the last."""
-        result = None
-        for name, work in works.items():
-            result = work(result)
-            mark(name)
-        return result
+MAX_GRAPHS = 96
+"""Captured stages to keep: three for each rollout length. Beyond that, the least recently used one is dropped."""
+PLAIN = (int, float, str, bool, type(None))
 
 
 @dataclass(frozen=True)
-class _CapturedStages:
-    graphs: dict[str, torch.cuda.CUDAGraph]
+class _Captured:
+    graph: torch.cuda.CUDAGraph
     result: Any
+    arguments: tuple[object, ...]
+    """Kept alive, because the graph uses their memory and the cache knows them by identity."""
 
 
-class GraphCache:
-    """CUDA graphs by key, in one pool of memory: the results of one are good until the next is played."""
+class GraphExecutor:
+    """Runs each stage eagerly once, which compiles kernels and allocates lasting buffers, then from CUDA graphs.
 
-    def __init__(self, generators: Sequence[torch.Generator]) -> None:
-        """With the generators that the works draw from: every replay draws anew."""
-        self._generators = tuple(generators)
-        self._pool = torch.cuda.graph_pool_handle()
+    All graphs share one memory pool: results of a stage are valid until the next call of `call`.
+    """
+
+    def __init__(self, env: GraphCapturable, generators: Iterable[torch.Generator]) -> None:
+        """Capture stages on one environment.
+
+        Args:
+            env: The environment. Stages that take another one run eagerly.
+            generators: Random generators that the stages draw from, in addition to those of the environment.
+        """
+        self._env = env
+        self._generators = (*generators, *env.generators)
         self._device = self._generators[0].device
-        self._stream: torch.cuda.Stream | None = None
-        self._kept: OrderedDict[Hashable, _CapturedStages] = OrderedDict()
+        self._stream = torch.cuda.Stream(self._device)
+        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: OrderedDict[Hashable, _Captured] = OrderedDict()
+        self._warm: set[str] = set()
+        self._home: list[Tensor] = []
+        """Where the environment's buffers are before and after each captured stage."""
 
-    def run(self, key: Hashable, works: Stages, mark: OnStageEnd) -> Any:  # noqa: ANN401 - whatever the last work returns
-        """The result of the last; recorded when the key is new."""
-        with torch.cuda.device(self._device):
-            return self._run(key, works, mark)
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function on a side stream, since the default stream cannot be captured."""
+        outside = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(outside)
+        with torch.cuda.device(self._device), torch.cuda.stream(self._stream), active(self):
+            result = function(*args, **kwargs)
+        outside.wait_stream(self._stream)
+        return result
 
-    def _run(self, key: Hashable, works: Stages, mark: OnStageEnd) -> Any:  # noqa: ANN401 - whatever the last work returns
-        if key not in self._kept:
-            self._kept[key] = self._capture(works)
-            while len(self._kept) > MAX_GRAPHS:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        recording = self._kept[key]
-        for name, graph in recording.graphs.items():
-            graph.replay()
-            mark(name)
-        return recording.result
+    def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Replay a stage, after capturing it if its arguments are new; run it eagerly if it cannot be captured."""
+        arguments = (*args, *kwargs.values())
+        name = function.__qualname__
+        warm = name in self._warm
+        self._warm.add(name)
+        if not warm or not all(map(self._is_static, arguments)):
+            return function(*args, **kwargs)
+        steps_env = any(x is self._env for x in arguments)
+        if steps_env:
+            self._bring_env_home()
+        key = (name, *kwargs, *(x if isinstance(x, PLAIN) else id(x) for x in arguments))
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(function, args, kwargs, steps_env)
+            while len(self._graphs) > MAX_GRAPHS:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(key)
+        captured = self._graphs[key]
+        captured.graph.replay()
+        return captured.result
 
-    def _capture(self, works: Stages) -> _CapturedStages:
-        graphs = {}
-        result = None
-        stream = torch.cuda.current_stream()
-        if stream == torch.cuda.default_stream():  # nothing can be recorded on that one
-            stream = self._stream = self._stream or torch.cuda.Stream()
-        wait_for_pending_builds()  # no kernel is loaded while something is recorded
-        with _garbage_collection_disabled():
-            for name, work in works.items():
-                graph = graphs[name] = torch.cuda.CUDAGraph()
-                for generator in self._generators:
-                    graph.register_generator_state(generator)
-                with torch.cuda.graph(graph, pool=self._pool, stream=stream):
-                    result = work(result)
-        return _CapturedStages(graphs, result)
+    def _is_static(self, argument: object) -> bool:
+        """Whether an argument has the same identity and memory in every call."""
+        if isinstance(argument, PLAIN) or argument is self._env:
+            return True
+        if isinstance(argument, GraphCapturable):
+            return False
+        own = not isinstance(argument, Tensor) and not is_dataclass(argument)  # an algorithm, or a part of one
+        return own or any(argument is x for captured in self._graphs.values() for x in _flatten(captured.result))
+
+    def _capture(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], steps_env: bool
+    ) -> _Captured:
+        wait_for_pending_builds()  # no kernel may be loaded during a capture
+        graph = torch.cuda.CUDAGraph()
+        for generator in self._generators:
+            graph.register_generator_state(generator)
+        stream = torch.cuda.current_stream(self._device)
+        with _garbage_collection_disabled(), torch.cuda.graph(graph, pool=self._pool, stream=stream):
+            if steps_env:
+                self._env.set_buffers([x.clone() for x in self._home])
+            result = function(*args, **kwargs)
+            if steps_env:
+                self._save_env_home()
+        return _Captured(graph, result, (*args, *kwargs.values()))
+
+    def _bring_env_home(self) -> None:
+        """Put the environment's state where captured stages expect it; a reset or a load may have replaced it."""
+        buffers = self._env.buffers
+        if not self._home:
+            self._home = [x.detach().clone() for x in buffers]
+        for home, current in zip(self._home, buffers, strict=True):
+            if current is not home:
+                home.copy_(current.detach())
+        self._env.set_buffers(self._home)
+
+    def _save_env_home(self) -> None:
+        for home, current in zip(self._home, self._env.buffers, strict=True):
+            home.copy_(current.detach())
+        self._env.set_buffers(self._home)
+
+
+def make_executor(env: Env, generators: Iterable[torch.Generator], graphs: bool = True) -> Executor:
+    """An executor for an algorithm on an environment: CUDA graphs if possible and allowed, otherwise eager."""
+    if graphs and env.spec.device.type == "cuda" and isinstance(env, GraphCapturable):
+        return GraphExecutor(env, generators)
+    return EagerExecutor()
+
+
+def _flatten(result: object) -> Iterable[object]:
+    """A stage's result and what it directly contains."""
+    yield result
+    if isinstance(result, tuple):
+        yield from result
+    elif is_dataclass(result):
+        yield from (getattr(result, field.name) for field in fields(result))
 
 
 @contextmanager
-def _garbage_collection_disabled() -> Iterator[None]:
-    """No garbage is collected meanwhile: letting go of other recordings would spoil the one that is made.
+def _garbage_collection_disabled() -> Generator[None]:
+    """Disable garbage collection: releasing another graph would invalidate the one being captured.
 
-    Nor before: to look through all objects of a process takes longer than to record.
+    Do not collect beforehand either: that scans all objects of the process and takes longer than the capture.
     """
-    collecting = gc.isenabled()
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collecting:
+        if enabled:
             gc.enable()
-
-
-class EnvGraphExecutor:
-    """Where the rollouts of one environment are recorded: its state lies in the same place before and after each."""
-
-    def __init__(self, env: GraphCapturable, generators: Sequence[torch.Generator]) -> None:
-        """With the generators that the works draw from beside those of the environment."""
-        self.env = env
-        self.graphs = GraphCache((*generators, *env.generators))
-        self._home = [x.detach().clone() for x in env.buffers]
-
-    def run(self, key: Hashable, works: Stages, mark: OnStageEnd) -> Any:  # noqa: ANN401 - whatever the last work returns
-        """The result of the last; together they take the environment from one state to the next."""
-        for fixed, now in zip(self._home, self.env.buffers, strict=True):
-            if now is not fixed:  # it was reset, or loaded
-                fixed.copy_(now.detach())
-        self.env.set_buffers(self._home)
-        framed, (first, *_, last) = dict(works), (*works, *works)
-        framed[first] = lambda given, work=framed[first]: work(self._leave_home(given))
-        framed[last] = lambda given, work=framed[last]: self._return_home(work(given))
-        return self.graphs.run(key, framed, mark)
-
-    def _leave_home(self, given: Any) -> Any:  # noqa: ANN401 - handed on
-        self.env.set_buffers([x.clone() for x in self._home])
-        return given
-
-    def _return_home(self, result: Any) -> Any:  # noqa: ANN401 - handed on
-        for fixed, now in zip(self._home, self.env.buffers, strict=True):
-            fixed.copy_(now.detach())
-        self.env.set_buffers(self._home)
-        return result
-
-
-class ExecutorSelector:
-    """Who plays an algorithm's works: in a new environment `Direct`, which makes what lasts; then a `EnvGraphExecutor`."""
-
-    def __init__(self, generator: torch.Generator, graphs: bool) -> None:
-        """With the generator that the works draw from; nothing is recorded without `graphs`, or on the CPU."""
-        self._generator = generator
-        self._graphs = graphs and generator.device.type == "cuda"
-        self._executor: EnvGraphExecutor | None = None
-
-    def executor(self, env: Env) -> Executor:
-        """For the coming works."""
-        if not self._graphs or not isinstance(env, GraphCapturable):
-            return EagerExecutor()
-        if self._executor is None or self._executor.env is not env:
-            self._executor = EnvGraphExecutor(env, [self._generator])
-            return EagerExecutor()
-        return self._executor
-
-    def invalidate(self) -> None:
-        """What was recorded worked on other tensors than there are now."""
-        self._executor = None

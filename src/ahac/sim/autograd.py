@@ -87,7 +87,7 @@ class Launcher:
         """Launch on contiguous tensors; a missing one is passed as absent."""
         stream = torch.cuda.current_stream(self.device).cuda_stream if self.target.cuda else 0
         addresses = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
-        kernel.launch(addresses, worlds, steps, h, self.threads, stream)
+        kernel.launch(addresses, items=worlds, count=steps, scalar=h, threads=self.threads, stream=stream)
 
 
 def _threads_per_world(operations: int, worlds: int) -> int:

@@ -48,7 +48,7 @@ def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> 
     check_process_group(config.algorithm, ranks)
     if config.algo in ALGOS:
         wanted = type(recipe(config.task, config.algo).algorithm)
-        if not isinstance(config.algorithm, wanted):
+        if type(config.algorithm) is not wanted:
             raise InputError(
                 f"algorithm must be a {wanted.__name__} for algo {config.algo!r}, got a {type(config.algorithm).__name__}; "
                 "take the recipe's, ahac.training.api.configure(task, algo).algorithm, and replace what differs"

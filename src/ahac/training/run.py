@@ -31,6 +31,8 @@ from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
 from ahac.envs import VecEnv, make
+from ahac.runtime.cuda_graphs import make_executor
+from ahac.runtime.stages import Executor
 from ahac.training.checkpoint import (
     LAST,
     Checkpoint,
@@ -94,7 +96,12 @@ class Run:
     @cached_property
     def algo(self) -> Algorithm:
         """What learns."""
-        return make_algorithm(self.config.algorithm, self.env.spec, self.config.seed, self.config.graphs, self.ranks)
+        return make_algorithm(self.config.algorithm, self.env.spec, self.config.seed, self.ranks)
+
+    @cached_property
+    def executor(self) -> Executor:
+        """Runs the stages of the algorithm, from CUDA graphs where the settings and the device allow it."""
+        return make_executor(self.env, [self.algo.generator], self.config.graphs)
 
     @cached_property
     def replay_files(self) -> ReplayFiles | None:

@@ -159,7 +159,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         """One iteration, its numbers written."""
         before = self.clock.seconds
         self.started_at = self.progress
-        report = self.run.algo.iterate(self.run.env, self.started_at)
+        report = self.run.executor.call(self.run.algo.iterate, self.run.env, self.started_at)
         self.iteration += 1
         self.env_steps += report.env_steps
         trouble = self._handle_failure(report)

@@ -41,7 +41,7 @@ def env(device: torch.device) -> VecEnv:
 
 
 def learner(env: VecEnv, name: str, seed: int = 0) -> Algorithm:
-    return make_algorithm(SETTINGS[name], env.spec, seed, graphs=False)  # recordings have tests of their own
+    return make_algorithm(SETTINGS[name], env.spec, seed)
 
 
 def train(algo: Algorithm, env: VecEnv, iterations: int) -> list[dict[str, float]]:
@@ -178,7 +178,7 @@ def test_a_loss_that_is_not_finite_is_taken_back(env: VecEnv) -> None:
     one = SAC(SACConfig(**SMALL), env.spec, 0)
     train(one, env, 3)
     with torch.no_grad():
-        one.soft.critic.q.weights[0].fill_(1e30)
+        one.critic.q.weights[0].fill_(1e30)
     report = one.iterate(env, 0.0)
     assert report.failure is not None
     assert "a loss is not finite" in report.failure.message
@@ -273,7 +273,7 @@ def test_value_gradients_agree_with_finite_differences() -> None:
     obs = torch.randn(5, spec.obs_size, generator=rng, dtype=torch.float64)
     noise = torch.randn(4, 5, 1, generator=rng, dtype=torch.float64)
     alpha = torch.tensor(0.3, dtype=torch.float64)
-    weights = list(one.soft.actor.parameters())
+    weights = list(one.actor.parameters())
     gradients = torch.autograd.grad(one.value(obs, noise, alpha)[0].mean(), weights)
     direction = [torch.randn(w.shape, generator=rng, dtype=torch.float64) for w in weights]
     slope = sum(float((g * d).sum()) for g, d in zip(gradients, direction, strict=True))
@@ -293,9 +293,9 @@ def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
     noise = torch.randn(1, WORLDS, 3, generator=torch.Generator().manual_seed(0)).to(env.obs.device)
     alpha = torch.tensor(0.3, device=env.obs.device)
     value, density = svg.value(env.obs, noise, alpha)
-    action, wanted = svg.soft.actor(env.obs, noise[0])
+    action, wanted = svg.actor(env.obs, noise[0])
     assert torch.equal(density, wanted)
-    assert torch.equal(value, svg.soft.critic.q.min_q(env.obs, action) - alpha * wanted)
+    assert torch.equal(value, svg.critic.q.min_q(env.obs, action) - alpha * wanted)
 
 
 # -------------------------------------------------------------------------------------------------------- settings

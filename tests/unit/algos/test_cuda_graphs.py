@@ -1,21 +1,25 @@
-"""Iterations that a GPU replays: the same numbers as step by step, to the bit, and nothing waits for the device."""
+"""CUDA graphs: captured iterations are bit-identical to eager ones, and never wait for the device."""
 
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import pytest
 import torch
 from torch import Tensor
 
+from ahac.algos.algorithm import Algorithm
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.ppo import PPO
 from ahac.algos.recipes import PRESETS, recipe
 from ahac.algos.registry import make_algorithm
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.envs import VecEnv, make
-from ahac.runtime.cuda_graphs import EnvGraphExecutor
+from ahac.runtime.cuda_graphs import GraphExecutor, make_executor
 
 pytestmark = pytest.mark.gpu
 
+Learning = TypeVar("Learning", bound=Algorithm)
 WORLDS = 64
 CASES = [
     *(("hopper", algo, preset) for algo in ("ahac", "ahac1", "shac", "bptt") for preset in PRESETS),
@@ -34,10 +38,22 @@ def small(config: ShortHorizonConfig) -> ShortHorizonConfig:
     return replace(config, horizon=horizon)
 
 
+def executed(algorithm: Learning, env: VecEnv, graphs: bool) -> Learning:
+    """The algorithm, with every iteration run through an executor."""
+    executor = make_executor(env, [algorithm.generator], graphs)
+    assert isinstance(executor, GraphExecutor) == graphs
+    setattr(algorithm, "iterate", partial(executor.call, algorithm.iterate))  # noqa: B010 - a method
+    return algorithm
+
+
 def learner(env: VecEnv, algo: str, preset: str, graphs: bool) -> ShortHorizonActorCritic:
-    return ShortHorizonActorCritic(
-        small(recipe(env.spec.name, algo, preset).algorithm), env.spec, seed=1, graphs=graphs
-    )
+    config = small(recipe(env.spec.name, algo, preset).algorithm)
+    return executed(ShortHorizonActorCritic(config, env.spec, seed=1), env, graphs)
+
+
+def ppo(env: VecEnv, preset: str = "default", seed: int = 1, graphs: bool = True) -> PPO:
+    config = replace(recipe("hopper", "ppo", preset).algorithm, steps_per_env=8)
+    return executed(PPO(config, env.spec, seed=seed), env, graphs)
 
 
 def train(one: ShortHorizonActorCritic, env: VecEnv, iterations: int) -> list[dict[str, float]]:
@@ -71,9 +87,8 @@ def test_ppo_replayed_is_ppo_step_by_step(made: dict[str, VecEnv], preset: str) 
     env, results = made["hopper"], []
     for graphs in (False, True):
         env.reset(seed=3)
-        one = PPO(replace(recipe("hopper", "ppo", preset).algorithm, steps_per_env=8), env.spec, seed=1, graphs=graphs)
+        one = ppo(env, preset, graphs=graphs)
         values = [dict(one.iterate(env, 0.0).metrics) for _ in range(6)]
-        assert isinstance(one._cast.executor(env), EnvGraphExecutor) == graphs
         results.append((values, one.state_dict(), env.state_dict()))
     (values, learnt, worlds), (again, learnt_again, worlds_again) = results
     assert again == values
@@ -84,8 +99,7 @@ def test_ppo_replayed_is_ppo_step_by_step(made: dict[str, VecEnv], preset: str) 
 def test_a_saved_ppo_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
-    settings = replace(recipe("hopper", "ppo", "default").algorithm, steps_per_env=8)
-    one, other = (PPO(settings, env.spec, seed=seed) for seed in (1, 2))
+    one, other = (ppo(env, seed=seed) for seed in (1, 2))
     for _ in range(3):
         one.iterate(env, 0.0)
     saved, worlds = one.state_dict(), env.state_dict()
@@ -106,7 +120,7 @@ def test_a_policy_by_kernels_learns_what_one_by_torch_does(made: dict[str, VecEn
         assert one._policy is not one.actor
         if by_torch:
             one._policy = one.actor
-        one._learn(env, *one._roll_out(env, 4))
+        one._update_actor(one._roll_out(env, 4))
         found.append(torch.cat([weight.grad.flatten() for weight in one.actor.parameters() if weight.grad is not None]))
     assert (found[0] - found[1]).norm() < 1e-3 * found[1].norm()
 
@@ -114,7 +128,7 @@ def test_a_policy_by_kernels_learns_what_one_by_torch_does(made: dict[str, VecEn
 def test_ppo_goes_on_after_worlds_were_lost(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
-    one = PPO(replace(recipe("hopper", "ppo", "default").algorithm, steps_per_env=8), env.spec, seed=1)
+    one = ppo(env)
     for _ in range(3):
         one.iterate(env, 0.0)
     before, spoilt = one.state_dict(), env.state_dict()
@@ -141,7 +155,7 @@ def test_after_a_skipped_iteration_replayed_work_goes_on_as_step_by_step(
         settings = replace(settings, learning_starts=WORLDS * 8, batch_size=64, buffer_size=4096)
     for graphs in (False, True):
         env.reset(seed=3)
-        one = make_algorithm(settings, env.spec, 1, graphs)
+        one = executed(make_algorithm(settings, env.spec, 1), env, graphs)
         values = [dict(one.iterate(env, 0.0).metrics) for _ in range(4)]
         before, spoilt = one.state_dict(), env.state_dict()
         spoilt["obs"][5] = value
@@ -190,9 +204,10 @@ def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
     saved, worlds = one.state_dict(), env.state_dict()
     wanted = train(one, env, 5)
     train(other, env, 3)
-    other.load_state_dict(saved)
-    env.load_state_dict(worlds)
-    assert train(other, env, 5) == wanted
+    for loaded in (other, one):  # graphs captured before stay valid
+        loaded.load_state_dict(saved)
+        env.load_state_dict(worlds)
+        assert train(loaded, env, 5) == wanted
     assert_same(other.state_dict(), one.state_dict())
 
 
@@ -219,12 +234,16 @@ def test_worlds_that_are_lost_spoil_nothing_and_begin_anew(made: dict[str, VecEn
 def test_a_replayed_rollout_waits_for_nothing(made: dict[str, VecEnv]) -> None:
     env = made["ant"]
     one = learner(env, "shac", "default", graphs=True)
-    train(one, env, 3)
-    player = one._player(env)
-    works = {"rollout": lambda _: one._roll_out(env, 6), "gradient": lambda rolled: one._learn(env, *rolled)}
+    executor = make_executor(env, [one.generator])
+
+    def stages() -> None:
+        buffer = one._roll_out(env, 6)
+        one._fit_critic(buffer, one._update_actor(buffer))
+
+    for _ in range(2):
+        executor.call(stages)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        lesson = player.run(6, works, lambda name: None)
-        one._fit_critic(lesson, player)
+        executor.call(stages)
     finally:
         torch.cuda.set_sync_debug_mode("default")

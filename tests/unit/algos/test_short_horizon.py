@@ -10,6 +10,7 @@ from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHor
 from ahac.algos.recipes import recipe
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.envs import VecEnv, make
+from ahac.rl.losses import short_horizon
 from ahac.rl.rollout import Rollout
 from support.episodes import outcomes, random_actions, set_time_left
 from support.marks import keep
@@ -130,13 +131,14 @@ def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str
         exact.load_state_dict(saved)
         one = learner(exact, algo, preset)
         one._phi.fill_(0.3)
-        rollout, noise, next_value, loss = one._roll_out(exact, 6)
+        buffer = one._roll_out(exact, 6)
         if whole:
-            (loss + one._constraint(rollout)).backward()
+            loss = short_horizon(buffer.rollout, buffer.next_value, one.config.gamma)
+            (loss + one._constraint(buffer.rollout)).backward()
             nn.utils.clip_grad_norm_(one.actor.parameters(), one.config.actor.max_grad_norm)
         else:
-            one.at_once = at_once
-            one._learn(exact, rollout, noise, next_value, loss)
+            one.batched_backward = at_once
+            one._update_actor(buffer)
         found.append([weight.grad for weight in one.actor.parameters()])
     for wanted, gradient in zip(*found, strict=True):
         assert wanted is not None
@@ -271,11 +273,11 @@ def test_a_time_out_inside_a_rollout_leaves_learning_finite(made: dict[str, VecE
 
 def test_stiffness_is_measured_only_where_something_looks_at_it(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
-    assert learner(env, "shac").gauge is None
-    assert learner(env, "bptt").gauge is None
-    assert learner(env, "ahac").gauge is None
-    paper = learner(env, "ahac", "paper").gauge
-    cutting = learner(env, "ahac1", "paper").gauge
+    assert learner(env, "shac").monitor is None
+    assert learner(env, "bptt").monitor is None
+    assert learner(env, "ahac").monitor is None
+    paper = learner(env, "ahac", "paper").monitor
+    cutting = learner(env, "ahac1", "paper").monitor
     assert paper is not None
     assert cutting is not None
     assert paper.truncate_above is None

@@ -179,7 +179,7 @@ def test_numbers_of_worlds_are_checked_before_the_first_is_measured(refused: Ref
         (["tasks", "cartpole", "--seconds", "inf"], "seconds must be a finite number of at least 0, got inf"),
         (["robots", "nope"], "no robot named 'nope'"),
         (["robots", "hopper", "--device", "nope"], "device such as 'cuda:0', got 'nope'"),
-        (["robots", "hopper", "--device", "cuda:99"], "device 'cuda:99' was asked for, but"),
+        (["robots", "hopper", "--device", "cuda:99"], "device 'cuda:99' is not available: "),
         (["nope"], "invalid choice: 'nope'"),
         ([], "WHAT"),
     ],

@@ -14,7 +14,7 @@ from ahac.core.files import HOST, read_json, remove_leftovers, set_aside, tempor
 
 @pytest.fixture(scope="module")
 def dead() -> int:
-    """The id of a process that has ended."""
+    """Id of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
@@ -43,7 +43,7 @@ def test_a_file_without_checksum_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{", "null", '{"a": 1'])
-def test_what_is_not_a_dictionary_is_refused(content: str, tmp_path: Path) -> None:
+def test_content_other_than_a_dictionary_is_rejected(content: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json"):
@@ -52,7 +52,7 @@ def test_what_is_not_a_dictionary_is_refused(content: str, tmp_path: Path) -> No
 
 def test_leftovers_of_processes_that_ended_are_removed(tmp_path: Path, dead: int) -> None:
     (tmp_path / f".last.ahac-{HOST}-{dead}.tmp.safetensors").touch()
-    (tmp_path / f".metrics.{dead}.tmp.csv").touch()  # as version 0.1.0 named them
+    (tmp_path / f".metrics.{dead}.tmp.csv").touch()  # name used by version 0.1.0
     others = [
         temporary_name(tmp_path / "last.safetensors"),
         tmp_path / f".last.ahac-elsewhere-{dead}.tmp.safetensors",
@@ -66,7 +66,7 @@ def test_leftovers_of_processes_that_ended_are_removed(tmp_path: Path, dead: int
     assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
-def test_what_is_set_aside_never_replaces_anything(tmp_path: Path) -> None:
+def test_set_aside_never_replaces_a_file(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     for text in ("one", "two"):
         path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Names for things that can be made, and the package's own door, which costs nothing to open."""
+"""Registries of named factories, and the lazy imports of the `ahac` package."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def fruit() -> Registry[str]:
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
-    """Install a package of one module, with entry points, as far as Python can tell."""
+    """Simulate an installed package with one module and entry points."""
 
     def installed(group: str, points: str, code: str) -> None:
         folder = tmp_path / "orchard-1.0.dist-info"
@@ -42,7 +42,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
     return installed
 
 
-def test_names_are_in_the_order_in_which_they_were_given(fruit: Registry[str]) -> None:
+def test_names_are_in_order_of_registration(fruit: Registry[str]) -> None:
     assert fruit.names() == ["apple", "pear"]
     assert fruit.lookup("pear")() == "a green one"
 
@@ -52,15 +52,15 @@ def test_an_unknown_name_lists_the_known_ones(fruit: Registry[str]) -> None:
         fruit.lookup("plum")
 
 
-def test_a_name_is_given_once(fruit: Registry[str]) -> None:
-    with pytest.raises(InputError, match="there is a fruit named 'apple' already; choose another name"):
+def test_a_name_can_be_registered_once(fruit: Registry[str]) -> None:
+    with pytest.raises(InputError, match="a fruit named 'apple' already exists; choose another name"):
         fruit.add("apple", lambda: "another")
     assert fruit.lookup("apple")() == "a red one"
 
 
 @pytest.mark.parametrize("factory", [None, "a red one", 3])
 def test_a_factory_is_a_function(fruit: Registry[str], factory: Any) -> None:  # noqa: ANN401
-    with pytest.raises(InputError, match="fruit 'plum' must be a function that makes one, got"):
+    with pytest.raises(InputError, match="fruit 'plum' must be a function that creates one, got"):
         fruit.add("plum", factory)
     assert fruit.names() == ["apple", "pear"]
 
@@ -71,12 +71,12 @@ def test_other_packages_add_names_by_entry_points(
     install(GROUP, "quince = orchard:quince", "def quince(): return 'a yellow one'")
     assert [point.name for point in entry_points(group=GROUP)] == ["quince"]
     assert fruit.names() == ["apple", "pear", "quince"]
-    assert "orchard" not in sys.modules, "looking at names imports nothing"
+    assert "orchard" not in sys.modules, "listing names must not import anything"
     assert fruit.lookup("quince")() == "a yellow one"
     with pytest.raises(InputError, match="no fruit named 'plum'; known: apple, pear, quince"):
         fruit.lookup("plum")
     fruit.add("quince", lambda: "our own")
-    assert fruit.lookup("quince")() == "our own", "a package must not be able to keep us from our own names"
+    assert fruit.lookup("quince")() == "our own", "a package must not be able to block built-in names"
 
 
 def test_our_own_names_win_over_those_of_other_packages(
@@ -87,7 +87,7 @@ def test_our_own_names_win_over_those_of_other_packages(
     assert fruit.lookup("apple")() == "a red one"
 
 
-def test_entry_points_of_other_groups_are_no_concern(
+def test_entry_points_of_other_groups_are_ignored(
     fruit: Registry[str], install: Callable[[str, str, str], None]
 ) -> None:
     install("somebody.else", "quince = orchard:quince", "def quince(): return 'a yellow one'")
@@ -105,18 +105,18 @@ def test_a_task_is_registered_and_made(monkeypatch: pytest.MonkeyPatch) -> None:
     env = ahac.make("mine", num_envs=2, variant="released", episode_steps=3)
     assert env.spec.episode_steps == 3
     assert env.obs.shape == (2, 5)
-    with pytest.raises(InputError, match="there is a task named 'mine' already"):
+    with pytest.raises(InputError, match="a task named 'mine' already exists"):
         ahac.register_task("mine", cartpole_again)
 
 
-def test_a_package_brings_a_task_by_an_entry_point(install: Callable[[str, str, str], None]) -> None:
+def test_a_package_adds_a_task_by_an_entry_point(install: Callable[[str, str, str], None]) -> None:
     code = "from ahac.envs import make_task\ndef pole(variant): return make_task('cartpole', variant)"
     install("ahac.tasks", "pole = orchard:pole", code)
     assert "pole" in ahac.tasks()
     assert ahac.make("pole", num_envs=2).spec.action_size == 1
 
 
-def test_tasks_that_are_registered_here_are_gone_after_a_test() -> None:
+def test_registered_tasks_do_not_leak_between_tests() -> None:
     assert "mine" not in ahac.tasks()
     assert "pole" not in ahac.tasks()
 
@@ -127,7 +127,7 @@ def test_an_unknown_task_lists_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("task", [None, 3, cartpole_again])
-def test_what_is_neither_name_nor_task_is_refused(task: Any) -> None:  # noqa: ANN401
+def test_arguments_other_than_names_and_tasks_are_rejected(task: Any) -> None:  # noqa: ANN401
     with pytest.raises(InputError, match=r"task must be a Task, or a name out of ahac.tasks\(\), got"):
         ahac.make(task, num_envs=2)
 
@@ -144,13 +144,13 @@ def test_importing_the_tasks_does_not_import_gymnasium() -> None:
     assert run.stdout.strip() == "False"
 
 
-def test_the_package_lists_what_it_offers() -> None:
+def test_the_package_lists_its_public_names() -> None:
     assert set(ahac.__all__) <= set(dir(ahac))
     assert {"make", "make_gym", "tasks", "register_task", "RobotTask", "__version__"} <= set(ahac.__all__)
     for name in ahac.__all__:
         assert getattr(ahac, name) is not None
 
 
-def test_a_misspelt_attribute_lists_what_there_is() -> None:
+def test_a_misspelled_attribute_lists_the_public_names() -> None:
     with pytest.raises(AttributeError, match=r"module 'ahac' has no attribute 'walk'; it has: RobotTask, .*make"):
         ahac.walk  # noqa: B018

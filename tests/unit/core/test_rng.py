@@ -1,30 +1,30 @@
-"""Chance goes on from a saved state, and from one of another kind of device it begins anew, always in the same way."""
+"""Generators resume from a saved state; a state of another device type gives a reproducible seed."""
 
 import torch
 
 from ahac.core.rng import restore_generator
 
 
-def drawn(generator: torch.Generator) -> list[float]:
+def draw(generator: torch.Generator) -> list[float]:
     return torch.rand(4, generator=generator).tolist()
 
 
-def test_the_same_kind_goes_on_to_the_bit() -> None:
-    one = torch.Generator().manual_seed(1)
-    other = torch.Generator().manual_seed(2)
-    drawn(one)
-    state = one.get_state()
-    wanted = drawn(one)
-    restore_generator(other, state)
-    assert drawn(other) == wanted
+def test_the_same_device_type_resumes_bit_exactly() -> None:
+    source = torch.Generator().manual_seed(1)
+    restored = torch.Generator().manual_seed(2)
+    draw(source)
+    state = source.get_state()
+    expected = draw(source)
+    restore_generator(restored, state)
+    assert draw(restored) == expected
 
 
-def test_another_kind_begins_anew_by_what_it_was() -> None:
-    def begun(seed: int) -> list[float]:
+def test_another_device_type_is_seeded_from_the_state() -> None:
+    def draw_restored(seed: int) -> list[float]:
         generator = torch.Generator().manual_seed(7)
-        # What a CUDA generator's state looks like: a seed and an offset.
+        # A CUDA generator's state holds a seed and an offset.
         restore_generator(generator, torch.tensor([seed, 0], dtype=torch.int64).view(torch.uint8))
-        return drawn(generator)
+        return draw(generator)
 
-    assert begun(0) == begun(0)
-    assert begun(0) != begun(1)
+    assert draw_restored(0) == draw_restored(0)
+    assert draw_restored(0) != draw_restored(1)

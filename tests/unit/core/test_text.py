@@ -1,4 +1,4 @@
-"""Text from outside: what is escaped, and what is left alone."""
+"""External text: which characters are escaped and which are not."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from ahac.core.text import csv_cell, printable
         ("", ""),
     ],
 )
-def test_what_cannot_be_printed_is_escaped(text: str, shown: str) -> None:
+def test_unprintable_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable(text).isprintable()
     printable(text).encode()
@@ -54,5 +54,5 @@ def test_some_characters_can_be_kept() -> None:
         (None, None),
     ],
 )
-def test_text_in_a_table_is_no_formula_and_numbers_stay_numbers(value: object, cell: object) -> None:
+def test_text_in_a_table_is_not_a_formula_and_numbers_stay_numbers(value: object, cell: object) -> None:
     assert csv_cell(value) == cell

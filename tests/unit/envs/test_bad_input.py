@@ -32,11 +32,11 @@ ACTIONS: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "array": (lambda a: a.cpu().numpy(), r"action must be a torch.float32 tensor of shape \[3, 1\] on .*, got ndarray"),
     "list": (lambda a: a.tolist(), r"action must be a torch.float32 tensor of shape \[3, 1\] on .*, got list"),
     "nothing": (lambda a: None, r"action must be a torch.float32 tensor of shape \[3, 1\] on .*, got NoneType"),
-    "sparse": (lambda a: a.to_sparse(), r"got one of layout torch.sparse_coo; convert it with .to_dense\(\)"),
-    "compressed": (lambda a: a.to_sparse_csr(), r"got one of layout torch.sparse_csr; convert"),
+    "sparse": (lambda a: a.to_sparse(), r"got a tensor of layout torch.sparse_coo; convert it with .to_dense\(\)"),
+    "compressed": (lambda a: a.to_sparse_csr(), r"got a tensor of layout torch.sparse_csr; convert"),
     "nested": (lambda a: torch.nested.nested_tensor([*a]), r"tensor of shape \[3, 1\] on .*, got a nested tensor"),
     "jagged": (lambda a: torch.nested.nested_tensor([*a], layout=torch.jagged), r"got a nested tensor"),
-    "mkldnn": (lambda a: a.cpu().to_mkldnn(), r"got one of layout torch._mkldnn; convert"),
+    "mkldnn": (lambda a: a.cpu().to_mkldnn(), r"got a tensor of layout torch._mkldnn; convert"),
 }
 
 
@@ -112,7 +112,7 @@ STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no tensor": (lambda s: s.update(obs=s["obs"].tolist()), r"'obs' of a saved cartpole must have shape .*, got list"),
     "sparse": (
         lambda s: s.update(v=s["v"].to_sparse()),
-        r"'v' of a saved cartpole must have shape .*, got one of layout",
+        r"'v' of a saved cartpole must have shape .*, got a tensor of layout",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Kernels built through a cache that is cold, damaged, or cannot be used; forks meanwhile; time spent waiting."""
+"""Building kernels with a cold, damaged or unusable cache; forking during a build; time spent waiting."""
 
 import ctypes
 import os
@@ -13,38 +13,38 @@ import pytest
 import warp as wp
 
 from ahac.core.errors import AhacError, CompileError
-from ahac.native import build
+from ahac.native import build, warp_kernels
 from ahac.native.build import Kernel, compile_seconds, wait_for_pending_builds
-from ahac.native.codegen import Target
+from ahac.native.codegen import MAX_ARRAYS, Target
 from ahac.native.source import Source
 
 DEADLINE = 100
-"""Seconds after which a process counts as hanging; compiling takes a few, on a busy machine some more."""
+"""Seconds after which a process counts as hanging; compiling takes a few seconds, longer on a busy machine."""
 SCRIPT = """
 import ctypes, os, signal, sys
 from ahac.native.build import Kernel
 from ahac.native.codegen import Target
 from ahac.native.source import Source
 x = ctypes.c_double(1.0)
-kernel = Kernel(Source("toy", ("x",), "((double*)task.address[0])[0] += 41.0;", 1), Target("cpu", True, 32), "toy")
+kernel = Kernel(Source("toy", ("x",), "((double*)args.address[0])[0] += 41.0;", 1), Target("cpu", True, 32), "toy")
 """
-LAUNCH = 'kernel.launch({"x": ctypes.addressof(x)}, 1, 1, 0.0)\n'
+LAUNCH = 'kernel.launch({"x": ctypes.addressof(x)}, items=1)\n'
 
 
 def toy(number: int) -> Kernel:
-    """Adds a number to another; every number is a kernel of its own."""
-    body = f"((double*)task.address[0])[0] += {number}.0;"
+    """Return a kernel that adds `number` to x; every number gives a different kernel."""
+    body = f"((double*)args.address[0])[0] += {number}.0;"
     return Kernel(Source("toy", ("x",), body, 1), Target("cpu", True, 32), "robot")
 
 
 def run(kernel: Kernel) -> float:
     x = ctypes.c_double(0.0)
-    kernel.launch({"x": ctypes.addressof(x)}, 1, 1, 0.0)
+    kernel.launch({"x": ctypes.addressof(x)}, items=1)
     return x.value
 
 
 class Compiler:
-    """Stands for Warp: writes the files of a module that are not there, and reads none."""
+    """Stands in for Warp: writes the missing files of a module and reads none."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -60,7 +60,7 @@ class Compiler:
                 file.write_bytes(b"compiled " * 100)
 
     def build(self, number: int) -> Path:
-        """The module's folder."""
+        """Build a kernel and return its module's folder."""
         toy(number).prepare()
         wait_for_pending_builds()
         (folder,) = (entry for entry in self.root.iterdir() if entry.name.startswith("wp_"))
@@ -75,8 +75,8 @@ def compiler(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
 
 
 def object_file(folder: Path) -> Path:
-    (found,) = folder.glob("*.o")
-    return found
+    (path,) = folder.glob("*.o")
+    return path
 
 
 def test_a_cached_kernel_is_not_compiled_again(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
@@ -133,7 +133,7 @@ def test_a_flipped_bit_of_an_object_file_is_repaired_before_it_is_loaded(
     assert not list(cold_cache.glob("*_p*_t*"))
 
 
-def test_a_cache_that_cannot_be_written_is_named_with_the_way_out(tmp_path: Path, cold_cache: Path) -> None:
+def test_an_unwritable_cache_is_reported_with_a_remedy(tmp_path: Path, cold_cache: Path) -> None:
     cold_cache.rmdir()
     cold_cache.write_bytes(b"a file")
     with pytest.raises(CompileError) as caught:
@@ -162,7 +162,7 @@ def test_a_damaged_kernel_in_a_read_only_cache_is_not_loaded(
 def test_any_other_failure_names_the_kernel_and_the_cause_in_one_line(
     cold_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*given: object, **options: object) -> None:
+    def fail(*args: object, **options: object) -> None:
         raise ValueError("first line\nsecond line")
 
     monkeypatch.setattr(wp, "load_module", fail)
@@ -171,7 +171,7 @@ def test_any_other_failure_names_the_kernel_and_the_cause_in_one_line(
 
 
 def script(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
-    """Run in a process of its own with a cache of its own, without torch."""
+    """Run a script in a separate process with an empty cache, without torch."""
     environment = {"WARP_CACHE_PATH": str(tmp_path / "cache"), "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(
         [sys.executable, "-c", SCRIPT + body],
@@ -183,7 +183,7 @@ def script(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_cache_that_warp_cannot_open_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_a_cache_that_warp_cannot_open_is_reported_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"a file")
     done = script(tmp_path, LAUNCH)
     last = done.stderr.splitlines()[-1]
@@ -203,12 +203,12 @@ def test_a_process_that_forks_while_a_kernel_is_compiled_can_use_it_in_parent_an
 def test_a_kernel_whose_compilation_was_cut_off_by_a_fork_raises(
     compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the wait before the fork was interrupted: the child must not wait for a thread that it does not have."""
-    let_go = threading.Event()
-    monkeypatch.setattr(wp, "load_module", lambda *given, **options: let_go.wait())
+    """After an interrupted wait before the fork, the child must not wait for a thread that it does not have."""
+    release = threading.Event()
+    monkeypatch.setattr(wp, "load_module", lambda *args, **options: release.wait())
     kernel = toy(400)
     kernel.prepare()
-    for name in ("_starting", "_creating", "_blocked", "_builders"):  # this process is to keep its own
+    for name in ("_starting", "_blocked", "_builders"):  # restored in this process afterwards
         monkeypatch.setattr(build, name, getattr(build, name))
     monkeypatch.setattr(build, "_building", {kernel})
     try:
@@ -216,7 +216,7 @@ def test_a_kernel_whose_compilation_was_cut_off_by_a_fork_raises(
         with pytest.raises(CompileError, match="toy of 'robot' was being compiled when this process was forked"):
             run(kernel)
     finally:
-        let_go.set()
+        release.set()
         monkeypatch.undo()
         wait_for_pending_builds()
 
@@ -236,7 +236,7 @@ def test_waiting_for_a_kernel_counts_as_compile_time_and_running_it_does_not(
 def test_threads_that_wait_at_the_same_time_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=10.0)
     monkeypatch.setattr(build, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    blocked = build._Blocked()
+    blocked = build._WaitTimer()
 
     def later(seconds: float) -> float:
         clock.now += seconds
@@ -249,3 +249,28 @@ def test_threads_that_wait_at_the_same_time_count_once(monkeypatch: pytest.Monke
             assert later(2.0) == 3.0
         assert later(4.0) == 7.0
     assert later(8.0) == 7.0
+
+
+def test_cpu_kernels_read_the_launch_arguments_by_name() -> None:
+    body = "double* const x = (double*)args.address[1]; x[0] = args.items; x[1] = args.count; x[2] = args.scalar;"
+    kernel = Kernel(Source("toy", ("absent", "x"), body, 1), Target("cpu", True, 32), "robot")
+    x = (ctypes.c_double * 3)()
+    kernel.launch({"x": ctypes.addressof(x)}, items=3, count=7, scalar=0.5)
+    assert list(x) == [3.0, 7.0, 0.5]
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [(None, 3 * 128), (5, 5 * 128)])
+def test_cuda_launches_pass_arguments_in_the_order_of_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, blocks: int | None, threads: int
+) -> None:
+    command = MagicMock()
+    monkeypatch.setattr(warp_kernels, "new_command", lambda kernel, target, block: command)
+    monkeypatch.setattr(warp_kernels, "_stream", lambda device, handle: (device, handle))
+    source = Source("toy", ("x", "absent", "y"), "", 1, threads_per_world=4)
+    kernel = Kernel(source, Target("cuda:0", False, 16), "robot")
+    kernel._ready.set()
+    kernel.launch({"x": 11, "y": 12}, items=70, count=7, scalar=0.5, stream=9, blocks=blocks)
+    params = [call.args for call in command.set_param_at_index_from_ctype.call_args_list]
+    assert params == [(0, [11, 0, 12] + [0] * (MAX_ARRAYS - 3)), (1, 0.5), (2, 70), (3, 7)]
+    command.set_dim.assert_called_once_with(threads)
+    command.launch.assert_called_once_with(("cuda:0", 9))

@@ -1,4 +1,4 @@
-"""The kernel cache on disk: checksums, locks, leftovers of killed processes, and folders that cannot be written."""
+"""The kernel cache on disk: checksums, locks, leftovers of killed processes, and unwritable folders."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ FILES = {f"{NAME}.cpp": b"int x;\n" * 20, f"{NAME}.cpu01.o": bytes(range(256)) *
 
 @pytest.fixture
 def module(tmp_path: Path) -> Path:
-    """A module as Warp writes it, without checksums."""
+    """Folder of a module as Warp writes it, without checksums."""
     folder = tmp_path / NAME
     folder.mkdir()
     for name, data in FILES.items():
@@ -80,7 +80,7 @@ def test_a_file_for_another_cpu_keeps_the_checksums_of_the_others(module: Path) 
     assert check(module) is Module.DAMAGED, "recording new files must not vouch for damaged ones"
 
 
-def test_foreign_files_in_the_folder_do_no_harm(module: Path) -> None:
+def test_foreign_files_in_the_folder_are_ignored(module: Path) -> None:
     record(module)
     (module / ".DS_Store").write_bytes(b"x")
     assert check(module) is Module.GOOD
@@ -97,11 +97,11 @@ def locked_elsewhere(folder: Path) -> bool:
     return False
 
 
-def test_one_at_a_time_compiles_a_module(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_process_compiles_a_module(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with exclusive(module):
         assert locked_elsewhere(module)
-        monkeypatch.setattr(cache, "PATIENCE", 0.0)
-        with exclusive(module):  # one that hangs keeps nobody from compiling
+        monkeypatch.setattr(cache, "LOCK_TIMEOUT", 0.0)
+        with exclusive(module):  # a process that hangs does not block others forever
             pass
         assert locked_elsewhere(module)
     assert not locked_elsewhere(module)
@@ -129,10 +129,10 @@ def test_leftovers_of_killed_processes_are_removed_and_others_stay(module: Path)
     assert module.exists()
 
 
-def test_room_is_tried_by_writing(tmp_path: Path) -> None:
+def test_free_space_is_checked_by_writing(tmp_path: Path) -> None:
     assert unwritable(tmp_path, 2**20) is None
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))  # stands for a full disk
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))  # simulates a full disk
     try:
         reason = unwritable(tmp_path, 2**20)
     finally:
@@ -141,7 +141,7 @@ def test_room_is_tried_by_writing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_where_the_cache_should_be_cannot_be_written(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_cache_is_unwritable(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"")
     assert unwritable(tmp_path / "cache", 0) == "File exists"
     assert unwritable(tmp_path / "cache" / "1.19.0", 0) == "Not a directory"
@@ -153,7 +153,7 @@ def test_contents_lists_our_modules_and_counts_all_bytes(module: Path) -> None:
     module.with_name(f"{NAME}_p1_t2").mkdir()
     module.with_name("wp_foreign").mkdir()
     (module.with_name("wp_foreign") / "data").write_bytes(b"12345")
-    found = contents(module.parent, ("wp_toy_",), 0)
-    assert found.modules == {NAME: Module.GOOD, "wp_toy_old": Module.UNCHECKED}
-    assert found.size == sum(map(len, FILES.values())) + (module / cache.CHECKSUMS).stat().st_size + 5
-    assert found.problem is None
+    cached = contents(module.parent, ("wp_toy_",), 0)
+    assert cached.modules == {NAME: Module.GOOD, "wp_toy_old": Module.UNCHECKED}
+    assert cached.size == sum(map(len, FILES.values())) + (module / cache.CHECKSUMS).stat().st_size + 5
+    assert cached.problem is None

@@ -17,7 +17,7 @@ WORLDS = 70
 
 def stepped(sim: Simulator, parts: int) -> list[torch.Tensor]:
     """A step and its gradients, by so many threads."""
-    sim._step = StepKernels(replace(sim._launcher, parts=parts), sim._programs.step(), sim.num_worlds)
+    sim._step = StepKernels(replace(sim._launcher, threads_per_world=parts), sim._programs.step(), sim.num_worlds)
     rng = torch.Generator().manual_seed(0)
     rest = sim.rest_state()
     q = (rest.q + 0.02 * torch.randn(rest.q.shape, generator=rng, dtype=sim.dtype).cuda()).requires_grad_()

@@ -140,7 +140,7 @@ def test_settings_come_back_as_what_they_are(algo: str, tmp_path: Path) -> None:
     settings = json.loads(path.read_text(encoding="utf-8"))
     settings["algorithm"]["gamma"] = "much"
     path.write_text(json.dumps(settings), encoding="utf-8")
-    with pytest.raises(ValueError, match=f"{type(LEARNERS[algo]).__name__}.gamma must be a float"):
+    with pytest.raises(ValueError, match=f"{type(LEARNERS[algo]).__name__}.gamma must be of type float"):
         open_run(run.folder)
 
 

@@ -206,11 +206,11 @@ def test_what_ranks_tell_each_other_is_recorded_with_the_rest(tmp_path: Path) ->
 
 
 def test_worlds_that_cannot_be_divided_are_refused(tmp_path: Path) -> None:
-    message = r"num_envs must be a multiple of the number of ranks, 3, got 8; take 6 or 9, or as many processes as"
+    message = r"num_envs must be a multiple of the number of ranks, 3, got 8; use 6 or 9, or a number of ranks that"
     with pytest.raises(InputError, match=message):
         create_run(small_config(tmp_path), ProcessGroup(size=3))
     assert not list(tmp_path.iterdir())
-    with pytest.raises(InputError, match="got 2; take 3, or"):
+    with pytest.raises(InputError, match="got 2; use 3, or"):
         ProcessGroup(size=3).local_count(2)
 
 
@@ -218,7 +218,7 @@ def test_half_of_torchruns_settings_are_refused(monkeypatch: pytest.MonkeyPatch)
     for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="WORLD_SIZE is set, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE not; start with tor"):
+    with pytest.raises(InputError, match="WORLD_SIZE is set, but not RANK, LOCAL_RANK, LOCAL_WORLD_SIZE; start with"):
         init_distributed()
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert init_distributed() is SINGLE_PROCESS
@@ -231,9 +231,9 @@ def test_every_rank_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert resolve_run_device("cuda", two) == resolve_run_device("auto", two) == "cuda:1"
     assert resolve_run_device("cpu", two) == "cpu"
     assert resolve_run_device("cuda:1") == "cuda:1"
-    with pytest.raises(InputError, match="each of 6 ranks has a GPU of its own, got device 'cuda:1' for all; use cuda"):
+    with pytest.raises(InputError, match="device must be cuda for 6 ranks, which use one GPU each, got 'cuda:1'"):
         resolve_run_device("cuda:1", two)
-    with pytest.raises(InputError, match=r"6 ranks on this machine have 2 GPUs between them; start as many"):
+    with pytest.raises(InputError, match=r"6 ranks on this machine need one GPU each, but it has 2; start fewer"):
         resolve_run_device("cuda", ProcessGroup(size=6, local_size=6))
 
 

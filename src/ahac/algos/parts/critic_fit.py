@@ -1,8 +1,9 @@
-"""Fitting a critic to targets: passes over the rollout's states in minibatches, until the loss has settled."""
+"""Fit a critic to targets: epochs over a rollout in minibatches, until the loss has plateaued."""
 
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -11,33 +12,39 @@ from torch import Tensor
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.nets.kernels.critic_epoch import CriticEpoch
 from ahac.nets.optim import step_only_if
-from ahac.runtime.cuda_graphs import GraphCache, record_event
+from ahac.runtime.stages import stage
+from ahac.runtime.transfer import record_event
 
-__all__ = ["CriticFit", "FitResult", "GraphedCriticFit", "has_plateaued"]
+__all__ = ["CriticFit", "FitResult", "has_plateaued"]
 
 PLATEAU_WINDOW = 6
-"""Losses that the rule looks at; so many passes are made at least."""
+"""Number of losses that the stopping rule uses, and the minimum number of epochs."""
 
 
 def has_plateaued(losses: Tensor, tolerance: float) -> Tensor:
-    """Whether the loss has stopped changing: |mean difference of five losses before the latest| below a tolerance.
+    """Whether the mean difference of the five losses before the latest is below a tolerance, in absolute value.
 
     The paper's text sums losses, its appendix sums differences; the released code takes the mean of the differences,
-    after at least six passes. This is that rule, on the last six losses.
+    after at least six epochs. This is the released rule, on the last six losses.
     """
     return (losses[-2] - losses[-6]).abs() / 4.0 < tolerance
 
 
 class FitResult(NamedTuple):
-    """How a fit went; numbers on the critic's device."""
+    """Result of a fit, on the critic's device."""
 
     loss: Tensor
-    """Mean squared error of the last pass."""
+    """Mean squared error of the last epoch."""
     epochs: Tensor
 
 
 class CriticFit:
-    """Regression of a critic on targets."""
+    """Regression of a critic on targets.
+
+    The device decides when to stop. On the CPU the host reads that decision after every epoch. On CUDA it reads it some
+    epochs later, so that the queue never runs dry: epochs after the decision change nothing, and `rewind` takes back
+    the random numbers that they drew.
+    """
 
     def __init__(
         self,
@@ -51,7 +58,10 @@ class CriticFit:
         shuffle: bool = True,
         ranks: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
-        """With at most so many passes; fewer, where there is a tolerance and the loss settles, on all ranks at once."""
+        """Fit for at most `epochs` epochs, or until the loss changes by less than `tolerance` if it is given.
+
+        All ranks stop after the same epoch.
+        """
         self.train_epoch = train_epoch
         self.optimizer = optimizer
         self.epochs = epochs
@@ -60,77 +70,60 @@ class CriticFit:
         self.rng = rng
         self.shuffle = shuffle
         self.ranks = ranks
+        self._cuda = rng.device.type == "cuda"
+        self._active = torch.ones((), dtype=torch.bool, device=rng.device)
+        self._losses = torch.zeros(PLATEAU_WINDOW, dtype=torch.float64, device=rng.device)
+        self._count = torch.zeros((), dtype=torch.int64, device=rng.device)
+        self._decisions = torch.zeros(epochs, dtype=torch.bool, pin_memory=self._cuda)
+        self._offsets: list[int] = []
+        """Random-number offsets on CUDA: before each epoch, and after the last."""
 
-    def __call__(self, obs: Tensor, target: Tensor, sound: Tensor) -> FitResult:
-        """Fit to [B, obs] states and [B] targets, unless they are not sound."""
-        losses = torch.full((self.epochs + PLATEAU_WINDOW,), math.nan, dtype=torch.float64)
-        done = 0
-        while bool(sound) and done < self.epochs:
-            losses[PLATEAU_WINDOW + done] = self.run_epoch(obs, target).item()
-            done += 1
-            if (
-                self.tolerance is not None
-                and done >= PLATEAU_WINDOW
-                and has_plateaued(losses[: PLATEAU_WINDOW + done], self.tolerance)
-            ):
-                break
-        return FitResult(losses[PLATEAU_WINDOW + done - 1].to(obs.device), torch.tensor(done, device=obs.device))
+    def __call__(self, obs: Tensor, target: Tensor, valid: Tensor) -> FitResult:
+        """Fit to [B, obs] states and [B] targets; do nothing unless they are valid."""
+        self._active.copy_(valid)
+        self._count.zero_()
+        self._losses.fill_(math.nan)
+        return self._fit_on_cuda(obs, target) if self._cuda else self._fit_on_cpu(obs, target)
 
-    def run_epoch(self, obs: Tensor, target: Tensor) -> Tensor:
-        """Its mean loss."""
+    def rewind(self, epochs: int) -> None:
+        """Restore the generator to where it was after the given number of epochs."""
+        if self._cuda:
+            self.rng.set_offset(self._offsets[epochs])
+
+    def _fit_on_cpu(self, obs: Tensor, target: Tensor) -> FitResult:
+        while bool(self._active) and int(self._count) < self.epochs:
+            self.run_epoch(obs, target)
+        return self._result()
+
+    def _fit_on_cuda(self, obs: Tensor, target: Tensor) -> FitResult:
+        self._offsets = [self.rng.get_offset()]
+        events: list[torch.cuda.Event] = []
+        while len(events) < self.epochs:
+            self.run_epoch(obs, target)
+            self._offsets.append(self.rng.get_offset())
+            self._decisions[len(events)].copy_(self._active, non_blocking=True)
+            events.append(record_event())
+            finished = len(events) - 1 - self.train_epoch.max_in_flight
+            if self.tolerance is not None and finished >= 0:
+                events[finished].synchronize()
+                if not self._decisions[finished]:
+                    break
+        return self._result()
+
+    @stage
+    def run_epoch(self, obs: Tensor, target: Tensor) -> None:
+        """Train for one epoch and decide whether to continue; after the decision to stop, change nothing."""
         if self.shuffle:
             order = torch.randperm(len(obs), generator=self.rng, device=obs.device)
         else:
             order = torch.arange(len(obs), device=obs.device)
-        return self.ranks.from_rank_zero(self.train_epoch(obs, target, order, min(self.minibatches, len(obs))).mean())
-
-
-class GraphedCriticFit:
-    """A fit replayed on CUDA: the device itself decides when it is enough, and the host follows at a distance.
-
-    It draws more than it needs: `rewind` takes that back once the number of passes is known.
-    """
-
-    def __init__(self, fit: CriticFit, recordings: GraphCache) -> None:
-        device = fit.rng.device
-        self.fit = fit
-        self.graphs = recordings
-        self._drawn: list[int] = []  # where chance stood before each pass, and after the last
-        self._active = torch.ones((), dtype=torch.bool, device=device)
-        self._losses = torch.zeros(PLATEAU_WINDOW, dtype=torch.float64, device=device)
-        self._count = torch.zeros((), dtype=torch.int64, device=device)
-        self._seen = torch.zeros(fit.epochs, dtype=torch.bool, pin_memory=True)
-
-    def __call__(self, obs: Tensor, target: Tensor, sound: Tensor) -> FitResult:
-        """Fit to [B, obs] states and [B] targets, unless they are not sound."""
-        self._active.copy_(sound)
-        self._count.zero_()
-        self._losses.fill_(math.nan)
-        self._drawn = [self.fit.rng.get_offset()]
-        events: list[torch.cuda.Event] = []
-        key = ("pass", len(obs), obs.data_ptr(), target.data_ptr())
-        works = {"pass": lambda _: self._epoch(obs, target)}
-        while len(events) < self.fit.epochs:
-            self.graphs.run(key, works, lambda name: None)
-            self._drawn.append(self.fit.rng.get_offset())
-            self._seen[len(events)].copy_(self._active, non_blocking=True)
-            events.append(record_event())
-            known = len(events) - 1 - self.fit.train_epoch.max_in_flight
-            if self.fit.tolerance is not None and known >= 0:
-                events[known].synchronize()
-                if not self._seen[known]:
-                    break
-        return FitResult(self._losses[-1].clone(), self._count.clone())
-
-    def rewind(self, epochs: int) -> None:
-        """So many passes counted: take back what was drawn after them."""
-        self.fit.rng.set_offset(self._drawn[epochs])
-
-    def _epoch(self, obs: Tensor, target: Tensor) -> None:
-        """One pass, if it is still needed."""
-        with step_only_if(self._active, self.fit.optimizer):
-            loss = self.fit.run_epoch(obs, target).double()
+        with step_only_if(self._active, self.optimizer) if self._cuda else nullcontext():
+            losses = self.train_epoch(obs, target, order, min(self.minibatches, len(obs)))
+        loss = self.ranks.from_rank_zero(losses.mean()).double()
         self._losses.copy_(torch.where(self._active, torch.cat([self._losses[1:], loss[None]]), self._losses))
         self._count += self._active
-        if self.fit.tolerance is not None:
-            self._active &= ~((self._count >= PLATEAU_WINDOW) & has_plateaued(self._losses, self.fit.tolerance))
+        if self.tolerance is not None:
+            self._active &= ~((self._count >= PLATEAU_WINDOW) & has_plateaued(self._losses, self.tolerance))
+
+    def _result(self) -> FitResult:
+        return FitResult(self._losses[-1].clone(), self._count.clone())

@@ -43,26 +43,19 @@ class ReplayCollector:
         """Whether the coming iteration only fills the replay."""
         return self.replay.added * self.replay.worlds < self.learning_starts or self.replay.added == 0
 
-    def run(self, env: Env, policy: Callable[[Tensor], Tensor], learn: Callable[[], None]) -> list[Step]:
-        """One iteration under a policy of raw observations; `learn` is called after every step of all worlds."""
-        env.detach()
-        seeding = self.warming_up
-        steps: list[Step] = []
-        for _ in range(self.steps):
-            with torch.no_grad():
-                seen = env.obs
-                step = step_env(env, self._random_action(env) if seeding else policy(seen), steps)
-                self.replay.add(
-                    obs=seen,
-                    action=step.action,
-                    reward=step.reward,
-                    next_obs=step.final_obs,
-                    terminated=step.terminated,
-                    done=step.done,
-                )
-            if not seeding:
-                learn()
-        return steps
+    @torch.no_grad()
+    def step(self, env: Env, policy: Callable[[Tensor], Tensor] | None, steps: list[Step]) -> None:
+        """Step all worlds into the replay buffer, with a policy of raw observations or with uniform random actions."""
+        obs = env.obs
+        step = step_env(env, self._random_action(env) if policy is None else policy(obs), steps)
+        self.replay.add(
+            obs=obs,
+            action=step.action,
+            reward=step.reward,
+            next_obs=step.final_obs,
+            terminated=step.terminated,
+            done=step.done,
+        )
 
     def latest(self) -> dict[str, Tensor]:
         """What the last iteration added, in the order in which it came to be, [T, N, ...]."""

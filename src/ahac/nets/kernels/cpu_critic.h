@@ -87,8 +87,8 @@ real* const error = take(ROWS);
 const Layer& head = layer[LAYERS - 1];
 double total = 0;
 
-for (int part = 0, from = 0; part < task.steps; ++part) {
-    const int rows = n / task.steps + (part < n % task.steps);
+for (int part = 0, from = 0; part < minibatches; ++part) {
+    const int rows = n / minibatches + (part < n % minibatches);
     for (int l = 0; l < LAYERS; ++l) {
         const Layer& y = layer[l];
         for (int i = 0; i < y.inputs; ++i) in::copy(y.w + i * y.width, theta + y.weight + i * y.outputs, y.outputs);
@@ -206,4 +206,4 @@ for (int part = 0, from = 0; part < task.steps; ++part) {
         put(theta, get(theta) - pace * m1 / (lane::sqrt(s1) * root + epsilon));
     }
 }
-losses_p[member] = (real)(total / task.steps);
+losses_p[member] = (real)(total / minibatches);

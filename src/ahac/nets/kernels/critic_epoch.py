@@ -109,7 +109,9 @@ class CpuKernelEpoch:
             losses,
         )
         addresses = {name: tensor.data_ptr() for name, tensor in zip(ARRAYS, tensors, strict=True)}
-        self.kernel.launch(addresses, len(obs), minibatches, 0.0, self.threads, blocks=self.critic.members)
+        self.kernel.launch(
+            addresses, items=len(obs), count=minibatches, threads=self.threads, blocks=self.critic.members
+        )
         moments["step"] += minibatches
         return losses
 
@@ -149,6 +151,7 @@ def _source(critic: Critic, lanes: int) -> tuple[Source, int]:
         "ROWS": ROWS,
     }
     constants = f"enum {{ {', '.join(f'{name} = {number}' for name, number in numbers.items())} }};\n"
-    pointers = "".join(f"real* const {name}_p = (real*)task.address[{i}];\n" for i, name in enumerate(ARRAYS))
+    pointers = "".join(f"real* const {name}_p = (real*)args.address[{i}];\n" for i, name in enumerate(ARRAYS))
+    pointers += "const int minibatches = args.count;\n"
     body = f"{constants}static constexpr int shape[LAYERS][2] = {{{rows}}};\n{pointers}{BODY}"
     return Source("fit", ARRAYS, body, 6 * size // lanes), scratch

@@ -27,6 +27,7 @@ ARRAYS = {"order": "const long long"} | dict.fromkeys(
     ),
     "real",
 )  # fmt: skip
+MINIBATCH = "[[maybe_unused]] const int minibatch = args.count;\n"
 UNLESS_IDLE = "if (idle_p && *idle_p != 0) return;  // all threads alike: nobody waits at a barrier\n"
 ROWS = """
 const int tiles = (n + 31) / 32, member = block / 32 / tiles, tile = block / 32 % tiles;
@@ -66,7 +67,12 @@ class CudaKernelEpoch:
             "EPSILON": settings["eps"],
             "MAX_NORM": 3e38 if max_norm is None else max_norm,
         }
-        head = "".join(f"#define {name} {value}\n" for name, value in numbers.items()) + _places(critic) + UNLESS_IDLE
+        head = (
+            "".join(f"#define {name} {value}\n" for name, value in numbers.items())
+            + _places(critic)
+            + MINIBATCH
+            + UNLESS_IDLE
+        )
         shared = {"gradient": layers.shared, "reduce": WARP * layers.warps, "step": layers.warps + 2}
         target, made = Target(device, float64=False, lane_bytes=16), []
         for name, count in shared.items():
@@ -113,7 +119,7 @@ class CudaKernelEpoch:
         stream = torch.cuda.current_stream(theta.device).cuda_stream
 
         def launch(kernel: Kernel, rows: int, part: int, blocks: int) -> None:
-            kernel.launch(arrays, rows, part, 0.0, stream=stream, blocks=blocks)
+            kernel.launch(arrays, items=rows, count=part, stream=stream, blocks=blocks)
 
         steppers = -(-size // (WARP * self._layers.warps)) * members
         launch(self._step, -1, 0, steppers)

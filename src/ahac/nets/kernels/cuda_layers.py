@@ -102,7 +102,7 @@ def kernel_source(
         through: Whether rows go through the layers; the head says where their `mirror` is.
     """
     pointers = "".join(
-        f"[[maybe_unused]] {kind}* const {array}_p = ({kind}*)task.address[{i}];\n"
+        f"[[maybe_unused]] {kind}* const {array}_p = ({kind}*)args.address[{i}];\n"
         for i, (array, kind) in enumerate(arrays.items())
     )
     code = f"#define THROUGH_LAYERS {int(through)}\n{layers.constants()}{pointers}{head}{HEADER}{body}"

@@ -80,7 +80,7 @@ class CudaPolicy:
         stream = torch.cuda.current_stream(tensors["obs"].device).cuda_stream
         worlds = len(tensors["obs"])
         addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
-        kernel.launch(addresses, worlds, 0, 0.0, stream=stream, blocks=-(-worlds // WARP))
+        kernel.launch(addresses, items=worlds, stream=stream, blocks=-(-worlds // WARP))
 
 
 class _Sample(torch.autograd.Function):

@@ -18,5 +18,5 @@ if (warp == 0) {
     real loss = 0;
     for (int t = lane; t < tiles; t += 32) loss += tile_losses_p[member * tiles + t];
     loss = math::warp_sum(loss);
-    if (lane == 0) losses_p[task.steps * MEMBERS + member] = loss / n;
+    if (lane == 0) losses_p[minibatch * MEMBERS + member] = loss / n;
 }

@@ -1,6 +1,6 @@
 // A step of Adam by the gradient of cuda_reduce.h, clipped by its norm; and weights mirrored for the next minibatch.
 //
-// A block takes THREADS weights. `task.steps` minibatches of this pass came before; where n is −1 nothing moves, and
+// A block takes THREADS weights. `minibatch` minibatches of this pass came before; where n is −1 nothing moves, and
 // weights are only mirrored.
 const int blocks = (SIZE + THREADS - 1) / THREADS, member = group / blocks, i = group % blocks * THREADS + thread;
 const long long place = (long long)member * SIZE + i;
@@ -12,7 +12,7 @@ if (n >= 0) {
     squares = math::warp_sum(squares);
     if (lane == 0) slots[warp] = squares;
     if (thread == 0) {
-        const double steps = (double)*steps_p + task.steps + 1;
+        const double steps = (double)*steps_p + minibatch + 1;
         slots[WARPS] = (real)(*rate_p / (1 - ::pow(BETA1, steps)));
         slots[WARPS + 1] = (real)(1 / ::sqrt(1 - ::pow(BETA2, steps)));
     }

@@ -1,6 +1,6 @@
 """From programs to C++: what a step and its adjoint consist of, and the loop over substeps in them.
 
-Every kernel is the body of one function `run(task, block)`, which advances the worlds of one block of lanes. A kernel's
+Every kernel is the body of one function `run(args, block)`, which advances the worlds of one block of lanes. A kernel's
 arrays are passed as bare addresses, worlds as rows; an address of zero stands for an array that was not given.
 """
 
@@ -56,7 +56,7 @@ def step_source(programs: StepPrograms, parts: int = 1) -> Source:
     for group in ("q", "v", "u", "f"):
         writer.load(group, sizes[group])
     writer.pointer("saved_states")
-    writer.lines.append("T h[1]; h[0] = lane::k(task.h);")
+    writer.lines.append("const int steps = args.count; T h[1]; h[0] = lane::k(args.scalar);")
     writer.run(programs.normalize_state, IDENTITY, IDENTITY)
     state = {g: sizes[g] for g in ("q", "v")}
     for group, size in state.items():
@@ -68,7 +68,7 @@ def step_source(programs: StepPrograms, parts: int = 1) -> Source:
         writer.keep(state, read=False, part=part)
         writer.lines.append("}")
 
-    writer.loop("for (int s = 0; s < task.steps; ++s)", keep, programs.substep, IDENTITY, IDENTITY)
+    writer.loop("for (int s = 0; s < steps; ++s)", keep, programs.substep, IDENTITY, IDENTITY)
     _, read = _sizes(programs.readout)
     context = context_groups(programs.readout)
     for group, size in context.items():
@@ -102,7 +102,7 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
     writer.note_seen("seen", {"q_bar": sizes["q"], "v_bar": sizes["v"], **read})
     writer.load("q_raw", sizes["q"], "q")
     writer.pointer("saved_states")
-    writer.lines.append("T h[1]; h[0] = lane::k(task.h);\n{ const int s = 0;")
+    writer.lines.append("const int steps = args.count; T h[1]; h[0] = lane::k(args.scalar);\n{ const int s = 0;")
     writer.keep({f"{g}0": size for g, size in state.items()}, read=True)
     writer.lines.append("}")
     context = context_groups(readout)
@@ -123,7 +123,7 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
             f"qacc[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])
         )
 
-    header = "for (int s = task.steps - 1; s >= 0; --s)"
+    header = "for (int s = steps - 1; s >= 0; --s)"
     writer.loop(header, recall, substep, {**IDENTITY, **bars, "qacc": "qacc"}, bars, add=("u_bar", "f_bar"))
     for group in ("q", "v", "u", "f"):
         writer.mask_unseen("used", f"{group}_bar", sizes[group])

@@ -38,7 +38,7 @@ class Writer:
 
     def pointer(self, array: str) -> None:
         """Take an array as an argument."""
-        self.lines.append(f"real* const {array}_p = (real*)task.address[{len(self.arrays)}];")
+        self.lines.append(f"real* const {array}_p = (real*)args.address[{len(self.arrays)}];")
         self.arrays.append(array)
 
     def declare(self, name: str, size: int) -> None:
@@ -65,7 +65,7 @@ class Writer:
         width, place = sum(groups.values()), 0
         for name, size in groups.items():
             for i in range(size):
-                at = f"lane::saved_state(saved_states_p, {place}, s, {width}, task.steps, e, n)"
+                at = f"lane::saved_state(saved_states_p, {place}, s, {width}, steps, e, n)"
                 if read:
                     self.lines.append(f"{name}[{i}] = lane::get({at});")
                 elif place % self.parts == part:
