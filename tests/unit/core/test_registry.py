@@ -128,7 +128,7 @@ def test_an_unknown_task_lists_the_known_ones() -> None:
 
 @pytest.mark.parametrize("task", [None, 3, cartpole_again])
 def test_arguments_other_than_names_and_tasks_are_rejected(task: Any) -> None:  # noqa: ANN401
-    with pytest.raises(InputError, match=r"task must be a Task, or a name out of ahac.tasks\(\), got"):
+    with pytest.raises(InputError, match=r"task must be a Task or a name from ahac.tasks\(\), got"):
         ahac.make(task, num_envs=2)
 
 
