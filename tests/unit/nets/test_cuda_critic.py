@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ahac.nets.critic import Critic
+from ahac.nets.critic_training import TorchEpoch, make_critic_epoch
 from ahac.nets.kernels import cuda_critic
-from ahac.nets.kernels.critic_epoch import TorchEpoch, make_critic_epoch
 from ahac.nets.kernels.cuda_critic import CudaKernelEpoch
 from ahac.nets.optim import make_adam, shac_adam, step_only_if
 from support.emulated_cuda import emulate

@@ -12,7 +12,7 @@ import torch
 from ahac.core.hardware import shared_memory
 from ahac.native.codegen import WARP
 from ahac.native.source import Source
-from ahac.nets.critic import EPS
+from ahac.nets.mlp import LAYER_NORM_EPS
 
 __all__ = ["Layers", "constants", "kernel_source"]
 
@@ -72,7 +72,7 @@ class Layers:
         size, places = self.packed_weights()
         numbers = {"WARPS": self.warps, "LAYERS": len(self.pairs), "MIRROR": size, "COLUMNS": COLUMNS, "STRIDE": STRIDE}
         sizes = {"inputs": [a for a, _ in self.pairs], "outputs": [b for _, b in self.pairs]}
-        return f"#define NORM_EPS real({EPS})\n" + constants(numbers, sizes | places)
+        return f"#define NORM_EPS real({LAYER_NORM_EPS})\n" + constants(numbers, sizes | places)
 
 
 def round_up(count: int) -> int:
