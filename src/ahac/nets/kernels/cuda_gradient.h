@@ -1,6 +1,6 @@
 // Gradient of the mean squared error with respect to all weights of a critic. This text is pasted into a kernel body
-// after cuda_layers.h; SIZE is the number of weights of a member, and weight, bias, scale, shift are the offsets of each
-// layer's weights.
+// after cuda_layers.h; SIZE is the number of weights of a member, and weight, bias, scale, shift are the offsets of
+// each layer's weights.
 //
 // A block takes a tile, 32 rows of the minibatch for one member, through all layers, forward and backward. It stores a
 // partial gradient; cuda_reduce.h sums them up.

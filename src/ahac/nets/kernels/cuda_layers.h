@@ -4,8 +4,8 @@
 // the sizes of each layer (inputs, outputs) and its offsets in the packed weights (rows, columns, biases, scales,
 // shifts). The packed weights hold each matrix twice, row by row and column by column, padded to multiples of COLUMNS.
 //
-// A block takes 32 rows of the batch, and their activations stay in shared memory. In matrix products a warp computes 32
-// outputs at a time, each lane four rows by eight outputs, so that 32 multiplications need three loads. In all other
+// A block takes 32 rows of the batch, and their activations stay in shared memory. In matrix products a warp computes
+// 32 outputs at a time, each lane four rows by eight outputs, so that 32 multiplications need three loads. In all other
 // loops a lane is a row.
 enum { THREADS = 32 * WARPS, HEAD = LAYERS - 1 };
 static_assert(COLUMNS == 8, "two float4 at a time");

@@ -1,7 +1,7 @@
 // Adam step with the gradient of cuda_reduce.h, clipped by its norm; then packs the weights for the next minibatch.
 //
-// A block takes THREADS weights. `task.steps` is the number of the minibatch in this epoch. With n = −1 the weights are
-// packed without a step.
+// A block takes THREADS weights. `task.steps` is the number of minibatches of this epoch that came before. With n = −1
+// the weights are packed without a step.
 const int blocks = (SIZE + THREADS - 1) / THREADS, member = group / blocks, i = group % blocks * THREADS + thread;
 const long long index = (long long)member * SIZE + i;
 real y = i < SIZE ? theta_p[index] : real(0);
