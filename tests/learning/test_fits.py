@@ -10,7 +10,7 @@ from torch import Tensor
 from ahac.algos.parts.critic_fit import CriticFit
 from ahac.algos.svg import SVG
 from ahac.nets.critic import Critic
-from ahac.nets.kernels.critic_epoch import make_critic_epoch
+from ahac.nets.critic_training import make_critic_epoch
 from learning.cases import Case, Limit, Measured, check
 from learning.double_integrator import FORCE, TAU, DoubleIntegrator
 from learning.toys import SVG_TOY

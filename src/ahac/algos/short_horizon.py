@@ -30,10 +30,10 @@ from ahac.core.errors import NonFiniteError
 from ahac.core.rng import restore_generator
 from ahac.nets.actor import Actor
 from ahac.nets.critic import Critic
-from ahac.nets.kernels.critic_epoch import make_critic_epoch
-from ahac.nets.kernels.cuda_policy import CudaPolicy
+from ahac.nets.critic_training import make_critic_epoch
 from ahac.nets.normalizer import Normalizer
 from ahac.nets.optim import optimizer_tensors, shac_adam, step_only_if
+from ahac.nets.rollout_policy import make_rollout_policy
 from ahac.nets.state_dicts import LearnedState, check_state, first_non_finite, flatten, section
 from ahac.rl.diagnostics import action_gradients, backward_to_steps, esnr, mean_square_adjoints
 from ahac.rl.losses import constraint, short_horizon
@@ -80,7 +80,7 @@ class ShortHorizonActorCritic:
         self.normalizer = Normalizer(spec.obs_size, config.actor.normalize_obs, spec.dtype).to(spec.device)
         actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.init_log_std, rng=cpu)
         self.actor = actor.to(spec.device, spec.dtype)
-        self._policy = CudaPolicy(self.actor) if CudaPolicy.supports(self.actor) else self.actor
+        self._policy = make_rollout_policy(self.actor)
         self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:

@@ -1,1 +1,1 @@
-"""Networks: policies, critics, and the normaliser of what they see."""
+"""Networks: policies, critics, the observation normalizer, and their optimizers."""

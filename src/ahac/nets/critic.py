@@ -1,8 +1,6 @@
-"""Critics: the value of a state, by one network or by the more cautious of two.
+"""Critics: the value of a state, as the minimum over an ensemble of one or more networks.
 
-Fitting a critic is most of the work of an iteration. So all weights of a network are one vector, and the gradient of
-the regression is written out, by the operations that torch's own derivatives consist of: no graph is built, and an
-optimizer has one tensor to look after. A test holds it against autograd.
+All weights of a network form one vector, so that an optimizer or a kernel handles one tensor.
 """
 
 from __future__ import annotations
@@ -16,47 +14,33 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["Critic"]
+from ahac.nets.mlp import LAYER_NORM_EPS
 
-EPS = 1e-5
-"""Of layer norms."""
-DATA_ALONE = [True, False, False]
-"""Of a layer norm's derivatives, the one by its input."""
-aten = torch.ops.aten
+__all__ = ["Critic"]
 
 
 class _Head(NamedTuple):
-    """Views into the weights of all members, or into their gradients; members first."""
+    """The last layer of all members, as views into their weights."""
 
     weight: Tensor
     """[M, inputs, outputs]"""
     bias: Tensor
-    """[M, 1, outputs]"""
+    """[M, outputs]"""
 
 
 class _Hidden(NamedTuple):
-    """The same of a layer with a layer norm behind it."""
+    """A hidden layer of all members, followed by ELU and layer norm."""
 
     weight: Tensor
+    """[M, inputs, outputs]"""
     bias: Tensor
+    """[M, outputs], like the scale and shift of the layer norm."""
     scale: Tensor
-    """[M, 1, outputs], as are the others."""
     shift: Tensor
 
 
-class _Trace(NamedTuple):
-    """What a hidden layer's derivative needs; [M, B, outputs] but for the inputs."""
-
-    inputs: Tensor
-    active: Tensor
-    normal: Tensor
-    """The same at zero mean and unit variance."""
-    mean: Tensor
-    spread: Tensor
-
-
 class Critic(nn.Module):
-    """V(s) of normalised observations, by M networks that never share a weight."""
+    """V(s) of normalized observations, by an ensemble of M networks without shared weights."""
 
     def __init__(self, obs: int, hidden: Sequence[int], *, members: int, rng: torch.Generator) -> None:
         super().__init__()
@@ -72,63 +56,36 @@ class Critic(nn.Module):
             for layer in layers:
                 layer.scale.fill_(1.0)
 
-    def values(self, obs: Tensor) -> Tensor:
-        """[M, B] what every member says of [B, obs]; gradients flow through the observations alone."""
-        return torch.stack([self._value(member, obs) for member in range(self.members)])
-
     def forward(self, obs: Tensor) -> Tensor:
-        """[...] the least of what the members say."""
+        """[...] minimum over the members; gradients flow to the observations only."""
         values = self.values(obs.reshape(-1, obs.shape[-1]))
         return (values[0] if self.members == 1 else values.amin(dim=0)).reshape(obs.shape[:-1])
 
-    @torch.no_grad()
-    def regress(self, obs: Tensor, target: Tensor) -> Tensor:
-        """[M] mean squared errors on [B, obs] and [B]; their gradients are written to `theta.grad`."""
-        if self.theta.grad is None:
-            self.theta.grad = torch.zeros_like(self.theta)
-        hidden, head = self._layers(self.theta)
-        hidden_bars, head_bar = self._layers(self.theta.grad)
-        traces, x = [], obs.expand(self.members, *obs.shape)
-        for layer in hidden:
-            active = functional.elu(torch.baddbmm(layer.bias, x, layer.weight), inplace=True)
-            normal, mean, spread = aten.native_layer_norm(active, active.shape[-1:], None, None, EPS)
-            traces.append(_Trace(x, active, normal, mean, spread))
-            x = layer.shift.addcmul(normal, layer.scale)
-        error = torch.baddbmm(head.bias, x, head.weight).squeeze(-1) - target
-        bar = (error * (2.0 / len(target)))[..., None]
-        head_bar.weight.copy_(x.mT @ bar)
-        head_bar.bias.copy_(bar.sum(dim=1, keepdim=True))
-        bar = bar * head.weight.mT
-        for k in reversed(range(len(hidden))):
-            layer = hidden[k]
-            trace = traces[k]
-            bars = hidden_bars[k]
-            bars.shift.copy_(bar.sum(dim=1, keepdim=True))
-            bars.scale.copy_((bar * trace.normal).sum(dim=1, keepdim=True))
-            bar = aten.native_layer_norm_backward(
-                bar * layer.scale, trace.active, bar.shape[-1:], trace.mean, trace.spread, None, None, DATA_ALONE
-            )[0]
-            bar = aten.elu_backward(bar, 1.0, 1.0, 1.0, True, trace.active)
-            bars.weight.copy_(trace.inputs.mT @ bar)
-            bars.bias.copy_(bar.sum(dim=1, keepdim=True))
-            if k:
-                bar = bar @ layer.weight.mT
-        return error.square().mean(dim=1)
+    def values(self, obs: Tensor) -> Tensor:
+        """[M, B] values of [B, obs] by each member; gradients flow to the observations only."""
+        return self._values(self.theta.detach(), obs)
 
-    def _value(self, member: int, obs: Tensor) -> Tensor:
-        hidden, head = self._layers(self.theta.detach()[member][None])
-        x = obs
-        for layer in hidden:
-            x = functional.elu(torch.addmm(layer.bias[0, 0], x, layer.weight[0]))
-            x = functional.layer_norm(x, x.shape[-1:], layer.scale[0, 0], layer.shift[0, 0], EPS)
-        return torch.addmm(head.bias[0, 0], x, head.weight[0]).squeeze(-1)
+    def losses(self, obs: Tensor, target: Tensor) -> Tensor:
+        """[M] mean squared errors of the members on [B, obs] and [B]; gradients flow to the weights."""
+        return (self._values(self.theta, obs) - target).square().mean(dim=1)
+
+    def _values(self, theta: Tensor, obs: Tensor) -> Tensor:
+        hidden, head = self._layers(theta)
+        values = []
+        for m in range(self.members):
+            x = obs
+            for layer in hidden:
+                x = functional.elu(torch.addmm(layer.bias[m], x, layer.weight[m]))
+                x = functional.layer_norm(x, x.shape[-1:], layer.scale[m], layer.shift[m], LAYER_NORM_EPS)
+            values.append(torch.addmm(head.bias[m], x, head.weight[m]).squeeze(-1))
+        return torch.stack(values)
 
     def _layers(self, theta: Tensor) -> tuple[list[_Hidden], _Head]:
-        """All members' layers, as views into their [M, size] vectors."""
-        parts, start = [], 0
+        """Split [M, size] weights into the layers of all members, without copying."""
+        layers, start = [], 0
         for k, (inputs, outputs) in enumerate(pairwise(self.widths)):
             sizes = [inputs * outputs, *[outputs] * (1 if k == len(self.widths) - 2 else 3)]
             weight, *rows = theta[:, start : start + sum(sizes)].split(sizes, dim=1)
-            parts.append((weight.view(len(theta), inputs, outputs), *(row[:, None] for row in rows)))
+            layers.append((weight.view(len(theta), inputs, outputs), *rows))
             start += sum(sizes)
-        return [_Hidden(*part) for part in parts[:-1]], _Head(*parts[-1])
+        return [_Hidden(*layer) for layer in layers[:-1]], _Head(*layers[-1])

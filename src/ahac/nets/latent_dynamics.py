@@ -1,6 +1,6 @@
-"""A learnt deterministic model of how observations go on: encoder, recurrent cells, decoder.
+"""A learned deterministic dynamics model: encoder, recurrent cells, decoder.
 
-It sees normalised observations and predicts normalised ones. What it remembers begins at zero with every prediction.
+Its inputs and predictions are normalized observations. The hidden state starts at zero with every prediction.
 """
 
 from __future__ import annotations
@@ -41,43 +41,43 @@ class LatentDynamics(nn.Module):
         self.decoder = mlp([2 * latent, *hidden, obs], function, rng=rng)
 
     def initial_hidden(self, obs: Tensor) -> list[Tensor]:
-        """What it remembers of [B, obs] at the start: nothing."""
+        """Return the initial hidden state for [B, obs]: zeros."""
         return [obs.new_zeros(len(obs), self.latent) for _ in self.cells]
 
     def forward(self, obs: Tensor, action: Tensor, memory: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """[B, obs] one step on, and what is remembered then."""
+        """Return the [B, obs] after one step, and the next hidden state."""
         code = self.encoder(torch.cat([obs, action], dim=-1))
-        x, kept = code, []
-        for cell, old in zip(self.cells, memory, strict=True):
-            x = cell(x, old)
-            kept.append(x)
-        return obs + self.decoder(torch.cat([x, code], dim=-1)), kept
+        x, next_memory = code, []
+        for cell, hidden in zip(self.cells, memory, strict=True):
+            x = cell(x, hidden)
+            next_memory.append(x)
+        return obs + self.decoder(torch.cat([x, code], dim=-1)), next_memory
 
     def unroll(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """[L, B, obs] predictions of [L, B, actions] from [B, obs], each from the one before."""
-        memory, found = self.initial_hidden(obs), []
+        """Predict [L, B, obs] for [L, B, actions], starting at [B, obs], each step from the previous prediction."""
+        memory, predictions = self.initial_hidden(obs), []
         for action in actions:
             obs, memory = self(obs, action, memory)
-            found.append(obs)
-        return torch.stack(found)
+            predictions.append(obs)
+        return torch.stack(predictions)
 
     def imagine(self, obs: Tensor, policy: Policy, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """A policy played in the model: observations, actions and their log densities, [H + 1, B, ...].
+        """Roll out a policy in the model; return observations, actions and their log densities, [H + 1, B, ...].
 
         Args:
-            obs: [B, obs] where it begins.
-            policy: Action and log density of observations and noise.
-            noise: [H + 1, B, actions]; the last action is not played.
+            obs: [B, obs] initial observations.
+            policy: Returns actions and their log densities for observations and noise.
+            noise: [H + 1, B, actions] standard normal noise; the last action is sampled, but not applied.
         """
         memory = self.initial_hidden(obs)
-        seen = []
-        played = []
+        observations = []
+        actions = []
         densities = []
-        for k, drawn in enumerate(noise):
-            action, density = policy(obs, drawn)
-            seen.append(obs)
-            played.append(action)
+        for k, step_noise in enumerate(noise):
+            action, density = policy(obs, step_noise)
+            observations.append(obs)
+            actions.append(action)
             densities.append(density)
             if k < len(noise) - 1:
                 obs, memory = self(obs, action, memory)
-        return torch.stack(seen), torch.stack(played), torch.stack(densities)
+        return torch.stack(observations), torch.stack(actions), torch.stack(densities)

@@ -1,4 +1,4 @@
-"""Plain multilayer perceptrons: linear layers with one activation between them."""
+"""Multilayer perceptrons: linear layers with an activation, and optionally a layer norm, between them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,39 @@ from torch import Tensor, nn
 
 from ahac.core.errors import InputError
 
-__all__ = ["ACTIVATIONS", "Activation", "activation", "fill_uniform", "mlp"]
+__all__ = ["ACTIVATIONS", "LAYER_NORM_EPS", "Activation", "activation", "fill_uniform", "mlp"]
 
 Activation = Literal["elu", "tanh", "relu"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
+LAYER_NORM_EPS = 1e-5
+"""Added to the variance in layer norms, here, in the critic and in the kernels."""
 
 
-def activation(name: str) -> nn.Module:
-    """The function of that name, as a layer."""
+def activation(name: str, *, inplace: bool = True) -> nn.Module:
+    """Return the activation with the given name as a layer."""
     if name not in ACTIVATIONS:
         raise InputError(f"no activation named {name!r}; known: {', '.join(ACTIVATIONS)}")
-    return {"elu": nn.ELU(inplace=True), "tanh": nn.Tanh(), "relu": nn.ReLU(inplace=True)}[name]
+    return {"elu": nn.ELU(inplace=inplace), "tanh": nn.Tanh(), "relu": nn.ReLU(inplace=inplace)}[name]
 
 
-def mlp(widths: Sequence[int], function: str, *, rng: torch.Generator, last_gain: float | None = None) -> nn.Sequential:
-    """Layers of these widths, inputs first.
+def mlp(
+    widths: Sequence[int],
+    function: str,
+    *,
+    rng: torch.Generator,
+    last_gain: float | None = None,
+    layer_norm: bool = False,
+) -> nn.Sequential:
+    """Return a network with layers of the given widths, inputs first.
 
-    Weights are uniform in ± 1/√inputs, as torch has them. With `last_gain` they are orthogonal, hidden layers with
-    gain √2, the last one with its own, and biases zero: what policy-gradient methods begin best with.
+    Args:
+        widths: Numbers of inputs, of units in each hidden layer, and of outputs.
+        function: Name of the activation of the hidden layers.
+        rng: Generator that all weights come from.
+        last_gain: By default weights and biases are uniform in ± 1/√inputs, as in torch. With a gain, weights are
+            orthogonal with gain √2 in hidden layers and this gain in the last one, and biases are zero, as is usual
+            for policy-gradient methods.
+        layer_norm: Whether a layer norm follows each activation.
     """
     layers: list[nn.Module] = []
     for k, (inputs, outputs) in enumerate(pairwise(widths)):
@@ -40,12 +55,19 @@ def mlp(widths: Sequence[int], function: str, *, rng: torch.Generator, last_gain
         else:
             nn.init.orthogonal_(linear.weight, last_gain if last else math.sqrt(2.0), generator=rng)
             nn.init.zeros_(linear.bias)
-        layers += [linear] if last else [linear, activation(function)]
+        layers.append(linear)
+        if last:
+            continue
+        if layer_norm:
+            # Not in place: the gradient of an in-place ELU rounds differently, and recorded results would change.
+            layers += [activation(function, inplace=False), nn.LayerNorm(outputs, eps=LAYER_NORM_EPS)]
+        else:
+            layers.append(activation(function))
     return nn.Sequential(*layers)
 
 
 @torch.no_grad()
 def fill_uniform(parameters: Iterable[Tensor], bound: float, rng: torch.Generator) -> None:
-    """Uniform in ± bound, from a generator of ours."""
+    """Fill parameters in place with uniform samples in ± bound."""
     for parameter in parameters:
         parameter.uniform_(-bound, bound, generator=rng)

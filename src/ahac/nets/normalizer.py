@@ -1,4 +1,4 @@
-"""Observations at zero mean and unit variance, by statistics that grow with what is seen."""
+"""Normalization of observations to zero mean and unit variance, with running statistics."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 __all__ = ["FrozenNormalizer", "Normalizer"]
 
 FLOOR = 1e-5
-"""Added to variances."""
+"""Added to the variance."""
 FIRST_COUNT = 1e-4
-"""Weight of the initial guess, mean 0 and variance 1."""
+"""Weight of the initial statistics, mean 0 and variance 1, in samples."""
 
 
 class FrozenNormalizer:
-    """The statistics of one moment: a rollout is seen through one view, while the statistics grow."""
+    """A snapshot of a normalizer's statistics, used for a whole rollout."""
 
     def __init__(self, mean: Tensor, variance: Tensor, enabled: bool = True) -> None:
         self.mean = mean
@@ -24,24 +24,24 @@ class FrozenNormalizer:
         self.enabled = enabled
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(x − mean) / √(variance + 1e-5), or x itself where nothing is normalised; gradients flow through x alone."""
+        """(x − mean) / √(variance + 1e-5), or x itself when disabled; gradients flow to x only."""
         return self.scaled(self.center(x))
 
     def center(self, x: Tensor) -> Tensor:
-        """Its first half, x − mean."""
+        """Return x − mean: the first half of the normalization."""
         return x - self.mean if self.enabled else x
 
     def scaled(self, x: Tensor) -> Tensor:
-        """Its second half; of weights that are applied to centred observations as well."""
+        """Return x / √(variance + 1e-5): the second half, also for weights applied to centered observations."""
         return x * self.scale if self.enabled else x
 
     def copy_from(self, other: FrozenNormalizer) -> None:
-        """See as another view does, without moving: recorded work looks through the same tensors."""
+        """Copy another snapshot in place: captured CUDA graphs keep reading the same tensors."""
         self.mean.copy_(other.mean)
         self.scale.copy_(other.scale)
 
     def denormalize(self, x: Tensor) -> Tensor:
-        """What was normalised, as it was."""
+        """Invert the normalization."""
         return x / self.scale + self.mean if self.enabled else x
 
 
@@ -57,24 +57,24 @@ class Normalizer(nn.Module):
         self.enabled = enabled
         self.register_buffer("mean", torch.zeros(size, dtype=dtype))
         self.register_buffer("variance", torch.ones(size, dtype=dtype))
-        # In float32 a count would stop growing in a long training.
+        # In float32 the count would stop growing in a long training run.
         self.register_buffer("count", torch.tensor(FIRST_COUNT, dtype=torch.float64))
 
     @torch.no_grad()
     def update(self, batch: Tensor, sound: Tensor | None = None, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
-        """Learn from [B, size] observations on each rank, where `sound`, a bool on the device, says so."""
+        """Merge [B, size] observations of each rank; skip the update where `sound`, a bool on the device, is false."""
         if not self.enabled:
             return
         variance, mean = torch.var_mean(batch, dim=0, correction=0)
         mean, variance = ranks.merge_moments(mean, variance)
-        seen = len(batch) * ranks.size
-        total = self.count + seen
-        share = (seen / total).to(mean.dtype)
+        samples = len(batch) * ranks.size
+        total = self.count + samples
+        share = (samples / total).to(mean.dtype)
         delta = mean - self.mean
-        spread = self.variance + (variance - self.variance) * share + delta.square() * share * (1.0 - share)
-        for old, new in ((self.mean, self.mean + delta * share), (self.variance, spread), (self.count, total)):
+        merged = self.variance + (variance - self.variance) * share + delta.square() * share * (1.0 - share)
+        for old, new in ((self.mean, self.mean + delta * share), (self.variance, merged), (self.count, total)):
             old.copy_(new if sound is None else torch.where(sound, new, old))
 
     def frozen(self) -> FrozenNormalizer:
-        """The statistics as they are now."""
+        """Return a snapshot of the current statistics."""
         return FrozenNormalizer(self.mean.clone(), self.variance.clone(), self.enabled)

@@ -1,4 +1,4 @@
-"""Adam, and its memory as plain tensors."""
+"""Adam optimizers, gradient steps, and optimizer state as plain tensors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 __all__ = ["gradient_step", "make_adam", "optimizer_tensors", "shac_adam", "step_only_if"]
 
 BETAS = (0.7, 0.95)
-"""As in SHAC and its successors."""
+"""Adam betas of SHAC and its successors."""
 TORCH_BETAS = (0.9, 0.999)
-"""Torch's own, which methods without a differentiable simulator use."""
+"""Torch's default betas, for methods without a differentiable simulator."""
 
 
 def shac_adam(network: nn.Module, learning_rate: float) -> torch.optim.Adam:
-    """Adam as SHAC and its successors use it; on CUDA it can be recorded, its rate lies on the device."""
+    """Return Adam with SHAC's betas; on CUDA it can be captured in a graph, and its learning rate is on the device."""
     device = next(network.parameters()).device
     return make_adam(
         network.parameters(),
@@ -33,16 +33,16 @@ def make_adam(
     betas: tuple[float, float] = TORCH_BETAS,
     eps: float = 1e-8,
 ) -> torch.optim.Adam:
-    """Adam; where the rate is a tensor, it may change on the device without anybody waiting."""
-    owned = list(parameters)
-    on_cuda = any(parameter.is_cuda for parameter in owned)
+    """Return fused Adam; a learning rate given as a tensor can change on the device without a synchronization."""
+    params = list(parameters)
+    on_cuda = any(parameter.is_cuda for parameter in params)
     return _allocate_state(
-        torch.optim.Adam(owned, lr=learning_rate, betas=betas, eps=eps, fused=True, capturable=on_cuda)
+        torch.optim.Adam(params, lr=learning_rate, betas=betas, eps=eps, fused=True, capturable=on_cuda)
     )
 
 
 def _allocate_state(optimizer: torch.optim.Adam) -> torch.optim.Adam:
-    """With the memory that torch would make at the first step: that one may be recorded, and its memory must last."""
+    """Allocate the state that torch would allocate at the first step, which may be inside a CUDA graph capture."""
     for parameter in (p for group in optimizer.param_groups for p in group["params"]):
         if not optimizer.state[parameter]:
             optimizer.state[parameter] = {
@@ -55,9 +55,9 @@ def _allocate_state(optimizer: torch.optim.Adam) -> torch.optim.Adam:
 
 @contextmanager
 def step_only_if(sound: Tensor, optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Steps change something only where `sound`, a bool on the device, is true: nobody need look at it.
+    """Make optimizer steps in the block take effect only if `sound`, a bool on the device, is true.
 
-    This is what a gradient scaler tells a fused optimizer of gradients that are not finite.
+    The host does not read it. This is how a gradient scaler reports non-finite gradients to a fused optimizer.
     """
     optimizer.found_inf = (~sound).float()  # pyright: ignore[reportAttributeAccessIssue]
     try:
@@ -67,9 +67,9 @@ def step_only_if(sound: Tensor, optimizer: torch.optim.Optimizer) -> Iterator[No
 
 
 def gradient_step(optimizer: torch.optim.Adam, loss: Tensor, max_grad_norm: float | None = None) -> Tensor:
-    """One step; the norm of the gradient before it was clipped. Only the optimizer's weights see it.
+    """Take one step and return the gradient norm before clipping; only the optimizer's own parameters get gradients.
 
-    Nothing moves where loss or gradient is not finite: the kernel looks at that itself, and nobody waits for it.
+    The step is skipped where the loss or the gradient is not finite, without a synchronization with the device.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     gradients = torch.autograd.grad(loss, parameters)
@@ -84,6 +84,6 @@ def gradient_step(optimizer: torch.optim.Adam, loss: Tensor, max_grad_norm: floa
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimizer's memory itself, no copies, by parameter number and name."""
+    """Return the tensors of an optimizer's state, without copying, by parameter number and name."""
     state = optimizer.state_dict()["state"]
     return {f"{i}.{name}": value for i, values in state.items() for name, value in values.items()}

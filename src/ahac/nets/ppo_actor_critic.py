@@ -1,6 +1,6 @@
-"""A Gaussian policy and a value function, with a trunk each or one for both; for policy-gradient methods.
+"""A Gaussian policy and a value function for policy-gradient methods, with separate trunks or a shared one.
 
-The policy is not squashed: actions outside of [-1, 1] are clipped by the environment. Its deviation does not depend on
+The policy is not squashed: the environment clips actions outside of [-1, 1]. Its standard deviation does not depend on
 the state.
 """
 
@@ -16,11 +16,11 @@ from ahac.nets.mlp import activation, mlp
 __all__ = ["PPOActorCritic"]
 
 POLICY_GAIN = 0.01
-"""Of the policy's last layer: first actions are near zero, whatever is seen."""
+"""Gain of the policy's last layer: initial actions are near zero for all observations."""
 
 
 class PPOActorCritic(nn.Module):
-    """μ(s), σ and V(s) of normalised observations."""
+    """μ(s), σ and V(s) of normalized observations."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class PPOActorCritic(nn.Module):
         log_std: float,
         rng: torch.Generator,
     ) -> None:
-        """`critic_hidden` is the critic's trunk; none: it shares the actor's."""
+        """`critic_hidden` are the widths of the critic's own trunk; with None it shares the actor's."""
         super().__init__()
         if critic_hidden is None:
             if not hidden:
-                raise ValueError("a shared trunk needs a hidden layer")
+                raise ValueError("a shared trunk needs at least one hidden layer, got hidden=(); or set critic_hidden")
             self.trunk = nn.Sequential(mlp([obs, *hidden], function, rng=rng, last_gain=2.0**0.5), activation(function))
             self.policy = mlp([hidden[-1], actions], function, rng=rng, last_gain=POLICY_GAIN)
             self.critic = mlp([hidden[-1], 1], function, rng=rng, last_gain=1.0)
@@ -56,6 +56,6 @@ class PPOActorCritic(nn.Module):
         return self.critic(self.trunk(obs)).squeeze(-1)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Both."""
-        seen = self.trunk(obs)
-        return self.policy(seen), self.critic(seen).squeeze(-1)
+        """Return μ(s) and V(s), computing a shared trunk only once."""
+        features = self.trunk(obs)
+        return self.policy(features), self.critic(features).squeeze(-1)

@@ -1,4 +1,4 @@
-"""Q(s, a) by several networks that never share a weight, all of them in the same few operations."""
+"""Q(s, a) by an ensemble of networks without shared weights, computed in batched operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["QEnsemble"]
 
 
 class QEnsemble(nn.Module):
-    """M networks of normalised observations and actions; their weights are stacked, [M, inputs, outputs]."""
+    """M networks on normalized observations and actions; their weights are stacked, [M, inputs, outputs]."""
 
     def __init__(
         self, obs: int, actions: int, *, hidden: Sequence[int], function: str, rng: torch.Generator, members: int = 2
@@ -30,7 +30,7 @@ class QEnsemble(nn.Module):
             fill_uniform(layer, 1.0 / math.sqrt(inputs), rng)
 
     def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        """[M, B] what every member says of [B, obs] and [B, actions]."""
+        """[M, B] Q values of [B, obs] and [B, actions] by each member."""
         x = torch.cat([obs, action], dim=-1).expand(self.members, -1, -1)
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.baddbmm(bias, x, weight)
@@ -39,5 +39,5 @@ class QEnsemble(nn.Module):
         return x.squeeze(-1)
 
     def min_q(self, obs: Tensor, action: Tensor) -> Tensor:
-        """[B] the least of what the members say."""
+        """[B] minimum over the members."""
         return self(obs, action).amin(dim=0)

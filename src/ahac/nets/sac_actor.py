@@ -1,4 +1,4 @@
-"""Policies for soft actor-critic methods: squashed Gaussians whose deviation depends on the state."""
+"""Policies for soft actor-critic methods: squashed Gaussians whose standard deviation depends on the state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SACActor"]
 
 
 class SACActor(nn.Module):
-    """a = tanh(μ(s) + σ(s) ε) of normalised observations."""
+    """a = tanh(μ(s) + σ(s) ε) of normalized observations."""
 
     def __init__(
         self,
@@ -26,26 +26,26 @@ class SACActor(nn.Module):
         log_std: tuple[float, float],
         rng: torch.Generator,
     ) -> None:
-        """`init_log_std` are the bounds that log σ is clipped to."""
+        """`log_std` are the bounds that log σ is clamped to."""
         super().__init__()
         self.net = mlp([obs, *hidden, 2 * actions], function, rng=rng)
         self.low, self.high = log_std
 
     def forward(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """[..., actions] sampled with standard normal noise, and [...] their log densities."""
-        x, log_std = self._drawn(obs, noise)
+        x, log_std = self._unsquashed(obs, noise)
         return torch.tanh(x), squashed_log_prob(x, noise, log_std)
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """[..., actions] the same, without densities."""
-        return torch.tanh(self._drawn(obs, noise)[0])
+        """[..., actions] sampled like `forward`, without densities."""
+        return torch.tanh(self._unsquashed(obs, noise)[0])
 
     def mode(self, obs: Tensor) -> Tensor:
         """[..., actions] tanh(μ(s))."""
         return torch.tanh(self.net(obs).chunk(2, dim=-1)[0])
 
-    def _drawn(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """μ + σ ε before squashing, and log σ."""
+    def _unsquashed(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return μ + σ ε before squashing, and log σ."""
         mean, log_std = self.net(obs).chunk(2, dim=-1)
         log_std = log_std.clamp(self.low, self.high)
         return torch.addcmul(mean, log_std.exp(), noise), log_std

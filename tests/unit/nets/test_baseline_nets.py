@@ -1,4 +1,4 @@
-"""Networks of the baselines: shapes, chance, and that members and steps are what they are made of."""
+"""Networks and optimizers of the baselines: shapes, seeding, ensembles, unrolling and gradient steps."""
 
 import pytest
 import torch
@@ -18,12 +18,12 @@ def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_an_unknown_activation_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_activation_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match="'gelu'; known: elu, tanh, relu"):
         activation("gelu")
 
 
-def test_weights_depend_on_the_generator_alone() -> None:
+def test_weights_depend_only_on_the_generator() -> None:
     nets = []
     for seed in (1, 1, 2):
         torch.manual_seed(len(nets))
@@ -34,89 +34,89 @@ def test_weights_depend_on_the_generator_alone() -> None:
 
 
 @pytest.mark.parametrize("critic_hidden", [None, (8,)])
-def test_a_shared_trunk_gives_the_same_as_asking_twice(critic_hidden: tuple[int, ...] | None) -> None:
+def test_forward_equals_mean_and_value(critic_hidden: tuple[int, ...] | None) -> None:
     net = PPOActorCritic(4, 2, hidden=(16, 8), critic_hidden=critic_hidden, function="elu", log_std=-0.5, rng=rng())
     obs = torch.randn(3, 5, 4, generator=rng(1))
     mean, value = net(obs)
     assert (mean.shape, value.shape) == ((3, 5, 2), (3, 5))
     assert torch.equal(mean, net.mean(obs))
     assert torch.equal(value, net.value(obs))
-    assert mean.abs().max() < 0.1, "first actions are near zero"
+    assert mean.abs().max() < 0.1, "initial actions are near zero"
     names, weights = zip(*net.named_parameters(), strict=True)
     gradients = torch.autograd.grad(value.sum(), weights, allow_unused=True)
-    touched = {name for name, gradient in zip(names, gradients, strict=True) if gradient is not None}
-    assert any(name.startswith("trunk") for name in touched) == (critic_hidden is None)
+    used = {name for name, gradient in zip(names, gradients, strict=True) if gradient is not None}
+    assert any(name.startswith("trunk") for name in used) == (critic_hidden is None)
 
 
-def test_members_of_twin_q_never_share_a_weight() -> None:
+def test_members_of_a_q_ensemble_share_no_weights() -> None:
     q = QEnsemble(3, 2, hidden=(8, 4), function="elu", rng=rng())
     obs = torch.randn(6, 3, generator=rng(1))
     action = torch.randn(6, 2, generator=rng(2))
-    said = q(obs, action)
-    assert said.shape == (2, 6)
-    assert not torch.equal(said[0], said[1])
-    assert torch.equal(q.min_q(obs, action), said.amin(dim=0))
-    said[0].sum().backward()
+    values = q(obs, action)
+    assert values.shape == (2, 6)
+    assert not torch.equal(values[0], values[1])
+    assert torch.equal(q.min_q(obs, action), values.amin(dim=0))
+    values[0].sum().backward()
     for p in q.parameters():
         assert p.grad is not None
         assert bool((p.grad[0] != 0.0).any())
         assert not bool((p.grad[1] != 0.0).any())
-    # A member is an ordinary network.
+    # Each member is an ordinary network.
     x = torch.cat([obs, action], dim=-1)
     for k, (weight, bias) in enumerate(zip(q.weights, q.biases, strict=True)):
         x = x @ weight[1] + bias[1]
         x = nn.functional.elu(x) if k < 2 else x
-    assert_close(said[1], x.squeeze(-1))
+    assert_close(values[1], x.squeeze(-1))
 
 
-def test_deviations_stay_inside_their_bounds() -> None:
+def test_standard_deviations_are_within_bounds() -> None:
     actor = SACActor(3, 2, hidden=(8,), function="elu", log_std=(-1.0, -0.9), rng=rng())
     obs = 100.0 * torch.randn(50, 3, generator=rng(1))
-    still, moved = (torch.atanh(actor(obs, torch.full((50, 2), x))[0].double()) for x in (0.0, 1e-3))
-    fine = still.abs() < 2.0
-    spread = ((moved - still) / 1e-3)[fine]
-    assert 0.36 < spread.min() <= spread.max() < 0.42
+    mean, shifted = (torch.atanh(actor(obs, torch.full((50, 2), x))[0].double()) for x in (0.0, 1e-3))
+    unsaturated = mean.abs() < 2.0
+    std = ((shifted - mean) / 1e-3)[unsaturated]
+    assert 0.36 < std.min() <= std.max() < 0.42
     assert torch.equal(actor.sample(obs, torch.ones(50, 2)), actor(obs, torch.ones(50, 2))[0])
     assert torch.equal(actor.mode(obs), actor(obs, torch.zeros(50, 2))[0])
 
 
-def test_unrolling_is_step_after_step_and_imagining_plays_the_policy() -> None:
+def test_unroll_repeats_steps_and_imagine_follows_the_policy() -> None:
     model = LatentDynamics(3, 2, hidden=(8,), latent=6, layers=2, function="elu", rng=rng())
     obs = torch.randn(4, 3, generator=rng(1))
     actions = torch.randn(5, 4, 2, generator=rng(2))
-    found = model.unroll(obs, actions)
+    predictions = model.unroll(obs, actions)
     x, memory = obs, model.initial_hidden(obs)
     for k in range(5):
         x, memory = model(x, actions[k], memory)
-        assert torch.equal(found[k], x)
-    seen, played, density = model.imagine(obs, lambda s, e: (e, s.sum(dim=-1)), actions)
-    assert torch.equal(played, actions)
-    assert torch.equal(seen, torch.cat([obs[None], found[:-1]]))
-    assert torch.equal(density, seen.sum(dim=-1))
+        assert torch.equal(predictions[k], x)
+    observations, imagined_actions, density = model.imagine(obs, lambda s, e: (e, s.sum(dim=-1)), actions)
+    assert torch.equal(imagined_actions, actions)
+    assert torch.equal(observations, torch.cat([obs[None], predictions[:-1]]))
+    assert torch.equal(density, observations.sum(dim=-1))
 
 
-def test_a_step_moves_only_the_optimizers_own_weights() -> None:
+def test_a_step_gives_gradients_only_to_the_optimizers_parameters() -> None:
     one, other = nn.Linear(2, 1), nn.Linear(1, 1)
-    down = make_adam(one.parameters(), 0.1)
-    norm = gradient_step(down, 100.0 * other(one(torch.ones(1, 2))).square().sum(), 0.5)
-    assert norm > 0.5, "it is that before clipping"
+    optimizer = make_adam(one.parameters(), 0.1)
+    norm = gradient_step(optimizer, 100.0 * other(one(torch.ones(1, 2))).square().sum(), 0.5)
+    assert norm > 0.5, "the norm before clipping"
     assert all(p.grad is None for p in other.parameters())
     assert sum(float(p.grad.square().sum()) for p in one.parameters() if p.grad is not None) <= 0.2501
 
 
-@pytest.mark.parametrize("spoilt", ["loss", "gradient"])
-def test_nothing_moves_where_something_is_not_finite(spoilt: str) -> None:
+@pytest.mark.parametrize("non_finite", ["loss", "gradient"])
+def test_steps_are_skipped_where_loss_or_gradient_is_not_finite(non_finite: str) -> None:
     net = nn.Linear(2, 1)
-    down = make_adam(net.parameters(), 0.1)
-    gradient_step(down, net(torch.ones(1, 2)).square().sum(), 1.0)
+    optimizer = make_adam(net.parameters(), 0.1)
+    gradient_step(optimizer, net(torch.ones(1, 2)).square().sum(), 1.0)
     before = [p.clone() for p in net.parameters()]
-    memory = {k: x.clone() for k, x in optimizer_tensors(down).items()}
-    said = net(torch.ones(1, 2)).sum()
-    # The root of zero is finite, its slope is not.
-    loss = said * float("nan") if spoilt == "loss" else (said - said.detach()).abs().sqrt()
-    assert bool(torch.isfinite(loss)) == (spoilt == "gradient")
-    gradient_step(down, loss, 1.0)
+    state = {k: x.clone() for k, x in optimizer_tensors(optimizer).items()}
+    output = net(torch.ones(1, 2)).sum()
+    # The square root of zero is finite, its derivative is not.
+    loss = output * float("nan") if non_finite == "loss" else (output - output.detach()).abs().sqrt()
+    assert bool(torch.isfinite(loss)) == (non_finite == "gradient")
+    gradient_step(optimizer, loss, 1.0)
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
-    assert all(torch.equal(memory[k], x) for k, x in optimizer_tensors(down).items())
-    gradient_step(down, net(torch.ones(1, 2)).square().sum(), 1.0)
+    assert all(torch.equal(state[k], x) for k, x in optimizer_tensors(optimizer).items())
+    gradient_step(optimizer, net(torch.ones(1, 2)).square().sum(), 1.0)
     assert not any(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))

@@ -1,4 +1,4 @@
-"""Actions by CUDA kernels: against torch's, by the kernels' source on the CPU, and on a GPU."""
+"""The CUDA kernels for sampling actions compared with torch: emulated on the CPU, and on a GPU."""
 
 from pathlib import Path
 
@@ -10,68 +10,72 @@ from ahac.nets.actor import Actor
 from ahac.nets.kernels import cuda_policy
 from ahac.nets.kernels.cuda_policy import CudaPolicy
 from ahac.nets.normalizer import FrozenNormalizer, Normalizer
+from ahac.nets.rollout_policy import make_rollout_policy
 from support.emulated_cuda import emulate
 from support.marks import keep
 
 
-def actor(obs: int, hidden: tuple[int, ...], actions: int, device: str = "cuda") -> Actor:
-    """Away from the special values that layers begin with."""
+def make_actor(obs: int, hidden: tuple[int, ...], actions: int, device: str = "cuda") -> Actor:
+    """Return an actor whose scales and shifts differ from their initial ones and zeros."""
     generator = torch.Generator().manual_seed(0)
-    made = Actor(obs, actions, hidden, log_std=-0.5, rng=generator)
+    actor = Actor(obs, actions, hidden, log_std=-0.5, rng=generator)
     with torch.no_grad():
-        for weight in made.parameters():
+        for weight in actor.parameters():
             weight.add_(torch.randn(weight.shape, generator=generator), alpha=0.1)
-    return made.to(device)
+    return actor.to(device)
 
 
-def view(obs: int, enabled: bool, device: str = "cuda") -> FrozenNormalizer:
-    made = Normalizer(obs, enabled, torch.float32).to(device)
-    made.update(3.0 * torch.randn(100, obs, generator=torch.Generator().manual_seed(1)).to(device) + 1.0)
-    return made.frozen()
+def make_normalizer(obs: int, enabled: bool, device: str = "cuda") -> FrozenNormalizer:
+    normalizer = Normalizer(obs, enabled, torch.float32).to(device)
+    normalizer.update(3.0 * torch.randn(100, obs, generator=torch.Generator().manual_seed(1)).to(device) + 1.0)
+    return normalizer.frozen()
 
 
 def samples(count: int, obs: int, actions: int, device: str = "cuda") -> tuple[Tensor, Tensor, Tensor]:
-    """Observations, noise, and what pulls at actions."""
+    """Return observations, noise, and a gradient with respect to the actions."""
     generator = torch.Generator().manual_seed(2)
     sizes = (obs, actions, actions)
-    seen, noise, bar = (torch.randn(count, size, generator=generator).to(device) for size in sizes)
-    return seen.requires_grad_(), noise, bar
+    raw_obs, noise, action_grad = (torch.randn(count, size, generator=generator).to(device) for size in sizes)
+    return raw_obs.requires_grad_(), noise, action_grad
 
 
-def assert_like_torch(made: Actor, seen_by: FrozenNormalizer, count: int, device: str) -> None:
-    obs, actions = len(seen_by.mean), len(made.log_std)
-    seen, noise, bar = samples(count, obs, actions, device)
-    got = CudaPolicy(made).sampler(seen_by)(seen, noise)
-    want = made.double()(seen_by(seen).double(), noise.double())
-    assert (got - want).abs().max() < 1e-5
-    (found,), (wanted,) = (torch.autograd.grad(x, seen, bar.to(x.dtype)) for x in (got, want))
-    assert (found - wanted).abs().max() < 1e-5 * wanted.abs().max()
+def assert_matches_torch(actor: Actor, normalizer: FrozenNormalizer, count: int, device: str) -> None:
+    obs, noise, action_grad = samples(count, len(normalizer.mean), len(actor.log_std), device)
+    actions = CudaPolicy(actor).sampler(normalizer)(obs, noise)
+    expected = actor.double()(normalizer(obs).double(), noise.double())
+    assert (actions - expected).abs().max() < 1e-5
+    gradients = [torch.autograd.grad(x, obs, action_grad.to(x.dtype))[0] for x in (actions, expected)]
+    assert (gradients[0] - gradients[1]).abs().max() < 1e-5 * gradients[1].abs().max()
 
 
 @pytest.mark.parametrize("hidden", [(128, 64, 32), pytest.param((), marks=pytest.mark.extended)])
-def test_kernels_compile_for_gpus_that_are_not_here(hidden: tuple[int, ...], tmp_path: Path) -> None:
-    for number, kernel in enumerate(CudaPolicy.kernels(actor(37, hidden, 8, "cpu"), "cuda:0")):
+def test_kernels_compile_without_a_gpu(hidden: tuple[int, ...], tmp_path: Path) -> None:
+    for number, kernel in enumerate(CudaPolicy.kernels(make_actor(37, hidden, 8, "cpu"), "cuda:0")):
         kernel.compile_for(90, tmp_path / str(number))
         assert list((tmp_path / str(number)).iterdir())
 
 
 @pytest.mark.parametrize(("obs", "hidden", "actions", "count"), keep(1, [(21, (40, 17), 13, 40), (5, (), 3, 33)]))
-def test_the_kernels_source_does_what_torch_does(
+def test_emulated_kernels_match_torch(
     obs: int, hidden: tuple[int, ...], actions: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emulate(cuda_policy, monkeypatch)
-    assert_like_torch(actor(obs, hidden, actions, "cpu"), view(obs, enabled=True, device="cpu"), count, "cpu")
+    normalizer = make_normalizer(obs, enabled=True, device="cpu")
+    assert_matches_torch(make_actor(obs, hidden, actions, "cpu"), normalizer, count, "cpu")
 
 
-def test_others_are_left_to_torch() -> None:
-    assert not CudaPolicy.supports(actor(5, (8,), 2, "cpu"))
+def test_actors_on_the_cpu_sample_by_themselves() -> None:
+    actor = make_actor(5, (8,), 2, "cpu")
+    assert not CudaPolicy.supports(actor)
+    assert make_rollout_policy(actor) is actor
 
 
 @pytest.mark.gpu
-def test_which_actors_it_takes() -> None:
-    assert CudaPolicy.supports(actor(5, (8,), 2))
-    assert not CudaPolicy.supports(actor(5, (8,), 2).double())
-    assert not CudaPolicy.supports(actor(5, (4000,), 2))
+def test_float32_actors_that_fit_are_supported() -> None:
+    assert CudaPolicy.supports(make_actor(5, (8,), 2))
+    assert isinstance(make_rollout_policy(make_actor(5, (8,), 2)), CudaPolicy)
+    assert not CudaPolicy.supports(make_actor(5, (8,), 2).double())
+    assert not CudaPolicy.supports(make_actor(5, (4000,), 2))
 
 
 @pytest.mark.gpu
@@ -80,18 +84,18 @@ def test_which_actors_it_takes() -> None:
     ("obs", "hidden", "actions", "count"),
     [(5, (9,), 3, 40), (37, (128, 64, 32), 8, 512), (11, (), 4, 33), (76, (256, 128), 21, 64), (20, (40, 17), 13, 1)],
 )
-def test_actions_and_gradients_are_torchs(
+def test_actions_and_gradients_match_torch(
     obs: int, hidden: tuple[int, ...], actions: int, count: int, enabled: bool
 ) -> None:
-    assert_like_torch(actor(obs, hidden, actions), view(obs, enabled), count, "cuda")
+    assert_matches_torch(make_actor(obs, hidden, actions), make_normalizer(obs, enabled), count, "cuda")
 
 
 @pytest.mark.gpu
-def test_weights_that_changed_are_seen_by_the_next_sampler() -> None:
-    made, seen_by = actor(5, (16,), 2), view(5, enabled=True)
-    seen, noise, _ = samples(8, 5, 2)
-    policy = CudaPolicy(made)
-    policy.sampler(seen_by)(seen, noise)
+def test_the_next_sampler_uses_changed_weights() -> None:
+    actor, normalizer = make_actor(5, (16,), 2), make_normalizer(5, enabled=True)
+    obs, noise, _ = samples(8, 5, 2)
+    policy = CudaPolicy(actor)
+    policy.sampler(normalizer)(obs, noise)
     with torch.no_grad():
-        next(made.parameters()).mul_(1.5)
-    assert torch.allclose(policy.sampler(seen_by)(seen, noise), made(seen_by(seen), noise), atol=1e-5)
+        next(actor.parameters()).mul_(1.5)
+    assert torch.allclose(policy.sampler(normalizer)(obs, noise), actor(normalizer(obs), noise), atol=1e-5)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
-from ahac.nets.kernels.critic_epoch import CriticEpoch
+from ahac.nets.critic_training import CriticEpoch
 from ahac.nets.optim import step_only_if
 from ahac.runtime.stages import stage
 from ahac.runtime.transfer import record_event

@@ -1,1 +1,1 @@
-"""Fast kernels for the networks of the first-order algorithms; `README.md` describes them."""
+"""Native kernels for the networks of the first-order algorithms; see `README.md` in this folder."""

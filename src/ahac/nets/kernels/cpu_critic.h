@@ -1,43 +1,43 @@
-// One pass of gradient descent over a regression, for one member of a critic: minibatch by minibatch the mean squared
-// error's gradient, clipped by its norm, and a step of Adam. Pasted into the body of a kernel after these are defined:
-// LAYERS, OBS, SIZE (weights of a member), SCRATCH, TILE, ROWS, and `shape`: {inputs, outputs} of every layer.
+// One training epoch of one member of a critic. For each minibatch: the gradient of the mean squared error, clipped by
+// its norm, then an Adam step. This text is pasted into a kernel body after the definitions of LAYERS, OBS, SIZE
+// (weights of a member), SCRATCH, TILE, ROWS, NORM_EPS and `shape`: {inputs, outputs} of every layer.
 //
-// Weights are copied to rows padded with zeros to whole SIMD registers, so that every loop below runs over registers.
-// Rows of the minibatch go through all layers forth and back in groups of ROWS, small enough to stay in the cache.
-struct in {
-    static constexpr int up(int n, int to) { return (n + to - 1) / to * to; }
-    static T at(const real* p, int i) { return lane::get(p + i * W); }
-    static void to(real* p, int i, T y) { lane::put(p + i * W, y); }
+// Weights are copied into rows padded with zeros to whole SIMD registers, so that every loop below runs over registers.
+// Rows of the minibatch go through all layers, forward and backward, in groups of ROWS that fit into the cache.
+struct simd {
+    static constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
+    static T load(const real* p, int i) { return lane::get(p + i * W); }
+    static void store(real* p, int i, T y) { lane::put(p + i * W, y); }
     static real sum(T a) {
-        // Four sums side by side, then one.
+        // Sum in four lanes first, then across them.
         typedef real Q __attribute__((vector_size(4 * sizeof(real))));
         Q q[W / 4], s{};
         __builtin_memcpy(q, &a, sizeof(T));
         for (int i = 0; i < W / 4; ++i) s += q[i];
         return (s[0] + s[1]) + (s[2] + s[3]);
     }
-    static T part(const real* p, int n) { T y{}; __builtin_memcpy(&y, p, n * sizeof(real)); return y; }
+    static T load_part(const real* p, int n) { T y{}; __builtin_memcpy(&y, p, n * sizeof(real)); return y; }
     static void copy(real* to, const real* from, int n) { __builtin_memcpy(to, from, n * sizeof(real)); }
     static void clear(real* p, int n) { __builtin_memset(p, 0, n * sizeof(real)); }
 
-    // C[M, V registers] = (begin or C) + A B: a tile of TILE rows by up to 4 registers stays in registers over k.
-    // `begin` is one row, added to all; A has strides of its own, so that it may be a transpose.
-#define TILE_OF(V)                                                                                     \
-    for (int m = 0; m < M; m += TILE) {                                                                \
-        T c[TILE][V];                                                                                  \
-        for (int r = 0; r < TILE; ++r) for (int v = 0; v < V; ++v)                                     \
-            c[r][v] = begin ? at(begin, n + v) : at(C + (m + r) * width, n + v);                       \
-        for (int k = 0; k < K; ++k) {                                                                  \
-            T b[V];                                                                                    \
-            for (int v = 0; v < V; ++v) b[v] = at(B + k * width, n + v);                               \
-            for (int r = 0; r < TILE; ++r) {                                                           \
-                const T a = lane::k(A[(m + r) * down + k * across]);                                   \
-                for (int v = 0; v < V; ++v) c[r][v] += a * b[v];                                       \
-            }                                                                                          \
-        }                                                                                              \
-        for (int r = 0; r < TILE; ++r) for (int v = 0; v < V; ++v) to(C + (m + r) * width, n + v, c[r][v]); \
+    // C[M, V registers] = (init or C) + A B. A tile of TILE rows by up to 4 registers stays in registers over k.
+    // `init` is one row, used for all rows. A has its own strides, so it can be a transpose.
+#define TILE_OF(V)                                                                                              \
+    for (int m = 0; m < M; m += TILE) {                                                                         \
+        T c[TILE][V];                                                                                           \
+        for (int r = 0; r < TILE; ++r) for (int v = 0; v < V; ++v)                                              \
+            c[r][v] = init ? load(init, n + v) : load(C + (m + r) * width, n + v);                              \
+        for (int k = 0; k < K; ++k) {                                                                           \
+            T b[V];                                                                                             \
+            for (int v = 0; v < V; ++v) b[v] = load(B + k * width, n + v);                                      \
+            for (int r = 0; r < TILE; ++r) {                                                                    \
+                const T a = lane::k(A[(m + r) * down + k * across]);                                            \
+                for (int v = 0; v < V; ++v) c[r][v] += a * b[v];                                                \
+            }                                                                                                   \
+        }                                                                                                       \
+        for (int r = 0; r < TILE; ++r) for (int v = 0; v < V; ++v) store(C + (m + r) * width, n + v, c[r][v]);  \
     }
-    static void multiply(real* C, const real* begin, const real* A, int down, int across, const real* B, int M, int K,
+    static void multiply(real* C, const real* init, const real* A, int down, int across, const real* B, int M, int K,
                          int width) {
         int n = 0;
         for (; n + 4 <= width / W; n += 4) TILE_OF(4)
@@ -45,165 +45,179 @@ struct in {
     }
 #undef TILE_OF
 };
-// A layer's numbers: padded sizes, where its weights are in theta, and its scratch memory.
+// A layer: padded sizes, offsets of its weights in theta, and its scratch memory.
 struct Layer {
-    int inputs, outputs, rows, width, back;  // rows: inputs padded to tiles; width, back: outputs and inputs to registers
-    int weight, bias, scale, shift;
-    real *w, *wt, *b, *s, *h, *mask;                         // padded weights
-    real *w_bar, *b_bar, *s_bar, *h_bar;                     // their gradients
-    real *active, *seen, *bar, *mean, *spread;               // of a group of rows
+    int inputs, outputs;
+    int rows, width, back;                                   // inputs padded to TILE, outputs and inputs padded to W
+    int weight, bias, scale, shift;                          // offsets in theta
+    real *w, *wt, *b, *s, *h;                                // padded: weight, its transpose, bias, scale, shift
+    real *mask;                                              // 1 for outputs, 0 for padding
+    real *w_grad, *b_grad, *s_grad, *h_grad;                 // their gradients
+    real *active, *output, *grad, *mean, *inv_std;           // of a group of rows: after ELU, after layer norm
 };
 const int member = block;
-const double* const numbers = (const double*)numbers_p;      // rate, beta1, beta2, epsilon, steps so far, largest norm
+// Learning rate, beta1, beta2, epsilon, steps so far, largest gradient norm.
+const double* const settings = (const double*)settings_p;
 const long long* const order = (const long long*)order_p;
 real* const theta = theta_p + (long long)member * SIZE;
-real* const first = first_p + (long long)member * SIZE;
-real* const second = second_p + (long long)member * SIZE;
+real* const exp_avg = exp_avg_p + (long long)member * SIZE;
+real* const exp_avg_sq = exp_avg_sq_p + (long long)member * SIZE;
 real* const grad = grad_p + (long long)member * SIZE;
 real* memory = scratch_p + (long long)member * SCRATCH;
-const auto take = [&](int n) { real* p = memory; memory += in::up(n, W); in::clear(p, in::up(n, W)); return p; };
+const auto take = [&](int n) {
+    real* p = memory;
+    memory += simd::round_up(n, W);
+    simd::clear(p, simd::round_up(n, W));
+    return p;
+};
 
 Layer layer[LAYERS];
-int place = 0, widest = W;
+int offset = 0, widest = W;
 for (int l = 0; l < LAYERS; ++l) {
     Layer& y = layer[l];
     y.inputs = shape[l][0], y.outputs = shape[l][1];
-    y.rows = in::up(y.inputs, TILE), y.width = in::up(y.outputs, W), y.back = in::up(y.inputs, W);
-    y.weight = place, y.bias = y.weight + y.inputs * y.outputs, y.scale = y.bias + y.outputs;
+    y.rows = simd::round_up(y.inputs, TILE);
+    y.width = simd::round_up(y.outputs, W), y.back = simd::round_up(y.inputs, W);
+    y.weight = offset, y.bias = y.weight + y.inputs * y.outputs, y.scale = y.bias + y.outputs;
     y.shift = y.scale + y.outputs;
-    place = l + 1 < LAYERS ? y.shift + y.outputs : y.scale;
+    offset = l + 1 < LAYERS ? y.shift + y.outputs : y.scale;
     y.w = take(y.inputs * y.width), y.wt = take(y.outputs * y.back);
     y.b = take(y.width), y.s = take(y.width), y.h = take(y.width), y.mask = take(y.width);
-    y.w_bar = take(y.rows * y.width), y.b_bar = take(y.width), y.s_bar = take(y.width), y.h_bar = take(y.width);
-    y.active = take(ROWS * y.width), y.seen = take(ROWS * y.width + TILE);
-    y.bar = take(ROWS * y.width), y.mean = take(ROWS), y.spread = take(ROWS);
+    y.w_grad = take(y.rows * y.width), y.b_grad = take(y.width), y.s_grad = take(y.width), y.h_grad = take(y.width);
+    y.active = take(ROWS * y.width), y.output = take(ROWS * y.width + TILE);
+    y.grad = take(ROWS * y.width), y.mean = take(ROWS), y.inv_std = take(ROWS);
     for (int j = 0; j < y.outputs; ++j) y.mask[j] = 1;
     if (y.back > widest) widest = y.back;
 }
-const int into = in::up(OBS, W);
+const int obs_width = simd::round_up(OBS, W);
 real* const zeros = take(widest);
-real* const input = take(ROWS * into + TILE);
+real* const input = take(ROWS * obs_width + TILE);
 real* const error = take(ROWS);
 const Layer& head = layer[LAYERS - 1];
 double total = 0;
 
-for (int part = 0, from = 0; part < minibatches; ++part) {
-    const int rows = n / minibatches + (part < n % minibatches);
+for (int minibatch = 0, first_row = 0; minibatch < minibatches; ++minibatch) {
+    const int rows = n / minibatches + (minibatch < n % minibatches);
     for (int l = 0; l < LAYERS; ++l) {
         const Layer& y = layer[l];
-        for (int i = 0; i < y.inputs; ++i) in::copy(y.w + i * y.width, theta + y.weight + i * y.outputs, y.outputs);
+        for (int i = 0; i < y.inputs; ++i) simd::copy(y.w + i * y.width, theta + y.weight + i * y.outputs, y.outputs);
         for (int i = 0; i < y.inputs; ++i)
             for (int j = 0; j < y.outputs; ++j) y.wt[j * y.back + i] = theta[y.weight + i * y.outputs + j];
-        in::copy(y.b, theta + y.bias, y.outputs);
-        if (l + 1 < LAYERS) in::copy(y.s, theta + y.scale, y.outputs), in::copy(y.h, theta + y.shift, y.outputs);
-        in::clear(y.w_bar, y.rows * y.width), in::clear(y.b_bar, y.width);
-        in::clear(y.s_bar, y.width), in::clear(y.h_bar, y.width);
+        simd::copy(y.b, theta + y.bias, y.outputs);
+        if (l + 1 < LAYERS) simd::copy(y.s, theta + y.scale, y.outputs), simd::copy(y.h, theta + y.shift, y.outputs);
+        simd::clear(y.w_grad, y.rows * y.width), simd::clear(y.b_grad, y.width);
+        simd::clear(y.s_grad, y.width), simd::clear(y.h_grad, y.width);
     }
-    double squares = 0;
+    double squared_error = 0;
     for (int start = 0; start < rows; start += ROWS) {
-        // Rows that fill up the last group are all zero, and so is what goes back from them.
-        const int real_rows = rows - start < ROWS ? rows - start : ROWS, count = in::up(real_rows, TILE);
-        in::clear(input + real_rows * into, (count - real_rows) * into);
-        for (int r = 0; r < real_rows; ++r) in::copy(input + r * into, obs_p + order[from + start + r] * OBS, OBS);
+        // Padding rows of the last group are zero, and so are their gradients.
+        const int used_rows = rows - start < ROWS ? rows - start : ROWS, count = simd::round_up(used_rows, TILE);
+        simd::clear(input + used_rows * obs_width, (count - used_rows) * obs_width);
+        for (int r = 0; r < used_rows; ++r)
+            simd::copy(input + r * obs_width, obs_p + order[first_row + start + r] * OBS, OBS);
 
         for (int l = 0; l + 1 < LAYERS; ++l) {
             const Layer& y = layer[l];
             const int last = y.width / W;
-            in::multiply(y.active, y.b, l ? layer[l - 1].seen : input, l ? layer[l - 1].width : into, 1, y.w, count,
-                         y.inputs, y.width);
+            simd::multiply(y.active, y.b, l ? layer[l - 1].output : input, l ? layer[l - 1].width : obs_width, 1, y.w,
+                           count, y.inputs, y.width);
             for (int r = 0; r < count; ++r) {
-                real *a = y.active + r * y.width, *x = y.seen + r * y.width;
-                T all{}, square{};
+                real *a = y.active + r * y.width, *x = y.output + r * y.width;
+                T sum{}, squares{};
                 for (int v = 0; v < last; ++v) {
-                    const T u = in::at(a, v), e = lane::less(T{}, u, u, lane::exp(lane::min(u, T{})) - lane::k(1));
-                    in::to(a, v, e);
-                    all += e;
+                    const T u = simd::load(a, v), e = lane::less(T{}, u, u, lane::exp(lane::min(u, T{})) - lane::k(1));
+                    simd::store(a, v, e);
+                    sum += e;
                 }
-                const real mean = in::sum(all) / y.outputs;
+                const real mean = simd::sum(sum) / y.outputs;
                 for (int v = 0; v < last; ++v) {
-                    const T d = (in::at(a, v) - mean) * in::at(y.mask, v);
-                    square += d * d;
+                    const T d = (simd::load(a, v) - mean) * simd::load(y.mask, v);
+                    squares += d * d;
                 }
-                const real spread = 1 / __builtin_sqrtf(in::sum(square) / y.outputs + real(1e-5));
-                y.mean[r] = mean, y.spread[r] = spread;
+                const real inv_std = 1 / __builtin_sqrtf(simd::sum(squares) / y.outputs + NORM_EPS);
+                y.mean[r] = mean, y.inv_std[r] = inv_std;
                 for (int v = 0; v < last; ++v)
-                    in::to(x, v, (in::at(a, v) - mean) * spread * in::at(y.s, v) + in::at(y.h, v));
+                    simd::store(x, v, (simd::load(a, v) - mean) * inv_std * simd::load(y.s, v) + simd::load(y.h, v));
             }
         }
-        // The head has one output: its weights are a row, of `wt`, and so is their gradient.
-        const real* const x = LAYERS > 1 ? layer[LAYERS - 2].seen : input;
+        // The head has one output: its weights are one row of `wt`, and their gradient is one row as well.
+        const real* const x = LAYERS > 1 ? layer[LAYERS - 2].output : input;
         for (int r = 0; r < count; ++r) {
             T dot{};
-            for (int v = 0; v < head.back / W; ++v) dot += in::at(x + r * head.back, v) * in::at(head.wt, v);
-            const real e = r < real_rows ? in::sum(dot) + head.b[0] - target_p[order[from + start + r]] : real(0);
-            squares += (double)e * e;
+            for (int v = 0; v < head.back / W; ++v) dot += simd::load(x + r * head.back, v) * simd::load(head.wt, v);
+            const real e =
+                r < used_rows ? simd::sum(dot) + head.b[0] - target_p[order[first_row + start + r]] : real(0);
+            squared_error += (double)e * e;
             error[r] = e * (real(2) / rows);
-            head.b_bar[0] += error[r];
+            head.b_grad[0] += error[r];
             for (int v = 0; v < head.back / W; ++v)
-                in::to(head.w_bar, v, in::at(head.w_bar, v) + error[r] * in::at(x + r * head.back, v));
+                simd::store(head.w_grad, v, simd::load(head.w_grad, v) + error[r] * simd::load(x + r * head.back, v));
         }
         for (int l = LAYERS - 2; l >= 0; --l) {
             const Layer &y = layer[l], &next = layer[l + 1];
             const int last = y.width / W;
             if (l + 2 < LAYERS)
-                in::multiply(y.bar, zeros, next.bar, next.width, 1, next.wt, count, next.outputs, y.width);
+                simd::multiply(y.grad, zeros, next.grad, next.width, 1, next.wt, count, next.outputs, y.width);
             for (int r = 0; r < count; ++r) {
-                real *a = y.active + r * y.width, *g = y.bar + r * y.width;
-                const real mean = y.mean[r], spread = y.spread[r];
-                T plain{}, along{};
+                real *a = y.active + r * y.width, *g = y.grad + r * y.width;
+                const real mean = y.mean[r], inv_std = y.inv_std[r];
+                T sum_h{}, sum_hx{};
                 for (int v = 0; v < last; ++v) {
-                    const T up = l + 2 < LAYERS ? in::at(g, v) : error[r] * in::at(head.wt, v);
-                    const T x = (in::at(a, v) - mean) * spread * in::at(y.mask, v), h = up * in::at(y.s, v);
-                    in::to(y.s_bar, v, in::at(y.s_bar, v) + up * x);
-                    in::to(y.h_bar, v, in::at(y.h_bar, v) + up);
-                    in::to(g, v, h);
-                    plain += h, along += h * x;
+                    const T out_grad = l + 2 < LAYERS ? simd::load(g, v) : error[r] * simd::load(head.wt, v);
+                    const T x = (simd::load(a, v) - mean) * inv_std * simd::load(y.mask, v);
+                    const T h = out_grad * simd::load(y.s, v);
+                    simd::store(y.s_grad, v, simd::load(y.s_grad, v) + out_grad * x);
+                    simd::store(y.h_grad, v, simd::load(y.h_grad, v) + out_grad);
+                    simd::store(g, v, h);
+                    sum_h += h, sum_hx += h * x;
                 }
-                const real c = in::sum(plain) / y.outputs, d = in::sum(along) / y.outputs;
+                const real c = simd::sum(sum_h) / y.outputs, d = simd::sum(sum_hx) / y.outputs;
                 for (int v = 0; v < last; ++v) {
-                    const T e = in::at(a, v), x = (e - mean) * spread;
-                    const T back = (in::at(g, v) - c - x * d) * spread * in::at(y.mask, v);
-                    const T through = lane::less(T{}, e, back, back * (e + lane::k(1)));
-                    in::to(g, v, through);
-                    in::to(y.b_bar, v, in::at(y.b_bar, v) + through);
+                    const T e = simd::load(a, v), x = (e - mean) * inv_std;
+                    const T e_grad = (simd::load(g, v) - c - x * d) * inv_std * simd::load(y.mask, v);
+                    const T u_grad = lane::less(T{}, e, e_grad, e_grad * (e + lane::k(1)));
+                    simd::store(g, v, u_grad);
+                    simd::store(y.b_grad, v, simd::load(y.b_grad, v) + u_grad);
                 }
             }
-            in::multiply(y.w_bar, 0, l ? layer[l - 1].seen : input, 1, l ? layer[l - 1].width : into, y.bar, y.rows,
-                         count, y.width);
+            simd::multiply(y.w_grad, 0, l ? layer[l - 1].output : input, 1, l ? layer[l - 1].width : obs_width, y.grad,
+                           y.rows, count, y.width);
         }
     }
-    total += squares / rows;
-    from += rows;
+    total += squared_error / rows;
+    first_row += rows;
 
     for (int l = 0; l < LAYERS; ++l) {
         const Layer& y = layer[l];
         const bool hidden = l + 1 < LAYERS;
         for (int i = 0; hidden && i < y.inputs; ++i)
-            in::copy(grad + y.weight + i * y.outputs, y.w_bar + i * y.width, y.outputs);
-        if (!hidden) in::copy(grad + y.weight, y.w_bar, y.inputs);
-        in::copy(grad + y.bias, y.b_bar, y.outputs);
-        if (hidden) in::copy(grad + y.scale, y.s_bar, y.outputs), in::copy(grad + y.shift, y.h_bar, y.outputs);
+            simd::copy(grad + y.weight + i * y.outputs, y.w_grad + i * y.width, y.outputs);
+        if (!hidden) simd::copy(grad + y.weight, y.w_grad, y.inputs);
+        simd::copy(grad + y.bias, y.b_grad, y.outputs);
+        if (hidden) simd::copy(grad + y.scale, y.s_grad, y.outputs), simd::copy(grad + y.shift, y.h_grad, y.outputs);
     }
-    T squared{};
+    T grad_squares{};
     for (int i = 0; i < SIZE; i += W) {
-        const T g = SIZE - i < W ? in::part(grad + i, SIZE - i) : in::at(grad + i, 0);
-        squared += g * g;
+        const T g = SIZE - i < W ? simd::load_part(grad + i, SIZE - i) : simd::load(grad + i, 0);
+        grad_squares += g * g;
     }
-    // As torch's clip_grad_norm_ and Adam have it.
-    const double shrink = numbers[5] / (__builtin_sqrt((double)in::sum(squared)) + 1e-6);
-    const double steps = numbers[4] + part + 1;
-    const T factor = lane::k(shrink < 1 ? (real)shrink : real(1));
-    const T keep1 = lane::k(numbers[1]), keep2 = lane::k(numbers[2]), epsilon = lane::k(numbers[3]);
-    const T pace = lane::k(numbers[0] / (1 - __builtin_pow(numbers[1], steps)));
-    const T root = lane::k(1 / __builtin_sqrt(1 - __builtin_pow(numbers[2], steps)));
+    // As in torch's clip_grad_norm_ and Adam.
+    const double clip = settings[5] / (__builtin_sqrt((double)simd::sum(grad_squares)) + 1e-6);
+    const double steps = settings[4] + minibatch + 1;
+    const T factor = lane::k(clip < 1 ? (real)clip : real(1));
+    const T beta1 = lane::k(settings[1]), beta2 = lane::k(settings[2]), epsilon = lane::k(settings[3]);
+    const T step_size = lane::k(settings[0] / (1 - __builtin_pow(settings[1], steps)));
+    const T correction = lane::k(1 / __builtin_sqrt(1 - __builtin_pow(settings[2], steps)));
     for (int i = 0; i < SIZE; i += W) {
         const int left = SIZE - i < W ? SIZE - i : W;
-        const auto get = [&](const real* p) { return left < W ? in::part(p + i, left) : in::at(p + i, 0); };
-        const auto put = [&](real* p, T y) { left < W ? in::copy(p + i, (real*)&y, left) : in::to(p + i, 0, y); };
-        const T g = get(grad) * factor, m = get(first), s = get(second);
-        const T m1 = m + (lane::k(1) - keep1) * (g - m), s1 = keep2 * s + (lane::k(1) - keep2) * g * g;
-        put(grad, g), put(first, m1), put(second, s1);
-        put(theta, get(theta) - pace * m1 / (lane::sqrt(s1) * root + epsilon));
+        const auto get = [&](const real* p) { return left < W ? simd::load_part(p + i, left) : simd::load(p + i, 0); };
+        const auto put = [&](real* p, T y) {
+            left < W ? simd::copy(p + i, (real*)&y, left) : simd::store(p + i, 0, y);
+        };
+        const T g = get(grad) * factor, m = get(exp_avg), s = get(exp_avg_sq);
+        const T m1 = m + (lane::k(1) - beta1) * (g - m), s1 = beta2 * s + (lane::k(1) - beta2) * g * g;
+        put(grad, g), put(exp_avg, m1), put(exp_avg_sq, s1);
+        put(theta, get(theta) - step_size * m1 / (lane::sqrt(s1) * correction + epsilon));
     }
 }
 losses_p[member] = (real)(total / minibatches);

@@ -1,7 +1,7 @@
-"""One pass of gradient descent over a critic's regression on CUDA: three native kernels per minibatch.
+"""One epoch of critic training on CUDA: three native kernels per minibatch.
 
-By torch's operations a minibatch is some forty small kernels, each of which takes longer to start than to run. Here one
-goes through all layers, forth and back, one adds up, one steps. Moments are where torch's Adam has them.
+In torch a minibatch takes some forty small kernels, each of which takes longer to launch than to run. Here one kernel
+computes the gradient, one sums it up, and one takes the Adam step. Adam's moments are those of torch's optimizer.
 """
 
 from __future__ import annotations
@@ -22,123 +22,125 @@ __all__ = ["CudaKernelEpoch"]
 HERE = Path(__file__).parent
 ARRAYS = {"order": "const long long"} | dict.fromkeys(
     (
-        "obs", "target", "theta", "first", "second", "grad", "mirror", "partial", "tile_losses", "squares", "losses",
-        "steps", "rate", "idle",
+        "obs", "target", "theta", "exp_avg", "exp_avg_sq", "grad", "packed", "partial", "tile_losses", "squares",
+        "losses", "steps", "learning_rate", "skip",
     ),
     "real",
 )  # fmt: skip
 MINIBATCH = "[[maybe_unused]] const int minibatch = args.count;\n"
-UNLESS_IDLE = "if (idle_p && *idle_p != 0) return;  // all threads alike: nobody waits at a barrier\n"
-ROWS = """
+RETURN_IF_SKIPPED = "if (skip_p && *skip_p != 0) return;  // in all threads alike, so none waits at a barrier\n"
+TILE_OF_BLOCK = """
 const int tiles = (n + 31) / 32, member = block / 32 / tiles, tile = block / 32 % tiles;
-const real* const mirror = mirror_p + (long long)member * MIRROR;
+const real* const packed = packed_p + (long long)member * PACKED_SIZE;
 """
 
 
 class CudaKernelEpoch:
-    """On CUDA, in float32, with Adam: all members side by side."""
+    """Trains a float32 critic with Adam on CUDA, all members in parallel."""
 
     max_in_flight = 3
-    """Passes that may be queued before anybody knows whether they are needed: those that are not take no time."""
+    """Epochs that may be queued before the host knows whether they are needed; skipped epochs take almost no time."""
 
-    def __init__(self, critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None) -> None:
+    def __init__(self, critic: Critic, optimizer: torch.optim.Adam, max_grad_norm: float | None) -> None:
         self.critic = critic
         self.optimizer = optimizer
         self._layers = Layers(tuple(critic.widths))
-        self._gradient, self._reduce, self._step = self.kernels(critic, optimizer, max_norm, str(critic.theta.device))
+        device = str(critic.theta.device)
+        self._gradient, self._reduce, self._step = self.kernels(critic, optimizer, max_grad_norm, device)
         for kernel in (self._gradient, self._reduce, self._step):
             kernel.prepare()
 
     @staticmethod
     def supports(critic: Critic) -> bool:
-        """Whether there are kernels for a critic like this, on a device like its own."""
+        """Whether the kernels can train this critic: float32, on CUDA, with hidden layers that fit."""
         theta = critic.theta
         if not theta.is_cuda or theta.dtype != torch.float32 or len(critic.widths) < 3:
             return False
         return Layers(tuple(critic.widths)).fits(theta.device)
 
     @staticmethod
-    def kernels(critic: Critic, optimizer: torch.optim.Adam, max_norm: float | None, device: str) -> list[Kernel]:
-        """That find a minibatch's gradient, add it up, and step."""
+    def kernels(critic: Critic, optimizer: torch.optim.Adam, max_grad_norm: float | None, device: str) -> list[Kernel]:
+        """Return the kernels that compute a minibatch's gradient, sum it up, and take the Adam step."""
         settings, layers = optimizer.param_groups[0], Layers(tuple(critic.widths))
         numbers = {
             "BETA1": settings["betas"][0],
             "BETA2": settings["betas"][1],
             "EPSILON": settings["eps"],
-            "MAX_NORM": 3e38 if max_norm is None else max_norm,
+            "MAX_NORM": 3e38 if max_grad_norm is None else max_grad_norm,
         }
-        head = (
-            "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-            + _places(critic)
-            + MINIBATCH
-            + UNLESS_IDLE
-        )
+        defines = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
+        head = defines + _offsets(critic) + MINIBATCH + RETURN_IF_SKIPPED
         shared = {"gradient": layers.shared, "reduce": WARP * layers.warps, "step": layers.warps + 2}
-        target, made = Target(device, float64=False, lane_bytes=16), []
+        target, kernels = Target(device, float64=False, lane_bytes=16), []
         for name, count in shared.items():
             through = name == "gradient"
             body = (HERE / f"cuda_{name}.h").read_text(encoding="utf-8")
-            source = kernel_source(name, ARRAYS, layers, count, head + (ROWS if through else ""), body, through=through)
-            made.append(Kernel(source, target, "critic"))
-        return made
+            full_head = head + (TILE_OF_BLOCK if through else "")
+            source = kernel_source(name, ARRAYS, layers, count, full_head, body, through=through)
+            kernels.append(Kernel(source, target, "critic"))
+        return kernels
 
     def __call__(self, obs: Tensor, target: Tensor, order: Tensor, minibatches: int) -> Tensor:
-        """One pass; every member's gradient is clipped by its own norm."""
+        """See `ahac.nets.critic_training.CriticEpoch`."""
         theta, members, size = self.critic.theta, *self.critic.theta.shape
-        rate = self.optimizer.param_groups[0]["lr"]
-        wanted = (theta.dtype, theta.device)
-        if any((x.dtype, x.device) != wanted for x in (obs, target)):
-            got = f"{obs.dtype} on {obs.device} and {target.dtype} on {target.device}"
-            raise InputError(f"a fit on {theta.device} takes float32 there, got {got}")
-        if not isinstance(rate, Tensor) or rate.device != theta.device:
-            raise InputError(f"the rate must lie on {theta.device}, as ahac.nets.optim.adam has it, got {rate!r}")
+        learning_rate = self.optimizer.param_groups[0]["lr"]
+        if any((x.dtype, x.device) != (theta.dtype, theta.device) for x in (obs, target)):
+            raise InputError(
+                f"the CUDA critic kernels expect float32 tensors on {theta.device}, got {obs.dtype} on {obs.device} "
+                f"and {target.dtype} on {target.device}; convert them, or use TorchEpoch"
+            )
+        if not isinstance(learning_rate, Tensor) or learning_rate.device != theta.device:
+            raise InputError(
+                f"the learning rate must be a tensor on {theta.device}, got {learning_rate!r}; "
+                "create the optimizer with ahac.nets.optim.shac_adam"
+            )
         order = order.to(theta.device, torch.int64).contiguous()
         if theta.grad is None:
             theta.grad = torch.zeros_like(theta)
         moments = self.optimizer.state[theta]
-        idle = getattr(self.optimizer, "found_inf", None)
+        skip = getattr(self.optimizer, "found_inf", None)
         tiles, blocks = -(-len(order) // minibatches // WARP), -(-size // WARP)
-        made = {
+        tensors = {
             "obs": obs.contiguous(),
             "target": target.contiguous(),
             "theta": theta,
             "grad": theta.grad,
-            "first": moments["exp_avg"],
-            "second": moments["exp_avg_sq"],
+            "exp_avg": moments["exp_avg"],
+            "exp_avg_sq": moments["exp_avg_sq"],
             "steps": moments["step"],
-            "rate": rate,
-            "mirror": theta.new_empty(members, self._layers.packed_weights()[0]),
+            "learning_rate": learning_rate,
+            "packed": theta.new_empty(members, self._layers.packed_weights()[0]),
             "partial": theta.new_empty(members * tiles, size),
             "tile_losses": theta.new_empty(members * tiles),
             "squares": theta.new_empty(members * blocks),
             "losses": theta.new_empty(minibatches, members),
         }
-        arrays = {name: tensor.data_ptr() for name, tensor in made.items()}
-        if idle is not None:
-            arrays["idle"] = idle.data_ptr()
+        arrays = {name: tensor.data_ptr() for name, tensor in tensors.items()}
+        if skip is not None:
+            arrays["skip"] = skip.data_ptr()
         stream = torch.cuda.current_stream(theta.device).cuda_stream
 
         def launch(kernel: Kernel, rows: int, part: int, blocks: int) -> None:
             kernel.launch(arrays, items=rows, count=part, stream=stream, blocks=blocks)
 
-        steppers = -(-size // (WARP * self._layers.warps)) * members
-        launch(self._step, -1, 0, steppers)
-        for part, rows in enumerate(order.tensor_split(minibatches)):
+        step_blocks = -(-size // (WARP * self._layers.warps)) * members
+        launch(self._step, -1, 0, step_blocks)  # only packs the weights
+        for i, rows in enumerate(order.tensor_split(minibatches)):
             arrays["order"] = rows.data_ptr()
-            launch(self._gradient, len(rows), part, -(-len(rows) // WARP) * members)
-            launch(self._reduce, len(rows), part, blocks * members)
-            launch(self._step, len(rows), part, steppers)
-        moments["step"].add_(minibatches if idle is None else (1.0 - idle) * minibatches)
-        return made["losses"].mean(dim=0)
+            launch(self._gradient, len(rows), i, -(-len(rows) // WARP) * members)
+            launch(self._reduce, len(rows), i, blocks * members)
+            launch(self._step, len(rows), i, step_blocks)
+        moments["step"].add_(minibatches if skip is None else (1.0 - skip) * minibatches)
+        return tensors["losses"].mean(dim=0)
 
 
-def _places(critic: Critic) -> str:
-    """Where each layer's weights are in those of a member, as C++."""
-    places: dict[str, list[int]] = {name: [] for name in ("weight", "bias", "scale", "shift", "end")}
+def _offsets(critic: Critic) -> str:
+    """Return C++ that defines the offsets of each layer's weights in those of a member."""
+    offsets: dict[str, list[int]] = {name: [] for name in ("weight", "bias", "scale", "shift", "end")}
     size, pairs = 0, Layers(tuple(critic.widths)).pairs
     for k, (inputs, outputs) in enumerate(pairs):
         normed = 0 if k == len(pairs) - 1 else outputs
-        for name, count in zip(places, (0, inputs * outputs, outputs, normed, normed), strict=True):
+        for name, count in zip(offsets, (0, inputs * outputs, outputs, normed, normed), strict=True):
             size += count
-            places[name].append(size)
-    return constants({"SIZE": size, "MEMBERS": critic.members}, places)
+            offsets[name].append(size)
+    return constants({"SIZE": size, "MEMBERS": critic.members}, offsets)

@@ -1,4 +1,4 @@
-"""What CUDA kernels know of a network's layers: sizes, and where its weights lie in a mirror that they read fast."""
+"""Layer sizes and the packed weight layout of a network, as the CUDA kernels read them."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ import torch
 from ahac.core.hardware import shared_memory
 from ahac.native.codegen import WARP
 from ahac.native.source import Source
-from ahac.nets.critic import EPS
+from ahac.nets.mlp import LAYER_NORM_EPS
 
-__all__ = ["Layers", "constants", "kernel_source"]
+__all__ = ["Layers", "constants", "kernel_source", "round_up"]
 
 HEADER = (Path(__file__).parent / "cuda_layers.h").read_text(encoding="utf-8")
 COLUMNS = 8
-"""Outputs that a lane takes at a time."""
+"""Outputs that a lane computes at a time."""
 STRIDE = 36
-"""Numbers from one row of shared memory to the next."""
+"""Distance between rows in shared memory, in numbers."""
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Linear layers, each but the last with ELU and layer norm behind it."""
+    """Linear layers, each but the last followed by ELU and layer norm."""
 
     widths: tuple[int, ...]
-    """Inputs first."""
+    """Numbers of inputs, of units in each hidden layer, and of outputs."""
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Inputs and outputs of each."""
+        """Inputs and outputs of each layer."""
         return list(pairwise(self.widths))
 
     @property
     def warps(self) -> int:
-        """Of a block: as many as there are groups of outputs, within reason."""
+        """Warps per block: one for each group of outputs in the widest layer, but at least 4 and at most 16."""
         return min(max(-(-max(self.widths[1:]) // COLUMNS), 4), 16)
 
     @property
     def shared(self) -> int:
-        """Numbers of shared memory in which a block's rows go through all layers."""
+        """Numbers of shared memory that a block needs to take its rows through all layers."""
         first, *hidden, last = self.widths
         return STRIDE * (first + 2 * sum(hidden) + last) + 2 * WARP * (len(hidden) + self.warps)
 
     def fits(self, device: torch.device) -> bool:
-        """Whether a block may have so much shared memory there."""
+        """Whether the device has enough shared memory per block."""
         return 4 * self.shared <= shared_memory(device)
 
     def packed_weights(self) -> tuple[int, dict[str, list[int]]]:
-        """Numbers of the mirror, and by name where each layer's part of it begins."""
-        places: dict[str, list[int]] = {name: [] for name in ("rows", "columns", "biases", "scales", "shifts")}
+        """Return the size of the packed weights, and the offset of each layer in them by name."""
+        offsets: dict[str, list[int]] = {name: [] for name in ("rows", "columns", "biases", "scales", "shifts")}
         size = 0
         for inputs, outputs in self.pairs:
             counts = [
@@ -62,26 +62,32 @@ class Layers:
                 round_up(outputs),
                 round_up(outputs),
             ]
-            for name, count in zip(places, counts, strict=True):
-                places[name].append(size)
+            for name, count in zip(offsets, counts, strict=True):
+                offsets[name].append(size)
                 size += count
-        return size, places
+        return size, offsets
 
     def constants(self) -> str:
-        """The same as C++."""
-        size, places = self.packed_weights()
-        numbers = {"WARPS": self.warps, "LAYERS": len(self.pairs), "MIRROR": size, "COLUMNS": COLUMNS, "STRIDE": STRIDE}
+        """Return C++ that defines the sizes and offsets."""
+        size, offsets = self.packed_weights()
+        numbers = {
+            "WARPS": self.warps,
+            "LAYERS": len(self.pairs),
+            "PACKED_SIZE": size,
+            "COLUMNS": COLUMNS,
+            "STRIDE": STRIDE,
+        }
         sizes = {"inputs": [a for a, _ in self.pairs], "outputs": [b for _, b in self.pairs]}
-        return f"#define NORM_EPS real({EPS})\n" + constants(numbers, sizes | places)
+        return f"#define NORM_EPS real({LAYER_NORM_EPS})\n" + constants(numbers, sizes | offsets)
 
 
 def round_up(count: int) -> int:
-    """To whole groups."""
+    """Round up to a multiple of `COLUMNS`."""
     return -(-count // COLUMNS) * COLUMNS
 
 
 def constants(numbers: Mapping[str, int], lists: Mapping[str, Sequence[int]]) -> str:
-    """C++ that defines them."""
+    """Return C++ that defines numbers and lists of numbers by name."""
     enum = ", ".join(f"{name} = {number}" for name, number in numbers.items())
     arrays = [f"const int {name}[] = {{{', '.join(map(str, values))}}};\n" for name, values in lists.items()]
     return f"enum {{ {enum} }};\n{''.join(arrays)}"
@@ -90,16 +96,16 @@ def constants(numbers: Mapping[str, int], lists: Mapping[str, Sequence[int]]) ->
 def kernel_source(
     name: str, arrays: Mapping[str, str], layers: Layers, shared: int, head: str, body: str, through: bool
 ) -> Source:
-    """A kernel's source.
+    """Return the source of a kernel.
 
     Args:
-        name: Its name.
-        arrays: C++ types of the numbers in what it takes, by name.
-        layers: Of the network.
-        shared: Numbers of shared memory.
-        head: What is defined before the layers.
-        body: What follows them.
-        through: Whether rows go through the layers; the head says where their `mirror` is.
+        name: Name of the kernel.
+        arrays: C++ element types of the kernel's arrays, by name.
+        layers: Layers of the network.
+        shared: Numbers of shared memory per block.
+        head: C++ placed before `cuda_layers.h`.
+        body: C++ placed after it.
+        through: Whether rows go through the layers; the head must then define the pointer `packed` to the weights.
     """
     pointers = "".join(
         f"[[maybe_unused]] {kind}* const {array}_p = ({kind}*)args.address[{i}];\n"

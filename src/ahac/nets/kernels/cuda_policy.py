@@ -1,7 +1,7 @@
-"""A policy's actions on CUDA, step by step through a rollout: one native kernel forth, one back.
+"""Sampling of actions on CUDA: one native kernel per step of a rollout, and one per step of its backward pass.
 
-By torch's operations a step is some thirty small kernels, each of which takes longer to start than to run. Gradients
-flow to the observations alone; those of the weights are taken for all steps at once, by torch.
+In torch a step takes some thirty small kernels, each of which takes longer to launch than to run. Gradients flow to the
+observations only; torch computes those of the weights for all steps at once.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ahac.nets.normalizer import FrozenNormalizer
 __all__ = ["CudaPolicy"]
 
 BODY = (Path(__file__).parent / "cuda_policy.h").read_text(encoding="utf-8")
-NAMES = ("obs", "centre", "noise", "deviation", "mirror", "action", "action_bar", "obs_bar")
+NAMES = ("obs", "obs_mean", "noise", "std", "packed", "action", "action_grad", "obs_grad")
 ARRAYS: dict[str, str] = dict.fromkeys(NAMES, "real")
-HEAD = "const real* const mirror = mirror_p;\n"
+HEAD = "const real* const packed = packed_p;\n"
 Context = Any
-"""What autograd keeps from forth to back."""
+"""Autograd's context, which carries values from the forward to the backward pass."""
 
 
 class CudaPolicy:
-    """Samples actions of one actor, in float32."""
+    """Samples actions of a float32 actor on CUDA."""
 
     def __init__(self, actor: Actor) -> None:
         device = actor.log_std.device
@@ -39,17 +39,17 @@ class CudaPolicy:
         self.forward, self.backward = self.kernels(actor, str(device))
         for kernel in (self.forward, self.backward):
             kernel.prepare()
-        self._index = _index(actor).to(device)
+        self._index = _packing_index(actor).to(device)
 
     @staticmethod
     def supports(actor: Actor) -> bool:
-        """Whether there are kernels for an actor like this, on a device like its own."""
+        """Whether the kernels can run this actor: float32, on CUDA, with layers that fit."""
         weight = actor.log_std
         return weight.is_cuda and weight.dtype == torch.float32 and _layers(actor).fits(weight.device)
 
     @staticmethod
     def kernels(actor: Actor, device: str) -> list[Kernel]:
-        """Forth and back."""
+        """Return the kernels of the forward and the backward pass."""
         layers = _layers(actor)
         target = Target(device, float64=False, lane_bytes=16)
         return [
@@ -61,22 +61,22 @@ class CudaPolicy:
             for back, name in enumerate(("actions", "actions adjoint"))
         ]
 
-    def sampler(self, view: FrozenNormalizer) -> Callable[[Tensor, Tensor], Tensor]:
-        """Actions of raw observations seen through a view and of standard normal noise, while no weight changes.
+    def sampler(self, normalizer: FrozenNormalizer) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return a function that samples actions from raw observations and noise, valid until the weights change.
 
-        No gradient reaches the weights.
+        Gradients do not reach the weights.
         """
         with torch.no_grad():
             first, *others = (p for p in self.actor.net.parameters())
-            weights = [view.scaled(first), *others, first.new_zeros(1)]
-            mirror = torch.cat([x.flatten() for x in weights])[self._index]
-            centre = view.mean if view.enabled else torch.zeros_like(view.mean)
-            fixed = {"centre": centre, "deviation": self.actor.log_std.exp(), "mirror": mirror}
-        # With the deviation among its inputs an action can be differentiated by, even one of observations that cannot.
+            weights = [normalizer.scaled(first), *others, first.new_zeros(1)]
+            packed = torch.cat([x.flatten() for x in weights])[self._index]
+            obs_mean = normalizer.mean if normalizer.enabled else torch.zeros_like(normalizer.mean)
+            fixed = {"obs_mean": obs_mean, "std": self.actor.log_std.exp(), "packed": packed}
+        # The log deviation is an input so that actions require a gradient even if the observations do not.
         return lambda obs, noise: _Sample.apply(self, fixed, obs, noise, self.actor.log_std)
 
     def run(self, kernel: Kernel, tensors: dict[str, Tensor]) -> None:
-        """Launch for as many worlds as there are observations."""
+        """Launch a kernel on the given tensors, with one row per world."""
         stream = torch.cuda.current_stream(tensors["obs"].device).cuda_stream
         worlds = len(tensors["obs"])
         addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
@@ -97,12 +97,12 @@ class _Sample(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Context, action_bar: Tensor) -> tuple[None, None, Tensor, None, None]:
+    def backward(ctx: Context, action_grad: Tensor) -> tuple[None, None, Tensor, None, None]:
         obs, noise = ctx.saved_tensors
-        obs_bar = torch.empty_like(obs)
-        given = {"obs": obs, "noise": noise, "action_bar": action_bar.contiguous(), "obs_bar": obs_bar}
-        ctx.policy.run(ctx.policy.backward, {**ctx.fixed, **given})
-        return None, None, obs_bar, None, None
+        obs_grad = torch.empty_like(obs)
+        tensors = {"obs": obs, "noise": noise, "action_grad": action_grad.contiguous(), "obs_grad": obs_grad}
+        ctx.policy.run(ctx.policy.backward, {**ctx.fixed, **tensors})
+        return None, None, obs_grad, None, None
 
 
 def _linears(actor: Actor) -> list[nn.Linear]:
@@ -114,19 +114,19 @@ def _layers(actor: Actor) -> Layers:
     return Layers((linears[0].in_features, *(layer.out_features for layer in linears)))
 
 
-def _index(actor: Actor) -> Tensor:
-    """Where each number of the mirror is among all weights in a row, and a zero behind them for what only fills up."""
+def _packing_index(actor: Actor) -> Tensor:
+    """Return, for each packed number, its index in the concatenated weights; padding points at the zero after them."""
     counts = [p.numel() for p in actor.net.parameters()]
     ends = torch.tensor(counts).cumsum(0).tolist()
-    numbers = [torch.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
-    parts: list[Tensor] = []
+    indices = [torch.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
+    packed: list[Tensor] = []
     for k, layer in enumerate(_linears(actor)):
-        weight, bias, *norm = numbers[4 * k : 4 * k + 4]
+        weight, bias, *norm = indices[4 * k : 4 * k + 4]
         weight = weight.view(layer.out_features, layer.in_features)
         scale, shift = norm or (bias[:0], bias[:0])
-        for part, count in ((weight.T, round_up(layer.out_features)), (weight, round_up(layer.in_features))):
-            parts.append(functional.pad(part, (0, count - part.shape[1]), value=ends[-1]).flatten())
-        parts += [
+        for matrix, width in ((weight.T, round_up(layer.out_features)), (weight, round_up(layer.in_features))):
+            packed.append(functional.pad(matrix, (0, width - matrix.shape[1]), value=ends[-1]).flatten())
+        packed += [
             functional.pad(x, (0, round_up(layer.out_features) - len(x)), value=ends[-1]) for x in (bias, scale, shift)
         ]
-    return torch.cat(parts)
+    return torch.cat(packed)

@@ -1,7 +1,7 @@
-// The sum of the gradients that blocks of cuda_gradient.h left, always in the same order; squares of 32 weights each for the
-// norm, and the loss.
+// Sum of the partial gradients of cuda_gradient.h, always in the same order; the sum of squares of each 32 weights, for
+// the gradient norm; and the loss.
 //
-// A block takes 32 weights: a lane is a weight, warps share the tiles.
+// A block takes 32 weights: a lane is a weight, and the warps share the tiles.
 const int tiles = (n + 31) / 32, blocks = (SIZE + 31) / 32, member = group / blocks, i = group % blocks * 32 + lane;
 const real* const partial = partial_p + (long long)member * tiles * SIZE;
 real sum = 0;

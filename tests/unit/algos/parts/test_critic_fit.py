@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ahac.algos.parts.critic_fit import CriticFit, FitResult, has_plateaued
 from ahac.nets.critic import Critic
-from ahac.nets.kernels.critic_epoch import TorchEpoch, make_critic_epoch
+from ahac.nets.critic_training import TorchEpoch, make_critic_epoch
 
 SOUND = torch.tensor(True)
 
@@ -18,9 +18,9 @@ class Spy(Critic):
         super().__init__(1, (), members=members, rng=torch.Generator().manual_seed(0))
         self.seen: list[tuple[Tensor, Tensor]] = []
 
-    def regress(self, obs: Tensor, target: Tensor) -> Tensor:
+    def losses(self, obs: Tensor, target: Tensor) -> Tensor:
         self.seen.append((obs.clone(), target.clone()))
-        return super().regress(obs, target)
+        return super().losses(obs, target)
 
 
 def fitted(  # noqa: PLR0913 - settings of a fit, keyword-only
