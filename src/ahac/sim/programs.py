@@ -16,7 +16,7 @@ from ahac.sim.physics import contact, dynamics, inertia
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.kinematics import Motion
-from ahac.sim.physics.substep import ForceLaws, acceleration, forward_dynamics, substep
+from ahac.sim.physics.substep import ForceLaws, substep, total_forces
 from ahac.sim.physics.world import World
 
 __all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
@@ -89,14 +89,15 @@ class Programs:
         return trace(bias, {"q": m.nq, "v": m.nv})
 
     def acceleration(self, contact_enabled: bool) -> Program:
-        """q, v, generalised force -> v̇; with or without contact and joint limits."""
+        """q, v, generalized force -> v̇; without actuators, and with or without contact and joint limits."""
         m = self.model
-        laws = replace(self.laws, contact_enabled=contact_enabled)
+        laws = replace(self.laws, contact_enabled=contact_enabled, actuators_enabled=False)
 
-        def rate(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
-            return {"qacc": acceleration(World(m, normalize(m, q), v, [0.0] * m.nu), force, {}, laws)}
+        def acceleration(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
+            world = World(m, normalize(m, q), v, [0.0] * m.nu)
+            return {"qacc": dynamics.acceleration(m, world.motion, *total_forces(world, force, laws))}
 
-        return trace(rate, {"q": m.nq, "v": m.nv, "force": m.nv})
+        return trace(acceleration, {"q": m.nq, "v": m.nv, "force": m.nv})
 
     def poses(self) -> Program:
         """q -> position and rotation of every body of the file."""
@@ -132,7 +133,8 @@ class Programs:
 
         def rates(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> Groups:
             world = World(m, normalize(m, q), v, u)
-            links = dynamics.link_accelerations(m, world.motion, forward_dynamics(world, [0.0] * m.nv, self.laws))
+            qacc = dynamics.acceleration(m, world.motion, *total_forces(world, [0.0] * m.nv, self.laws))
+            links = dynamics.link_accelerations(m, world.motion, qacc)
             out: list[Real] = []
             for p in world.contact_points:
                 # A spatial acceleration misses the turning of the velocity: a = A at x + ω × u.
