@@ -376,7 +376,7 @@ def test_what_is_left_out_follows_the_torso() -> None:
 
 def test_a_model_must_be_loaded_first() -> None:
     path: Any = gymnasium_file("walker2d")
-    with pytest.raises(InputError, match="model must be what load_model returned, got"):
+    with pytest.raises(InputError, match="model must be a Model from load_model, got"):
         RobotTask(model=path, torso="torso")
 
 

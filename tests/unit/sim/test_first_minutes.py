@@ -84,7 +84,7 @@ def test_wrong_settings_are_named(options: dict[str, Any], message: str) -> None
 
 
 def test_a_path_is_not_a_model_and_a_numpy_number_is_a_number() -> None:
-    with pytest.raises(InputError, match="model must be what load_model returned, got str"):
+    with pytest.raises(InputError, match="model must be a Model from load_model, got str"):
         Simulator("robot.xml", **SETTINGS)  # pyright: ignore[reportArgumentType]
     assert Simulator(load_model(PENDULUM), **{**SETTINGS, "num_worlds": np.int64(3)}).num_worlds == 3
 
