@@ -217,7 +217,8 @@ class _StepAdjoint(_OnceDifferentiable):
         inputs = {"q": q, "u": u, "f": f, "saved_states": saved_states, "next_q": end_q, "next_v": end_v, **context}
         names = ("q", "v", *kernels.readouts)
         ends = {
-            f"next_{name}_bar": bar if bar is None else bar.contiguous() for name, bar in zip(names, end_bars, strict=True)
+            f"next_{name}_bar": bar if bar is None else bar.contiguous()
+            for name, bar in zip(names, end_bars, strict=True)
         }
         launcher.run(kernels.backward, {**inputs, **ends, **bars}, worlds, step.steps, step.h)
         return tuple(bars.values())

@@ -83,7 +83,9 @@ class Simulator:
             self._launcher, "acceleration in contact", lambda: programs.acceleration(contact_enabled=True)
         )
         self._contacts = MapKernels(self._launcher, "contacts", programs.contacts)
-        self._contact_accelerations = MapKernels(self._launcher, "contact accelerations", programs.contact_accelerations)
+        self._contact_accelerations = MapKernels(
+            self._launcher, "contact accelerations", programs.contact_accelerations
+        )
         self._contact_wrenches = MapKernels(self._launcher, "contact wrenches", programs.contact_wrenches)
         self._poses = MapKernels(self._launcher, "poses", programs.poses)
         self._readout = MapKernels(self._launcher, "readouts", programs.readout)

@@ -64,13 +64,13 @@ def context_groups(readout: Program) -> dict[str, int]:
 def step_source(programs: StepPrograms, threads: int = 1) -> Source:
     """Generate the forward kernel of a control step, with `threads` CUDA threads per world.
 
-        q = normalize_state(q)
-        q0, v0 = q, v
-        for s in 0 .. steps - 1:
-            saved_states[s] = q, v                              # if the array was passed
-            q, v = substep(q, v, u, f, h)
-        readouts = readout(q, v, u, q0, v0, context)
-        store q, v, readouts
+    q = normalize_state(q)
+    q0, v0 = q, v
+    for s in 0 .. steps - 1:
+        saved_states[s] = q, v                              # if the array was passed
+        q, v = substep(q, v, u, f, h)
+    readouts = readout(q, v, u, q0, v0, context)
+    store q, v, readouts
     """
     writer = Writer(threads=threads)
     sizes, _ = _sizes(programs.substep)
