@@ -58,7 +58,7 @@ class Launcher:
     """CUDA threads that share a world in a step; chosen by program size and number of worlds if None."""
 
     def build(self, source: Callable[[int], Source], program: Program, worlds: int) -> Kernel:
-        """Build the kernel `source(threads_per_world)`, with as many threads per world as suit the program and the device."""
+        """Build the kernel `source(threads_per_world)`, with as many threads as suit the program and the device."""
         if not self.target.cuda:
             return Kernel(source(1), self.target, self.label)
         threads = self.threads_per_world
@@ -89,7 +89,7 @@ class Launcher:
 
 
 def _threads_per_world(operations: int, worlds: int) -> int:
-    """Return the CUDA threads per world that were fastest on an H200 for a substep of this size (docs/performance.md)."""
+    """Return the CUDA threads per world that were fastest on an H200 for this substep size (docs/performance.md)."""
     if operations <= 3000:
         return 1
     return 8 if operations > (9000 if worlds < 1024 else 15_000) and worlds <= 8192 else 4

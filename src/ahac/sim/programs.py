@@ -23,8 +23,8 @@ __all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
 
 Value: TypeAlias = "Real | Vec3 | Mat3 | Sequence[Real]"
 Readout: TypeAlias = "Callable[[World], Value | Mapping[str, Value]]"
-"""A user-defined function of the state after a step. It returns a scalar, vector, matrix or list of scalars, or a mapping
-of names to these, whose entries become the readouts "readout.name"."""
+"""A user-defined function of the state after a step. It returns a scalar, vector, matrix or list of scalars, or a
+mapping of names to these, whose entries become the readouts "readout.name"."""
 
 
 @dataclass

@@ -144,7 +144,7 @@ class Simulator:
         return self._bias_force(self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))["force"]
 
     def acceleration(self, q: Tensor, v: Tensor, tau: Tensor, contact: bool = False) -> Tensor:
-        """Return the acceleration [N, nv] (MuJoCo's qacc) under `tau`, springs, damping, fluid and user-defined force laws.
+        """Return MuJoCo's qacc [N, nv] under `tau`, springs, damping, fluid and user-defined force laws.
 
         Args:
             q: [N, nq] positions.

@@ -92,7 +92,7 @@ def test_contact_between_bodies_is_reported_once(caplog: pytest.LogCaptureFixtur
 
 def test_contact_between_bodies_can_be_refused() -> None:
     with pytest.raises(
-        ModelError, match=r"contact between 3 pairs.*clear contype and conaffinity, or load with strict=False"
+        ModelError, match=r"contact between 3 pairs.*set contype and conaffinity to 0, or load with strict=False"
     ):
         load_model(gymnasium_file("hopper"), strict=True)
 
@@ -146,6 +146,6 @@ def test_large_mesh_touches_with_a_few_points_and_says_so(caplog: pytest.LogCapt
     kept = [touch for touch in load_model(SHAPES, mesh_points=3).contact_candidates if touch.geom == "rock"]
     assert len(kept) == 2 * 3
     assert (
-        "mesh 'tetrahedron' touches with 3 of its 4 hull vertices; load_model(..., mesh_points=4) keeps all"
+        "mesh 'tetrahedron' uses 3 of its 4 hull vertices for contact; load_model(..., mesh_points=4) uses all"
         in caplog.text
     )

@@ -43,7 +43,7 @@ class Graph:
         return self._intern((kind, name))
 
     def solved(self, solution: Sequence[Real], transposed: Solve, residual: Residual) -> list[Scalar]:
-        """Return nodes with the values of `solution` that are differentiated as the unknowns of one `Implicit` system."""
+        """Return nodes with the values of `solution`, differentiated as the unknowns of one `Implicit` system."""
         members = [self.add("implicit", value, float(len(self) + k)) for k, value in enumerate(solution)]
         system = Implicit([m.index for m in members], transposed, residual)
         self.implicit.update((m.index, system) for m in members)

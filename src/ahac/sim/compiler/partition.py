@@ -6,7 +6,7 @@ A multilevel graph partitioner (as METIS):
 2. Partition the coarsest graph greedily, several times, and keep the best result.
 3. Refine: undo the merges level by level, and on each level move nodes to other threads while that lowers the cost.
 
-The cost counts cut edges and unequal work. Work is balanced separately in bands of depth, from inputs to outputs, because
+The cost counts cut edges and unequal work. Work is balanced separately in bands of depth, from inputs to outputs:
 threads whose work is equal only in total could still spend most of their time waiting for each other.
 """
 
@@ -160,7 +160,7 @@ def _contract(graph: _ClusterGraph, coarser: list[int]) -> _ClusterGraph:
 
 
 def _initial_partition(graph: _ClusterGraph, threads: int, rng: random.Random) -> list[int]:
-    """Assign clusters greedily, roughly from large to small, to threads that hold their neighbors and have little work."""
+    """Assign clusters greedily, large ones first, to threads that own their neighbors and have little work."""
     total_work, owner = graph.total_work, [-1] * len(graph.neighbors)
     load = _loads(graph, owner, threads)
     work_per_band = max(sum(total_work) / BANDS, 1.0)

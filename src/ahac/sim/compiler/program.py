@@ -69,7 +69,7 @@ def trace(function: Callable[..., Mapping[str, Sequence[Real]]], sizes: Mapping[
 
 
 def adjoint(program: Program, wrt: Sequence[str], unknowns: str | None = None) -> Program:
-    """Return the adjoint program: it takes the inputs and `<output>_bar`, and returns `<input>_bar` for groups in `wrt`.
+    """Return the adjoint program, which maps the inputs and `<output>_bar` to `<input>_bar` for the groups in `wrt`.
 
     It extends the program's own graph, so that value and derivative share common subexpressions. With `unknowns`, the
     solution of the program's implicit system is not computed again but read from an input group of that name.

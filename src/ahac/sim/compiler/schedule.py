@@ -1,7 +1,7 @@
 """Schedule a program for several threads that share a world: which thread computes which node, and when.
 
-Time is divided into stages. Within a stage every thread computes on its own; between two stages all threads wait for each
-other. Values that other threads need are passed through slots of shared memory.
+Time is divided into stages. Within a stage every thread computes on its own; between two stages all threads wait
+for each other. Values that other threads need are passed through slots of shared memory.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ class _StageAssignment:
     def _enqueue(self, node: int) -> None:
         heapq.heappush(self.ready[self.owner[node]], (-self.transfers[node], -self.path_cost[node], node))
 
-    def _fill(  # noqa: PLR0913 - the state of one stage
-        self, thread: int, now: int, due: int, target: float, load: list[float], ready_next: list[int]
-    ) -> None:
+    def _fill(self, thread: int, now: int, due: int, target: float, load: list[float], ready_next: list[int]) -> None:
         """Put nodes of a thread into stage `now`: all that at least `due` stages follow, and more up to `target` load.
 
         Nodes that become ready through values of other threads computed in this stage are added to `ready_next`.

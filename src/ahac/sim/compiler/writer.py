@@ -112,7 +112,7 @@ class Writer:
             self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {_term(program, value)};")
         self.lines.append("}")
 
-    def substeps(  # noqa: PLR0913 - the arguments of `run`, and how it is repeated
+    def substeps(
         self,
         begin: Callable[[int], None],
         program: Program,

@@ -77,7 +77,7 @@ def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[
 
 
 def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:
-    """Return a law's force at a point of signed depth; at depth zero its derivative is that of a point not in contact."""
+    """Return a law's force for a signed depth; at depth zero its derivative is that of a point not in contact."""
     force = law(maximum(0.0, depth), velocity, point.normal, point.candidate.material)
     if not isinstance(force, Vec3):
         raise TraceError(

@@ -23,8 +23,8 @@ Wrenches = Mapping[int, Spatial]
 def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: Wrenches) -> list[Real]:
     """Return v̇ under generalized forces and external wrenches.
 
-    It is marked as the solution of the equations of motion: its derivative then takes one more solve with the same factor,
-    instead of differentiating through the factorization and the mass matrix.
+    It is marked as the solution of the equations of motion: its derivative then takes one more solve with the same
+    factor, instead of differentiating through the factorization and the mass matrix.
     """
     inertias = link_inertias(model, motion)
     bias = bias_force(model, motion, external, inertias)

@@ -1,8 +1,9 @@
 """Inertias, the mass matrix, and its factor along the tree.
 
-    M_kj = S_j · I^c S_k + armature, non-zero only where j = k or j is an ancestor of k (I^c: the inertia of all links k moves).
+    M_kj = S_j · I^c S_k + armature        I^c: inertia of all links that coordinate k moves
 
-M = LᵀDL is factorized along ancestors (Featherstone's branch-induced sparsity): no fill-in, no dense Cholesky.
+M_kj is nonzero only where j is k or an ancestor of k. M = LᵀDL is factorized along ancestors (Featherstone's
+branch-induced sparsity): no fill-in, no dense Cholesky.
 """
 
 from __future__ import annotations

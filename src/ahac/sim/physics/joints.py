@@ -30,7 +30,7 @@ def limit_force(model: Model, q: Sequence[Real], v: Sequence[Real]) -> list[Real
             continue
         low, high = joint.range
         position, speed = q[joint.q], v[joint.v]
-        # Positive below the range, negative above it, zero inside; exactly on a bound the derivative is zero, as inside.
+        # Positive below the range, negative above it, zero inside; on a bound the derivative is zero, as inside.
         violation = maximum(0.0, low - position) + minimum(0.0, high - position)
         damped = where(position < low, speed, where(position > high, speed, 0.0))
         force[joint.v] = violation * joint.limit.stiffness - damped * joint.limit.damping
