@@ -7,7 +7,7 @@ Names of groups in generated code:
 
     q, v, u, f      positions, velocities, controls and generalized forces; h is the length of a substep
     q0, v0          state before the first substep, after quaternions were normalized
-    q_end, v_end    state after the substep in hand (backward pass only)
+    q_end, v_end    state after the current substep (backward pass only)
     x_bar           adjoint of group x: the derivative of the loss with respect to x
     q0_bar, v0_bar, u0_bar
                     part of an adjoint that reaches the initial state and the controls through the readouts alone

@@ -61,10 +61,10 @@ def check_file(path: Path, included: Mapping[str, bytes]) -> None:
     check_text(_contents(path), path.parent, included)
 
 
-def check_assets(spec: mujoco.MjSpec, given: Collection[str]) -> None:
+def check_assets(spec: mujoco.MjSpec, in_memory: Collection[str]) -> None:
     """Raise ModelError for meshes, textures and height fields that are not regular files, unless passed in memory."""
     for name, subfolder in _asset_files(spec):
-        if name and name not in given:
+        if name and name not in in_memory:
             for folder in (Path(spec.modelfiledir) / subfolder, Path(subfolder), Path(spec.modelfiledir), Path()):
                 _check_regular(folder / name)
 

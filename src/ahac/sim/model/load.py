@@ -53,8 +53,8 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
     """Read a robot from MJCF or URDF.
 
     Contact and joint limits differ from MuJoCo's: only planes, shapes, contype, conaffinity and ranges are read from
-    the file, not friction, solref, solimp or margin. All forces including damping are integrated explicitly: a joint stays
-    stable while the substep times its damping (including servo kv) is below its inertia (including armature).
+    the file, not friction, solref, solimp or margin. All forces including damping are integrated explicitly: a joint
+    stays stable while the substep times its damping (including servo kv) is below its inertia (including armature).
 
     Args:
         source: Path of a file, XML text, or a `mujoco.MjSpec`.

@@ -62,7 +62,7 @@ def total_forces(world: World, force: Sequence[Real], laws: ForceLaws) -> tuple[
 def _add_extra_forces(
     joint_force: Sequence[Real], laws: Iterable[ForceLaw], world: World
 ) -> tuple[list[Real], list[tuple[int, Spatial]]]:
-    """Add what user-defined laws apply to joints, and list what they apply to links as (link, wrench)."""
+    """Add user-defined joint forces, and return the user-defined wrenches on links as (link, wrench) pairs."""
     total = list(joint_force)
     wrenches: list[tuple[int, Spatial]] = []
     for law in laws:
