@@ -29,7 +29,7 @@ def file(**numbers: str) -> str:
 def stiffness(source: str, **options: object) -> tuple[float, float, float, float]:
     """Of trunk, foot, lift and knee."""
     model = load_model(source, **options)  # pyright: ignore[reportArgumentType]
-    geoms = {touch.geom: touch.material.stiffness for touch in model.contact_candidates}
+    geoms = {candidate.geom: candidate.material.stiffness for candidate in model.contact_candidates}
     joints = {joint.name: joint.limit.stiffness for joint in model.joints}
     return geoms["trunk"], geoms["foot"], joints["lift"], joints["knee"]
 

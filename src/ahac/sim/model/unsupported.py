@@ -141,7 +141,8 @@ def _colliding(model: mujoco.MjModel, shape: mujoco.mjtGeom, moving: bool) -> El
 
 
 def _moving_planes(model: mujoco.MjModel) -> Elements:
-    return [f"plane {name!r} is attached to a moving body" for name in _colliding(model, mujoco.mjtGeom.mjGEOM_PLANE, True)]
+    planes = _colliding(model, mujoco.mjtGeom.mjGEOM_PLANE, True)
+    return [f"plane {name!r} is attached to a moving body" for name in planes]
 
 
 def _height_fields(model: mujoco.MjModel) -> Elements:
