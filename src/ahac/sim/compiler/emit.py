@@ -15,7 +15,7 @@ Names of groups in generated code:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ahac.native.source import Source
 from ahac.sim.compiler.program import Program, StepPrograms
@@ -120,29 +120,11 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
     """
     writer = Writer(threads=threads)
     sizes, _ = _sizes(substep)
-    for group in ("u", "f"):
-        writer.load(group, sizes[group])
-        writer.declare(f"{group}_bar", sizes[group])
-    writer.declare("u0_bar", sizes["u"])
     state = {g: sizes[g] for g in ("q", "v")}
-    for group, size in state.items():
-        writer.load(f"{group}_bar", size, f"next_{group}_bar")
-        writer.load(f"{group}_end", size, f"next_{group}")
-        writer.declare(group, size)
-        writer.declare(f"{group}0_bar", size)
-        writer.declare(f"{group}0", size)
-    readout_bars = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
-    for group, size in readout_bars.items():
-        writer.load(group, size, f"next_{group}")
     state_bars = {"q_bar": sizes["q"], "v_bar": sizes["v"]}
-    writer.sum_magnitudes("seen", {**state_bars, **readout_bars})
-    writer.load("q_raw", sizes["q"], "q")
-    writer.pointer("saved_states")
-    writer.load_timestep()
-    writer.restore_first_state({f"{g}0": size for g, size in state.items()})
+    readout_bars = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
     context = context_groups(readout)
-    for group, size in context.items():
-        writer.load(group, size)
+    _load_for_adjoint(writer, sizes, readout_bars, context)
     bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
     at_end = {"q": "q_end", "v": "v_end", **{g: g for g in (*context, *readout_bars)}}
     # The readouts' contribution to the initial state and the controls bypasses the substeps, so it is kept separate.
@@ -167,3 +149,28 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
         writer.zero_unless("seen", f"{group}_bar", sizes[group])
         writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
     return writer.source("step adjoint")
+
+
+def _load_for_adjoint(
+    writer: Writer, sizes: Mapping[str, int], readout_bars: Mapping[str, int], context: Mapping[str, int]
+) -> None:
+    """Declare the groups of the backward kernel and load its inputs; `seen` sums up the incoming adjoints."""
+    for group in ("u", "f"):
+        writer.load(group, sizes[group])
+        writer.declare(f"{group}_bar", sizes[group])
+    writer.declare("u0_bar", sizes["u"])
+    for group in ("q", "v"):
+        writer.load(f"{group}_bar", sizes[group], f"next_{group}_bar")
+        writer.load(f"{group}_end", sizes[group], f"next_{group}")
+        writer.declare(group, sizes[group])
+        writer.declare(f"{group}0_bar", sizes[group])
+        writer.declare(f"{group}0", sizes[group])
+    for group, size in readout_bars.items():
+        writer.load(group, size, f"next_{group}")
+    writer.sum_magnitudes("seen", {"q_bar": sizes["q"], "v_bar": sizes["v"], **readout_bars})
+    writer.load("q_raw", sizes["q"], "q")
+    writer.pointer("saved_states")
+    writer.load_timestep()
+    writer.restore_first_state({"q0": sizes["q"], "v0": sizes["v"]})
+    for group, size in context.items():
+        writer.load(group, size)
