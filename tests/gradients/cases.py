@@ -38,7 +38,7 @@ class Case:
     """Part of the file that makes the difference."""
     holds: Condition | None = None
     laws: ForceLaws = field(default_factory=ForceLaws)
-    place: Callable[[Model, Groups], None] | None = None
+    set_state: Callable[[Model, Groups], None] | None = None
     """Moves a random state into the situation."""
 
     @cached_property
@@ -58,8 +58,8 @@ class Case:
             "u": rng.uniform(0.2, 0.8, model.nu),
             "f": 0.1 * rng.standard_normal(model.nv),
         }
-        if self.place is not None:
-            self.place(model, x)
+        if self.set_state is not None:
+            self.set_state(model, x)
         return x
 
 
@@ -95,10 +95,10 @@ PULLED = models.robot(
 def at_limits(hinge: float, slide: float) -> Callable[[Model, Groups], None]:
     """Joints at rest at given places."""
 
-    def place(model: Model, x: Groups) -> None:
+    def set_state(model: Model, x: Groups) -> None:
         x["q"][:], x["v"][:] = (hinge, slide), (0.1, -0.05)
 
-    return place
+    return set_state
 
 
 def below(model: Model, states: Groups) -> np.ndarray:
@@ -127,14 +127,14 @@ JOINTS = [
     Case("two trees", models.TWO_TREES),
     Case("armature", models.LOADED, feature='armature="0.2"'),
     Case("damping", models.LOADED, feature='damping="0.5"'),
-    Case("below limits", models.LIMITED, holds=below, place=at_limits(-0.7, -0.4)),
-    Case("above limits", models.LIMITED, holds=above, place=at_limits(0.6, 0.5)),
-    Case("inside limits", models.LIMITED, holds=inside, place=at_limits(0.1, -0.05)),
+    Case("below limits", models.LIMITED, holds=below, set_state=at_limits(-0.7, -0.4)),
+    Case("above limits", models.LIMITED, holds=above, set_state=at_limits(0.6, 0.5)),
+    Case("inside limits", models.LIMITED, holds=inside, set_state=at_limits(0.1, -0.05)),
     Case("springs", models.SPRUNG, feature='stiffness="40"'),
     Case("ball springs", models.BALL_SPRUNG, feature='stiffness="5"'),
     Case("free spring", models.FREE_SPRUNG, feature='stiffness="7"'),
     Case("servos", models.SERVOS, feature='kv="1.5"'),
-    Case("control beyond its range", models.SERVOS, place=beyond_control),
+    Case("control beyond its range", models.SERVOS, set_state=beyond_control),
     Case("motors on ball and free joints", models.BALL_MOTOR, feature='gear="1 -2 0.5"'),
     Case("fixed tendon", models.FIXED_TENDON, feature='kv="0.4"'),
     Case("muscles", models.MUSCLES, feature='force="20"'),

@@ -46,14 +46,14 @@ class Chain:
         self, model: Model, laws: ForceLaws | None = None, readouts: Mapping[str, Readout] | None = None
     ) -> None:
         parts = Programs(model, laws or ForceLaws(), dict(readouts or {})).step()
-        self.enter = parts.normalize_state
+        self.normalize_state = parts.normalize_state
         self.substep = parts.substep
         self.readout = parts.readout
         self.substep_back = adjoint(self.substep, INPUTS)
 
     def start(self, x: Groups, h: float) -> Groups:
         """What the first substep meets: quaternions of unit length, and `h`."""
-        return {**x, "q": evaluate(self.enter, {"q": x["q"]})["q"], "h": np.array([h])}
+        return {**x, "q": evaluate(self.normalize_state, {"q": x["q"]})["q"], "h": np.array([h])}
 
     def run(self, x: Groups, h: float, steps: int) -> Run:
         """From q, v, u, f, over `steps` substeps of `h` seconds."""
@@ -105,7 +105,7 @@ class Chain:
 
     @cached_property
     def _enter_back(self) -> Program:
-        return adjoint(self.enter, ["q"])
+        return adjoint(self.normalize_state, ["q"])
 
 
 def between(start: Groups, end: Groups) -> Groups:

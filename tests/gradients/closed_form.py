@@ -13,7 +13,7 @@ import numpy as np
 
 from ahac.sim import Model
 from ahac.sim.model.types import JointKind
-from gradients.textbook import Array, Pass, at, crf, crm, forward, law, skew, touch_down, turned
+from gradients.textbook import Array, Pass, at, contact_state, crf, crm, forward, law, skew, turned
 
 
 def tangent(q: Array) -> Array:
@@ -55,9 +55,9 @@ def solve(model: Model, q: Array, v: Array, u: Array, f: Array) -> tuple[Array, 
     for V, A, J, inertia in zip(state.V, state.A, state.chain, state.inertia, strict=True):
         M += J.T @ inertia @ J
         tau = tau - J.T @ (inertia @ A + crf(V) @ inertia @ V)
-    for touch in model.contact_candidates:
-        _, x, depth, speed = touch_down(touch, state)
-        tau = tau + state.chain[touch.link].T @ at(x, law(touch, depth, speed)[0])
+    for candidate in model.contact_candidates:
+        _, x, depth, speed = contact_state(candidate, state)
+        tau = tau + state.chain[candidate.link].T @ at(x, law(candidate, depth, speed)[0])
     return np.linalg.solve(M, tau), M
 
 
@@ -93,16 +93,16 @@ def virtual_power_gradient(model: Model, state: Pass, v: Array, a: Array, lam: A
         A_bar[i] += virtual
         V_bar[i] += -crf(W) @ momentum - inertia @ U
         g[i] += -crf(W) @ inertia @ A - crf(A) @ virtual + crf(U) @ momentum + crf(V) @ inertia @ U
-    for touch in model.contact_candidates:
-        i, n = touch.link, np.array(touch.plane.normal)
-        centre, x, depth, speed = touch_down(touch, state)
-        force, by_depth, by_speed = law(touch, depth, speed)
+    for candidate in model.contact_candidates:
+        i, n = candidate.link, np.array(candidate.plane.normal)
+        center, x, depth, speed = contact_state(candidate, state)
+        force, by_depth, by_speed = law(candidate, depth, speed)
         f_bar = -(state.W[i][3:] + np.cross(state.W[i][:3], x))
         u_bar = by_speed.T @ f_bar
         x_bar = -n * (by_depth @ f_bar) + np.cross(u_bar, state.V[i][:3]) - np.cross(force, state.W[i][:3])
         V_bar[i] += at(x, u_bar)
         W_bar[i] -= at(x, force)
-        g[i] += at(centre, x_bar)
+        g[i] += at(center, x_bar)
     L_q, L_v = np.zeros(model.nv), np.zeros(model.nv)
     for i in reversed(range(len(model.links))):
         for joint in reversed(model.links[i].joints):

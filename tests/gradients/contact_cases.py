@@ -30,7 +30,7 @@ def contacts(model: Model, states: Groups) -> Groups:
     found = evaluate(Programs(model, ForceLaws(), {}).contacts(), {"q": states["q"], "v": states["v"]})
     depth = found["depth"]
     deepest = np.argmax(depth, axis=-1)
-    normal = np.array([touch.plane.normal for touch in model.contact_candidates])[deepest]
+    normal = np.array([candidate.plane.normal for candidate in model.contact_candidates])[deepest]
     velocity = found["velocity"].reshape(*depth.shape, 3)
     velocity = np.take_along_axis(velocity, deepest[..., None, None], axis=-2)[..., 0, :]
     slip = velocity - normal * np.sum(velocity * normal, axis=-1, keepdims=True)
@@ -62,7 +62,7 @@ def slides(model: Model, states: Groups) -> np.ndarray:
 def press(speed: float) -> Callable[[Model, Groups], None]:
     """Put the deepest point 6 mm into the plane, keep pushing, and let the body slide at `speed` along it."""
 
-    def place(model: Model, x: Groups) -> None:
+    def set_state(model: Model, x: Groups) -> None:
         normal = np.array(model.contact_candidates[0].plane.normal)
         along = np.cross(normal, [0.3, 0.9, -0.5])
         x["v"][:] *= 0.02
@@ -73,7 +73,7 @@ def press(speed: float) -> Callable[[Model, Groups], None]:
         x["q"][:3] = (depth - 6e-3) * normal
         x["f"][:3] = -20.0 * normal
 
-    return place
+    return set_state
 
 
 def soft_law(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
@@ -95,16 +95,20 @@ def standing(name: str, rng: np.random.Generator) -> tuple[Model, Groups]:
 
 CONTACTS = [
     *(
-        Case(f"{shape} sticking", models.touching(shape, ROUGH), holds=sticks, place=press(0.05))
+        Case(f"{shape} sticking", models.touching(shape, ROUGH), holds=sticks, set_state=press(0.05))
         for shape in models.SHAPES
     ),
     *(
-        Case(f"{shape} sliding", models.touching(shape, SLIPPERY), holds=slides, place=press(1.5))
+        Case(f"{shape} sliding", models.touching(shape, SLIPPERY), holds=slides, set_state=press(1.5))
         for shape in models.SHAPES
     ),
-    Case("tilted plane", models.touching("capsule", ROUGH, TILTED), holds=sticks, place=press(0.05)),
-    Case("wall", models.touching("ellipsoid", SLIPPERY, WALL), holds=slides, place=press(1.5)),
+    Case("tilted plane", models.touching("capsule", ROUGH, TILTED), holds=sticks, set_state=press(0.05)),
+    Case("wall", models.touching("ellipsoid", SLIPPERY, WALL), holds=slides, set_state=press(1.5)),
     Case(
-        "contact law", models.touching("box", ROUGH), holds=touches, place=press(0.05), laws=ForceLaws(contact=soft_law)
+        "contact law",
+        models.touching("box", ROUGH),
+        holds=touches,
+        set_state=press(0.05),
+        laws=ForceLaws(contact=soft_law),
     ),
 ]

@@ -23,7 +23,7 @@ def robot(bodies: str, rest: str = "", option: str = "") -> str:
 
 
 def hinge(extra: str = "", name: str = "hinge") -> str:
-    """A hinge off the body's centre, about an oblique axis."""
+    """A hinge off the body's center, about an oblique axis."""
     return f'<joint name="{name}" type="hinge" axis="0.3 1 -0.5" pos="0.1 0.05 -0.02" {extra}/>'
 
 
@@ -33,7 +33,7 @@ def slide(extra: str = "", name: str = "slide") -> str:
 
 
 def ball(extra: str = "", name: str = "ball") -> str:
-    """A ball joint off the body's centre."""
+    """A ball joint off the body's center."""
     return f'<joint name="{name}" type="ball" pos="-0.04 0.06 0.1" {extra}/>'
 
 

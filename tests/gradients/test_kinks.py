@@ -45,7 +45,7 @@ def ball_at(model: Model, height: float, v: tuple[float, ...]) -> Groups:
 
 def test_a_point_that_just_touches_has_the_derivative_of_a_free_one() -> None:
     model = load_model(BALL)
-    free = replace(model, touches=())
+    free = replace(model, contact_candidates=())
     v = (0.4, -0.2, -0.3, 0.1, 0.2, 0.3)
     for height, alike in ((0.125, True), (0.125 - 2**-20, False)):
         x = ball_at(model, height, v)

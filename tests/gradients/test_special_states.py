@@ -43,10 +43,10 @@ SLIDE = 12
 FORWARD = 0
 SPIN = slice(3, 6)
 BALL_SPIN = slice(7, 10)
-Place = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+SetState = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
-def put(**numbers: float | tuple[float, ...]) -> Place:
+def put(**numbers: float | tuple[float, ...]) -> SetState:
     """Sets coordinates by name."""
     spots = {
         "height": (0, HEIGHT),
@@ -57,12 +57,12 @@ def put(**numbers: float | tuple[float, ...]) -> Place:
     }
     spots |= {"spin": (1, SPIN), "ball_spin": (1, BALL_SPIN), "pull": (2, slice(0, 2))}
 
-    def place(*groups: np.ndarray) -> None:
+    def set_state(*groups: np.ndarray) -> None:
         for name, number in numbers.items():
             group, spot = spots[name]
             groups[group][spot] = number
 
-    return place
+    return set_state
 
 
 STATES = {
@@ -80,13 +80,13 @@ STATES = {
 HEIGHT_AT_REST, STRETCH = 1.0, 2**-4
 
 
-def special(states: dict[str, Place]) -> Worlds:
+def special(states: dict[str, SetState]) -> Worlds:
     model, rng = load_model(SPECIAL), torch.Generator().manual_seed(2)
     start = []
-    for place in states.values():
+    for set_state in states.values():
         groups = np.array(model.rest_q), np.zeros(model.nv), np.zeros(model.nu)
         groups[0][[HEIGHT, SLIDE]] = HEIGHT_AT_REST, STRETCH
-        place(*groups)
+        set_state(*groups)
         start.append(groups)
     q, v, u = (torch.from_numpy(np.stack(group)) for group in zip(*start, strict=True))
     weights = [torch.randn(x.shape, generator=rng, dtype=torch.float64) for x in (q, v)]

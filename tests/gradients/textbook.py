@@ -49,9 +49,9 @@ def at(x: Array, force: Array) -> Array:
     return np.concatenate([np.cross(x, force), force])
 
 
-def law(touch: ContactCandidate, depth: float, u: Array) -> tuple[Array, Array, Array]:
+def law(candidate: ContactCandidate, depth: float, u: Array) -> tuple[Array, Array, Array]:
     """Force, ∂force/∂depth and ∂force/∂u of the penalty law."""
-    m, n = touch.material, np.array(touch.plane.normal)
+    m, n = candidate.material, np.array(candidate.plane.normal)
     if depth <= 0.0:
         return np.zeros(3), np.zeros(3), np.zeros((3, 3))
     closing, along = min(u @ n, 0.0), np.eye(3) - np.outer(n, n)
@@ -124,9 +124,9 @@ def forward(model: Model, q: Array, v: Array, a: Array, lam: Array) -> Pass:
     return out
 
 
-def touch_down(touch: ContactCandidate, state: Pass) -> tuple[Array, Array, float, Array]:
-    """Centre, lowest point, depth and velocity of a ball over a plane."""
-    i, n = touch.link, np.array(touch.plane.normal)
-    centre = state.position[i] + state.rotation[i] @ np.array(touch.center)
-    x = centre - touch.radius * n
-    return centre, x, float(touch.plane.offset - n @ x), state.V[i][3:] + np.cross(state.V[i][:3], x)
+def contact_state(candidate: ContactCandidate, state: Pass) -> tuple[Array, Array, float, Array]:
+    """Center, lowest point, depth and velocity of a ball over a plane."""
+    i, n = candidate.link, np.array(candidate.plane.normal)
+    center = state.position[i] + state.rotation[i] @ np.array(candidate.center)
+    x = center - candidate.radius * n
+    return center, x, float(candidate.plane.offset - n @ x), state.V[i][3:] + np.cross(state.V[i][:3], x)

@@ -30,7 +30,7 @@ STANDING = {
     "ellipsoid": ('type="ellipsoid" size="0.1 0.2 0.3"', 0.3, 1),
     "cube of a mesh": ('type="mesh" mesh="cube"', 0.125, 4),
 }
-"""Geom, height of its centre over its lowest points, and how many those are."""
+"""Geom, height of its center over its lowest points, and how many those are."""
 
 CORNERS = " ".join(f"{x} {y} {z}" for x in (-0.125, 0.125) for y in (-0.125, 0.125) for z in (-0.125, 0.125))
 CUBE = TETRAHEDRON.replace("</asset>", f'<mesh name="cube" vertex="{CORNERS}"/></asset>')

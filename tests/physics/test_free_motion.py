@@ -79,7 +79,7 @@ Quantity = Callable[[mujoco.MjModel, mujoco.MjData], np.ndarray]
 
 
 def momenta(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
-    """Linear momentum, and angular momentum about the centre of mass, of the whole model."""
+    """Linear momentum, and angular momentum about the center of mass, of the whole model."""
     mujoco.mj_subtreeVel(model, data)
     return np.concatenate([data.subtree_linvel[0] * model.body_subtreemass[0], data.subtree_angmom[0]])
 

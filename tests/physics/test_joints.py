@@ -28,14 +28,14 @@ def test_undamped_spring_swings_as_the_exact_discrete_oscillator(device: torch.d
     stiffness = 50.0
     rest = 0.4
     h = 1e-2
-    centre = rest - mass * 9.81 / stiffness
+    center = rest - mass * 9.81 / stiffness
     model = load_model(lift(f'stiffness="{stiffness}" springref="{rest}"'))
-    q, v = rollout(model, np.array([[centre + 0.1]]), np.zeros((1, 1)), h=h, frames=300, device=device)
+    q, v = rollout(model, np.array([[center + 0.1]]), np.zeros((1, 1)), h=h, frames=300, device=device)
     # x_{n+1} = (2 − ω²h²) x_n − x_{n−1}, from x_0 = 0.1 and v_0 = 0.
     turn = math.acos(1.0 - stiffness / mass * h * h / 2.0)
     n = np.arange(301)
     wanted = 0.1 * (np.cos(turn * n) - math.tan(turn / 2.0) * np.sin(turn * n))
-    np.testing.assert_allclose(q[:, 0, 0] - centre, wanted, atol=ROUNDING)
+    np.testing.assert_allclose(q[:, 0, 0] - center, wanted, atol=ROUNDING)
     np.testing.assert_allclose(v[1:, 0, 0], np.diff(wanted) / h, atol=ROUNDING / h)
 
 

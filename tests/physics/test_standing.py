@@ -77,8 +77,8 @@ def measured(name: str, q: np.ndarray, v: np.ndarray) -> Motion:
     potential, bodies = np.zeros(q.shape[:-1]), list(robot.model.bodies)
     for link in robot.model.links:
         i = bodies.index(link.name)
-        centre = position[..., i, :] + rotation[..., i, :, :] @ np.array(link.center_of_mass)
-        potential -= link.mass * centre @ np.array(robot.model.gravity)
+        center = position[..., i, :] + rotation[..., i, :, :] @ np.array(link.center_of_mass)
+        potential -= link.mass * center @ np.array(robot.model.gravity)
     return Motion(kinetic, potential, sum(link.mass for link in robot.model.links))
 
 

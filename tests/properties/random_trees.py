@@ -36,7 +36,7 @@ class Body:
     offset: tuple[float, ...]
     turn: tuple[float, ...]
     mass: float
-    centre: tuple[float, ...]
+    center: tuple[float, ...]
     edges: tuple[float, ...]
     """Of the box with its inertia."""
     axes: tuple[tuple[float, ...], ...]
@@ -49,7 +49,7 @@ class Body:
         squares = np.square(self.edges)
         moments = tuple(scale * self.mass * (squares.sum() - squares) / 12.0)
         inertial = (
-            f'<inertial mass="{scale * self.mass:.9g}" pos="{text(self.centre)}" euler="{text(self.turn[::-1])}" '
+            f'<inertial mass="{scale * self.mass:.9g}" pos="{text(self.center)}" euler="{text(self.turn[::-1])}" '
             f'diaginertia="{text(moments)}"/>'
         )
         joints = "".join(
@@ -113,7 +113,7 @@ def bodies(draw: st.DrawFn, index: int, free: bool) -> Body:
         offset=draw(numbers(-0.5, 0.5, 3)),
         turn=draw(numbers(-3.0, 3.0, 3)),
         mass=draw(numbers(0.1, 5.0, 1))[0],
-        centre=draw(numbers(-0.2, 0.2, 3)),
+        center=draw(numbers(-0.2, 0.2, 3)),
         edges=draw(numbers(0.05, 0.5, 3)),
         axes=(draw(axis), draw(axis)),
         anchors=(draw(numbers(-0.2, 0.2, 3)), draw(numbers(-0.2, 0.2, 3))),

@@ -37,7 +37,7 @@ trees = settings(derandomize=True, deadline=None, max_examples=25, database=None
 
 
 def acceleration(model: Model, x: Groups) -> np.ndarray:
-    return evaluate(Programs(model, ForceLaws(), {}).acceleration(contact_enabled=False), x)["rate"]
+    return evaluate(Programs(model, ForceLaws(), {}).acceleration(contact_enabled=False), x)["qacc"]
 
 
 def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:

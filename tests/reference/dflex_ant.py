@@ -20,7 +20,7 @@ TORSO_INERTIA = (
     (0.0852111802, 2.17669463, 0.0),
     (0.0, 0.0, 2.71714306),
 )
-"""About the centre of mass, in the torso's axes [kg m²]."""
+"""About the center of mass, in the torso's axes [kg m²]."""
 
 LEG_MOMENTS = (0.0118441898, 0.0567966066, 0.113593213)
 FOOT_MOMENTS = (0.0209432133, 0.267479062, 0.534958124)

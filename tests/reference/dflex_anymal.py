@@ -12,12 +12,12 @@ class Body:
     """What dflex took for the mass of a link, and the points with which it touches the ground."""
 
     mass: float
-    centre: tuple[float, float, float]
+    center: tuple[float, float, float]
     """Of mass, in the link's frame [m]."""
     moments: tuple[float, float, float]
-    """Of inertia about the centre of mass, in the link's axes; products of inertia are zero [kg m²]."""
+    """Of inertia about the center of mass, in the link's axes; products of inertia are zero [kg m²]."""
     balls: tuple[tuple[float, float, float], ...]
-    """Centre of each contact point, in the link's frame [m]."""
+    """Center of each contact point, in the link's frame [m]."""
     radius: float
     """Of these points [m]."""
 
@@ -39,15 +39,15 @@ class Step:
 # fmt: off
 BODIES = {
     "base": Body(
-        mass=27.7507343, centre=(0.0, 0.0, 0.0), moments=(0.134564891, 1.88698459, 1.88698459),
+        mass=27.7507343, center=(0.0, 0.0, 0.0), moments=(0.134564891, 1.88698459, 1.88698459),
         balls=((0.375, 0.0, 1.66533454e-16), (-0.375, 0.0, -1.66533454e-16)), radius=0.100000001,
     ),
     "drive": Body(
-        mass=2.26194668, centre=(-0.0500000007, 0.0, 0.0), moments=(0.00374578382, 0.00985303987, 0.00985303987),
+        mass=2.26194668, center=(-0.0500000007, 0.0, 0.0), moments=(0.00374578382, 0.00985303987, 0.00985303987),
         balls=((0.00999999791, 0.0, 2.6645352e-17), (-0.109999999, 0.0, -2.6645352e-17)), radius=0.0599999987,
     ),
     "foot": Body(
-        mass=0.113097332, centre=(0.0, 0.0, 0.0225000009), moments=(4.07150401e-05, 4.07150401e-05, 4.07150401e-05),
+        mass=0.113097332, center=(0.0, 0.0, 0.0225000009), moments=(4.07150401e-05, 4.07150401e-05, 4.07150401e-05),
         balls=((0.0, 0.0, 0.0225000009),), radius=0.0299999993,
     ),
 }

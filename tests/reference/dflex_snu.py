@@ -102,7 +102,7 @@ INERTIA = (
     (5.68060132e-05, 8.0414633e-05, 3.45128901e-05),
     (5.43795359e-05, 7.6284261e-05, 3.79259836e-05),
 )
-"""Moments about the centre of mass, by link, along dflex's body axes [kg m²]; products of inertia are zero."""
+"""Moments about the center of mass, by link, along dflex's body axes [kg m²]; products of inertia are zero."""
 
 CORNERS = (
     ((-0.104149997, -0.0727000013, -0.0647), (0.104149997, 0.0727000013, -0.0647)),

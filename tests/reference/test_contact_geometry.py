@@ -53,7 +53,7 @@ def mujoco_depths(states: tuple[np.ndarray, np.ndarray]) -> list[dict[Pair, floa
 
 def our_depths(states: tuple[np.ndarray, np.ndarray]) -> list[dict[Pair, float]]:
     ours = Numeric(SHAPES)
-    names = [(touch.geom, touch.plane.name) for touch in ours.model.contact_candidates]
+    names = [(candidate.geom, candidate.plane.name) for candidate in ours.model.contact_candidates]
     found = []
     for row in ours.contacts(*states)["depth"]:
         depths: dict[Pair, float] = defaultdict(lambda: -math.inf)
@@ -76,8 +76,8 @@ def test_deepest_point_of_every_shape_is_as_deep_as_mujocos(
 
 
 def test_only_hull_vertices_of_a_mesh_touch() -> None:
-    touches = [touch for touch in Numeric(SHAPES).model.contact_candidates if touch.geom == "rock"]
-    assert len(touches) == 2 * 4
+    candidates = [candidate for candidate in Numeric(SHAPES).model.contact_candidates if candidate.geom == "rock"]
+    assert len(candidates) == 2 * 4
 
 
 def moved(q: np.ndarray, v: np.ndarray, seconds: float) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_depth_grows_as_the_contact_point_moves(states: tuple[np.ndarray, np.nda
     q, v = states
     ours, dt = Numeric(SHAPES), 1e-5
     later, earlier = (ours.contacts(moved(q, v, t), v)["depth"] for t in (dt, -dt))
-    normals = np.array([touch.plane.normal for touch in ours.model.contact_candidates])
+    normals = np.array([candidate.plane.normal for candidate in ours.model.contact_candidates])
     closing = -np.einsum("spi,pi->sp", ours.contacts(q, v)["velocity"], normals)
     np.testing.assert_allclose((later - earlier) / (2.0 * dt), closing, atol=DIFFERENCE)
 

@@ -4,7 +4,7 @@ Two things differ by choice, and both are taken out before numbers are compared:
 
 - dflex rotates inertia tensors element by element, which is wrong for tilted capsules. `dflex_model` is our ant with
   dflex's tensors.
-- dflex integrates the torso's twist about the world's origin, we integrate the velocity of its centre. `step_as_dflex`
+- dflex integrates the torso's twist about the world's origin, we integrate the velocity of its center. `step_as_dflex`
   gives a substep of ours dflex's rule.
 
 What is left is dflex's rounding to float32. The last three tests are about the choices: what they are, and
@@ -29,7 +29,7 @@ H = DT / SUBSTEPS
 
 ORIGIN_TOLERANCE = 5 * SUBSTEP_TOLERANCE
 """For mass matrix and accelerations: dflex takes moments about the world's origin, where the ant's moment of inertia is
-5 times that about its own centre of mass (106 and 22 kg m²). Most of it cancels, roundings do not."""
+5 times that about its own center of mass (106 and 22 kg m²). Most of it cancels, roundings do not."""
 
 MOVES = 3.0
 """A recorded spread is that of one random move of the start; of 64 such moves in our simulator, some spread 13 times as

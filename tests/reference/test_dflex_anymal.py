@@ -72,17 +72,17 @@ def placed(q: np.ndarray) -> Iterator[Placed]:
 
 
 def mass_matrix_and_weight(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Σ m Jᵀ J + Aᵀ I A with armature, and Σ m Jᵀ g: J moves a body's centre of mass, A turns it."""
+    """Σ m Jᵀ J + Aᵀ I A with armature, and Σ m Jᵀ g: J moves a body's center of mass, A turns it."""
     bodies = list(placed(q))
     matrix = np.diag([0.0] * ROOT + [dflex.ARMATURE] * 12)
     weight = np.zeros(ROOT + 12)
     for body in bodies:
-        centre = body.position + body.rotation @ body.body.centre
+        center = body.position + body.rotation @ body.body.center
         move, turn = np.zeros((2, 3, ROOT + 12))
         move[:, :3], turn[:, 3:ROOT] = np.eye(3), bodies[0].rotation
-        move[:, 3:ROOT] = np.cross(bodies[0].rotation, centre - q[:3], axisa=0, axisb=0, axisc=0)
+        move[:, 3:ROOT] = np.cross(bodies[0].rotation, center - q[:3], axisa=0, axisb=0, axisc=0)
         for dof, point, axis in body.hinges:
-            move[:, dof], turn[:, dof] = np.cross(axis, centre - point), axis
+            move[:, dof], turn[:, dof] = np.cross(axis, center - point), axis
         tensor = body.rotation @ np.diag(body.body.moments) @ body.rotation.T
         matrix += body.body.mass * move.T @ move + turn.T @ tensor @ turn
         weight += body.body.mass * GRAVITY @ move

@@ -26,7 +26,7 @@ FREE = 6
 
 ORIGIN_TOLERANCE = 6 * SUBSTEP_TOLERANCE
 """For the mass matrix: dflex takes moments about the world's origin, where the humanoid's moment of inertia is 5.6
-times that about its own centre of mass (41.9 and 7.5 kg m²). Most of it cancels, roundings do not."""
+times that about its own center of mass (41.9 and 7.5 kg m²). Most of it cancels, roundings do not."""
 
 SPREADS = 6
 """States may differ by so many spreads. A spread is what one random move of the start by 1e-6 makes of it. float32
@@ -53,7 +53,7 @@ def theirs(humanoid: Model) -> Simulator:
         xx, yy, zz, xy, xz, yz = body.inertia
         moments, axes = np.linalg.eigh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         tensor = {"moments": tuple(moments.tolist()), "principal": tuple(map(tuple, axes.tolist()))}
-        links.append(replace(link, mass=body.mass, centre=body.centre, **tensor))
+        links.append(replace(link, mass=body.mass, center_of_mass=body.center, **tensor))
     return by_substep(replace(humanoid, links=tuple(links)))
 
 
@@ -94,15 +94,17 @@ def test_loading_it_reports_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-def test_masses_centres_and_contact_points(humanoid: Model) -> None:
+def test_masses_centers_and_contact_points(humanoid: Model) -> None:
     """Tolerance: eight roundings of float32; of contact points 1e-7 m, which dflex's turning of capsules costs."""
     assert sum(link.mass for link in humanoid.links) == pytest.approx(40.84, abs=0.005)
     assert [link.name for link in humanoid.links] == list(body_of.BODIES)
     for i, link in enumerate(humanoid.links):
         body = body_of.BODIES[link.name]
         assert link.mass == pytest.approx(body.mass, rel=8 * ROUNDING)
-        assert link.center_of_mass == pytest.approx(body.centre, rel=8 * ROUNDING, abs=ROUNDING)
-        balls = [(*touch.center, touch.radius) for touch in humanoid.contact_candidates if touch.link == i]
+        assert link.center_of_mass == pytest.approx(body.center, rel=8 * ROUNDING, abs=ROUNDING)
+        balls = [
+            (*candidate.center, candidate.radius) for candidate in humanoid.contact_candidates if candidate.link == i
+        ]
         assert in_order(balls) == pytest.approx(in_order(body.balls), rel=0.0, abs=1e-7)
     assert len(humanoid.contact_candidates) == 35
 

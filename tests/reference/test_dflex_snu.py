@@ -136,7 +136,7 @@ def integrated_like_dflex(before: State, after: State) -> State:
 
     It integrates the root's twist about the world's origin: with u the velocity of the root and ω its angular velocity,
     x' = x + h s and u' = s + h ω' × s, where s = u + h (u̇ − ω × u). Rotations move to first order: r + h/2 r ω',
-    normalised.
+    normalized.
     """
     (q, v), (q1, v1) = ((s.q[0].numpy(), s.v[0].numpy().copy()) for s in (before, after))
     new = q1.copy()
@@ -178,7 +178,9 @@ def test_balls_are_as_stiff_as_dflexs_at_small_angles(robot: Model) -> None:
 
 @pytest.mark.parametrize("link", dflex.LINKS)
 def test_corners_of_boxes(robot: Model, link: str) -> None:
-    corners = np.array([touch.center for touch in robot.contact_candidates if robot.links[touch.link].name == link])
+    corners = np.array(
+        [candidate.center for candidate in robot.contact_candidates if robot.links[candidate.link].name == link]
+    )
     for recorded in dflex.CORNERS[dflex.LINKS.index(link)]:
         nearest = np.linalg.norm(corners - dflex.body_axes(recorded), axis=1).min()
         if link.startswith("femur"):

@@ -178,8 +178,10 @@ def test_motors(robot: Model, table: Table) -> None:
 
 def test_contact(robot: Model, table: Table) -> None:
     assert len(robot.contact_candidates) == table.points
-    assert {touch.material for touch in robot.contact_candidates} == ({table.contact} if table.contact else set())
-    assert {touch.plane.name for touch in robot.contact_candidates} == ({"floor"} if table.contact else set())
+    assert {candidate.material for candidate in robot.contact_candidates} == (
+        {table.contact} if table.contact else set()
+    )
+    assert {candidate.plane.name for candidate in robot.contact_candidates} == ({"floor"} if table.contact else set())
 
 
 def test_start(robot: Model, table: Table) -> None:
@@ -195,7 +197,7 @@ def test_ground_is_free_at_the_start(robot: Model) -> None:
 
 
 POLE = 2.5 * (0.05**2 + 1.0**2) / 12
-"""Moment of a bar of 2.5 kg, 5 cm wide and 1 m long, about its centre [kg m²]."""
+"""Moment of a bar of 2.5 kg, 5 cm wide and 1 m long, about its center [kg m²]."""
 
 
 def test_mass_matrix_of_the_upright_cartpole() -> None:

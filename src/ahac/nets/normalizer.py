@@ -61,19 +61,18 @@ class Normalizer(nn.Module):
         self.register_buffer("count", torch.tensor(FIRST_COUNT, dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, batch: Tensor, sound: Tensor | None = None, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
-        """Merge [B, size] observations of each rank; skip the update where `sound`, a bool on the device, is false."""
+    def update(self, batch: Tensor, valid: Tensor | None = None) -> None:
+        """Merge [B, size] observations; skip the update if `valid`, a bool on the device, is false."""
         if not self.enabled:
             return
         variance, mean = torch.var_mean(batch, dim=0, correction=0)
-        mean, variance = ranks.merge_moments(mean, variance)
-        samples = len(batch) * ranks.size
+        samples = len(batch)
         total = self.count + samples
         share = (samples / total).to(mean.dtype)
         delta = mean - self.mean
         merged = self.variance + (variance - self.variance) * share + delta.square() * share * (1.0 - share)
         for old, new in ((self.mean, self.mean + delta * share), (self.variance, merged), (self.count, total)):
-            old.copy_(new if sound is None else torch.where(sound, new, old))
+            old.copy_(new if valid is None else torch.where(valid, new, old))
 
     def frozen(self) -> FrozenNormalizer:
         """Return a snapshot of the current statistics."""

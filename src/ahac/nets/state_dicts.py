@@ -47,7 +47,7 @@ class LearnedState:
 
     def restore_unless(self, valid: Tensor, tensors: Mapping[str, Tensor]) -> None:
         """Restore some of the tensors unless `valid`, a bool on the device, is true."""
-        saved = dict(zip(self.tensors, self._kept, strict=True))
+        saved = dict(zip(self.tensors, self._saved, strict=True))
         for name, tensor in tensors.items():
             tensor.copy_(torch.where(valid, tensor, saved[name]))
 

@@ -5,7 +5,7 @@
     state = sim.step(sim.rest_state(), control)                        # differentiable
 
 The physics (`ahac.sim.physics`) is plain Python on scalars, traced once per model and compiled with its exact adjoint.
-Force laws and readouts of your own are written in the same Python: see `World`, `Vec3` and the functions below.
+User-defined force laws and readouts are written in the same Python: see `World`, `Vec3` and the functions below.
 """
 
 from ahac.core.errors import AhacError, InputError, ModelError, TraceError

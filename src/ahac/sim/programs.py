@@ -1,4 +1,4 @@
-"""What the simulator compiles: each of its answers as a traced program of the physics."""
+"""Trace the physics of a model into the programs that the simulator compiles, one for each kind of result."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from ahac.sim.physics import contact, dynamics, inertia
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.kinematics import Motion
-from ahac.sim.physics.substep import ForceLaws, acceleration, forward_dynamics, substep
+from ahac.sim.physics.substep import ForceLaws, substep, total_forces
 from ahac.sim.physics.world import World
 
 __all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
 
 Value: TypeAlias = "Real | Vec3 | Mat3 | Sequence[Real]"
 Readout: TypeAlias = "Callable[[World], Value | Mapping[str, Value]]"
-"""A function of the user's own, evaluated on the state after a step: scalar, vector, matrix or list of scalars; or
-several of them by name, which are then found as "readout.name"."""
+"""A user-defined function of the state after a step. It returns a scalar, vector, matrix or list of scalars, or a
+mapping of names to these, whose entries become the readouts "readout.name"."""
 
 
 @dataclass
 class Programs:
-    """Traces the physics of one model under given laws."""
+    """Traces the physics of one model under the given force laws."""
 
     model: Model
     laws: ForceLaws
     readouts: Mapping[str, Readout]
     context: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of what the caller hands to the readouts with each step."""
+    """Sizes of the groups of numbers that the caller passes to the readouts with each step."""
 
     def __post_init__(self) -> None:
         self.shapes: dict[str, tuple[int, ...]] = {}
-        """Of each readout, without the worlds; known once `step` was traced."""
+        """Shape of each readout in one world; filled in when the readouts are traced."""
 
     def step(self) -> StepPrograms:
-        """A control step: enter, substep, readouts."""
+        """Trace a control step: normalization of the state, substep, readouts."""
         m = self.model
         state = {"q": m.nq, "v": m.nv, "u": m.nu}
 
@@ -57,7 +57,7 @@ class Programs:
         )
 
     def readout(self) -> Program:
-        """The readouts alone, on a state that counts as its own predecessor."""
+        """Trace the readouts alone; the state before the step is the state itself."""
         m = self.model
 
         def alone(q: list[Scalar], v: list[Scalar], u: list[Scalar], **context: list[Scalar]) -> Groups:
@@ -67,19 +67,19 @@ class Programs:
         return trace(alone, {"q": m.nq, "v": m.nv, "u": m.nu, **self._context_sizes})
 
     def mass_matrix(self) -> Program:
-        """q -> the whole matrix, row by row."""
+        """Trace q -> the full mass matrix, row by row."""
         m = self.model
 
         def entries(q: list[Scalar]) -> Groups:
             motion = World(m, normalize(m, q), [0.0] * m.nv, []).motion
-            known = inertia.mass_matrix(m, motion, inertia.link_inertias(m, motion))
-            both = {**known, **{(j, k): x for (k, j), x in known.items()}}
-            return {"matrix": [both.get((i, j), 0.0) for i in range(m.nv) for j in range(m.nv)]}
+            lower = inertia.mass_matrix(m, motion, inertia.link_inertias(m, motion))
+            full = {**lower, **{(j, k): x for (k, j), x in lower.items()}}
+            return {"matrix": [full.get((i, j), 0.0) for i in range(m.nv) for j in range(m.nv)]}
 
         return trace(entries, {"q": m.nq})
 
     def bias_force(self) -> Program:
-        """q, v -> gravity, Coriolis and centrifugal forces."""
+        """Trace q, v -> gravity, Coriolis and centrifugal forces."""
         m = self.model
 
         def bias(q: list[Scalar], v: list[Scalar]) -> Groups:
@@ -89,34 +89,35 @@ class Programs:
         return trace(bias, {"q": m.nq, "v": m.nv})
 
     def acceleration(self, contact_enabled: bool) -> Program:
-        """q, v, generalised force -> v̇; with or without contact and joint limits."""
+        """Trace q, v, generalized force -> v̇, without actuators and with or without contact and joint limits."""
         m = self.model
-        laws = replace(self.laws, contact_enabled=contact_enabled)
+        laws = replace(self.laws, contact_enabled=contact_enabled, actuators_enabled=False)
 
-        def rate(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
-            return {"qacc": acceleration(World(m, normalize(m, q), v, [0.0] * m.nu), force, {}, laws)}
+        def acceleration(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
+            world = World(m, normalize(m, q), v, [0.0] * m.nu)
+            return {"qacc": dynamics.acceleration(m, world.motion, *total_forces(world, force, laws))}
 
-        return trace(rate, {"q": m.nq, "v": m.nv, "force": m.nv})
+        return trace(acceleration, {"q": m.nq, "v": m.nv, "force": m.nv})
 
     def poses(self) -> Program:
-        """q -> position and rotation of every body of the file."""
+        """Trace q -> position and rotation of every body of the file."""
         m = self.model
 
         def frames(q: list[Scalar]) -> Groups:
             world = World(m, normalize(m, q), [0.0] * m.nv, [])
-            turns = [world.rotation(name).rows for name in m.bodies]
+            rotations = [world.rotation(name).rows for name in m.bodies]
             return {
                 "position": [x for name in m.bodies for x in world.position(name)],
-                "rotation": [x for rows in turns for row in rows for x in row],
+                "rotation": [x for rows in rotations for row in rows for x in row],
             }
 
         return trace(frames, {"q": m.nq})
 
     def contacts(self) -> Program:
-        """q, v -> depth, velocity, force and the force's derivatives, for every point that may touch."""
+        """Trace q, v -> depth, velocity, force and the force's derivatives at every contact candidate."""
         m, law = self.model, self.laws.contact
 
-        def touch(q: list[Scalar], v: list[Scalar]) -> Groups:
+        def contacts(q: list[Scalar], v: list[Scalar]) -> Groups:
             out: dict[str, list[Real]] = {name: [] for name in CONTACT_FIELDS}
             for point in World(m, normalize(m, q), v, []).contact_points:
                 row = _contact(q[0].graph, point, law)
@@ -124,33 +125,34 @@ class Programs:
                     out[name] += numbers
             return out
 
-        return trace(touch, {"q": m.nq, "v": m.nv})
+        return trace(contacts, {"q": m.nq, "v": m.nv})
 
     def contact_accelerations(self) -> Program:
-        """q, v, u -> acceleration of the link's material at every point that may touch."""
+        """Trace q, v, u -> acceleration of the link's material at every contact candidate."""
         m = self.model
 
-        def rates(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> Groups:
+        def accelerations(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> Groups:
             world = World(m, normalize(m, q), v, u)
-            links = dynamics.link_accelerations(m, world.motion, forward_dynamics(world, [0.0] * m.nv, self.laws))
+            qacc = dynamics.acceleration(m, world.motion, *total_forces(world, [0.0] * m.nv, self.laws))
+            links = dynamics.link_accelerations(m, world.motion, qacc)
             out: list[Real] = []
             for p in world.contact_points:
-                # A spatial acceleration misses the turning of the velocity: a = A at x + ω × u.
+                # A spatial acceleration A lacks the change of direction of the velocity u: a = A.at(x) + ω × u.
                 turning = world.motion.velocity[p.candidate.link].angular.cross(p.velocity)
                 out += links[p.candidate.link].at(p.position) + turning
             return {"acceleration": out}
 
-        return trace(rates, {"q": m.nq, "v": m.nv, "u": m.nu})
+        return trace(accelerations, {"q": m.nq, "v": m.nv, "u": m.nu})
 
     def contact_wrenches(self) -> Program:
-        """q, v -> for every link that may touch, its contact wrench and its velocity-product acceleration."""
+        """Trace q, v -> contact wrench and velocity-product acceleration of every link with contact candidates."""
         m, law = self.model, self.laws.contact
 
         def wrenches(q: list[Scalar], v: list[Scalar]) -> Groups:
             world = World(m, normalize(m, q), v, [])
             total = contact.wrenches(world.contact_points, law)
-            drift = [_velocity_product(m, world.motion, i) for i in total]
-            return {"wrench": _numbers(total.values()), "velocity_product_acceleration": _numbers(drift)}
+            products = [_velocity_product(m, world.motion, i) for i in total]
+            return {"wrench": _numbers(total.values()), "velocity_product_acceleration": _numbers(products)}
 
         return trace(wrenches, {"q": m.nq, "v": m.nv})
 
@@ -162,32 +164,33 @@ class Programs:
         world = World(self.model, q, v, u, before=World(self.model, q0, v0, u))
         world.context = {name: context[f"context_{i}"] for i, name in enumerate(self.context)}
         groups: Groups = {}
-        # Numbered, not named: a user's names need not be names in C++.
+        # Numbered, because the user's names need not be valid in C++.
         for i, (name, (shape, numbers)) in enumerate(self._results(world).items()):
-            self.shapes[name], groups[f"read_{i}"] = shape, numbers
+            self.shapes[name] = shape
+            groups[f"read_{i}"] = numbers
         return groups
 
     def _results(self, world: World) -> dict[str, tuple[tuple[int, ...], list[Real]]]:
-        """Shape and numbers of every readout; one that returns several, by name, counts as several."""
-        found: dict[str, tuple[tuple[int, ...], list[Real]]] = {}
+        """Return shape and numbers of every readout; a readout that returns a mapping counts as several."""
+        results: dict[str, tuple[tuple[int, ...], list[Real]]] = {}
         for name, function in self.readouts.items():
             value = function(world)
             several = isinstance(value, Mapping)
             parts = {f"{name}.{key}": part for key, part in value.items()} if several else {name: value}
-            found |= {key: _flatten(key, part) for key, part in parts.items()}
-        return found
+            results |= {key: _flatten(key, part) for key, part in parts.items()}
+        return results
 
 
 Groups = dict[str, list[Real]]
 Reals = Sequence[Real]
 CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth": (3,), "force_by_velocity": (3, 3)}
-"""What is known of each contact point, and its shape."""
+"""Fields of each contact point, and their shapes."""
 
 
 def _velocity_product(model: Model, motion: Motion, link: int) -> Spatial:
-    """Velocity-product acceleration of a link, as an observer sees it who moves along with the link's root.
+    """Return the velocity-product acceleration of a link relative to an observer that moves with the link's root.
 
-    Without the root's velocity u it is A − (0 ; u × ω): zero for the root itself, and the same at any speed of travel.
+    With root velocity u it is A − (0 ; u × ω): zero for the root itself, and independent of how fast the robot travels.
     """
     root = link
     while model.links[root].parent != WORLD:

@@ -1,4 +1,4 @@
-"""The public door: a batch of worlds that share one model, stepped and differentiated together."""
+"""The public simulator: a batch of worlds that share one model, stepped and differentiated together."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
 
 
 class Simulator:
-    """N worlds of one model, advanced together; every answer is differentiable."""
+    """Simulates N worlds of one model in parallel; every result is differentiable."""
 
-    def __init__(  # noqa: PLR0913 - settings of the public door, keyword-only
+    def __init__(  # noqa: PLR0913 - public settings, keyword-only
         self,
         model: Model,
         *,
@@ -45,20 +45,20 @@ class Simulator:
         contact_law: ContactLaw = penalty,
         context: Mapping[str, int] | None = None,
     ) -> None:
-        """Trace the model; kernels are compiled when they are first needed.
+        """Trace the model; kernels are compiled on first use.
 
         Args:
-            model: What `load_model` returned.
-            num_worlds: How many worlds are simulated side by side.
-            dt: Seconds per step.
-            substeps: Integration steps per step, of dt / substeps seconds each.
+            model: A model from `load_model`.
+            num_worlds: Number of worlds.
+            dt: Duration of a step [s].
+            substeps: Number of integration steps per step, of dt / substeps seconds each.
             device: "cpu" or a CUDA device.
             dtype: torch.float32 or torch.float64.
-            num_threads: CPU threads; all cores by default.
+            num_threads: Number of CPU threads; all cores by default.
             readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
-            forces: Force laws of your own, functions of a `World` that return pushes and drives.
-            contact_law: The force between a point and a plane.
-            context: Sizes of groups of numbers that are handed to each step, by name, for readouts to use.
+            forces: User-defined force laws: functions of a `World` that return forces on bodies and joints.
+            contact_law: Contact force between a point and a plane.
+            context: Sizes of the named groups of numbers that the caller passes to each step, for readouts to use.
         """
         self.model = model
         self.num_worlds = num_worlds
@@ -73,28 +73,30 @@ class Simulator:
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
-        traced = self._programs
-        self._mass_matrix = MapKernels(self._launcher, "mass matrix", traced.mass_matrix)
-        self._bias_force = MapKernels(self._launcher, "bias force", traced.bias_force)
+        programs = self._programs  # a local name, so that no lambda refers to the simulator itself
+        self._mass_matrix = MapKernels(self._launcher, "mass matrix", programs.mass_matrix)
+        self._bias_force = MapKernels(self._launcher, "bias force", programs.bias_force)
         self._acceleration = MapKernels(
-            self._launcher, "acceleration", lambda: traced.acceleration(contact_enabled=False)
+            self._launcher, "acceleration", lambda: programs.acceleration(contact_enabled=False)
         )
         self._in_contact = MapKernels(
-            self._launcher, "acceleration in contact", lambda: traced.acceleration(contact_enabled=True)
+            self._launcher, "acceleration in contact", lambda: programs.acceleration(contact_enabled=True)
         )
-        self._contacts = MapKernels(self._launcher, "contacts", traced.contacts)
-        self._contact_accelerations = MapKernels(self._launcher, "contact accelerations", traced.contact_accelerations)
-        self._contact_wrenches = MapKernels(self._launcher, "contact wrenches", traced.contact_wrenches)
-        self._poses = MapKernels(self._launcher, "poses", traced.poses)
-        self._readout = MapKernels(self._launcher, "readouts", traced.readout)
+        self._contacts = MapKernels(self._launcher, "contacts", programs.contacts)
+        self._contact_accelerations = MapKernels(
+            self._launcher, "contact accelerations", programs.contact_accelerations
+        )
+        self._contact_wrenches = MapKernels(self._launcher, "contact wrenches", programs.contact_wrenches)
+        self._poses = MapKernels(self._launcher, "poses", programs.poses)
+        self._readout = MapKernels(self._launcher, "readouts", programs.readout)
 
     def rest_state(self, keyframe: str | None = None) -> State:
-        """All worlds at rest in the model's reference pose, or as a keyframe of the file has them."""
+        """Return all worlds at rest in the model's reference pose, or in the state of a keyframe of the file."""
         q, v = self.model.rest_q, (0.0,) * self.model.nv
         if keyframe is not None:
             if keyframe not in self.model.keyframes:
-                known = ", ".join(self.model.keyframes) or "none"
-                raise InputError(f"model {self.model.name!r} has no keyframe {keyframe!r}; it has: {known}")
+                names = ", ".join(self.model.keyframes) or "none"
+                raise InputError(f"model {self.model.name!r} has no keyframe {keyframe!r}; it has: {names}")
             q, v = self.model.keyframes[keyframe]
         return State(self._tensor(q), self._tensor(v))
 
@@ -105,46 +107,50 @@ class Simulator:
         force: Tensor | None = None,
         context: Mapping[str, Tensor] | None = None,
     ) -> State:
-        """The state `dt` seconds later.
+        """Return the state `dt` seconds later.
 
         Args:
-            state: Positions and velocities; quaternions need not be normalised.
-            control: [N, nu] controls, held over the step; zero if left out.
-            force: [N, nv] generalised forces, held over the step.
-            context: [N, size] each, what readouts see as `world.context`; no gradient reaches it.
+            state: Positions and velocities; quaternions need not be normalized.
+            control: [N, nu] controls, held over the step; zero by default.
+            force: [N, nv] generalized forces, held over the step; none by default.
+            context: Tensors [N, size] that readouts read as `world.context`; no gradient flows to them.
         """
         m = self.model
         q = self._checked("state.q", state.q, m.nq)
         v = self._checked("state.v", state.v, m.nv)
         u = self._control(control)
         f = None if force is None else self._checked("force", force, m.nv)
-        given = self._checked_context(context)
-        q, v, *read = self._step((q, v, u, f), given, self.substeps, self.dt / self.substeps)
-        return State(q, v, self._shaped(read))
+        constants = self._checked_context(context)
+        q, v, *readouts = self._step((q, v, u, f), constants, self.substeps, self.dt / self.substeps)
+        return State(q, v, self._shaped(readouts))
 
     def evaluate_readouts(
         self, state: State, control: Tensor | None = None, context: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """The readouts on a state that no step led to, after a reset say; `World.before` is the state itself."""
+        """Evaluate the readouts on a state that did not result from a step; `World.before` is the state itself."""
         m = self.model
         q = self._checked("state.q", state.q, m.nq)
         v = self._checked("state.v", state.v, m.nv)
-        found = self._readout(q, v, self._control(control), *self._checked_context(context))
-        return self._shaped(list(found.values()))
+        readouts = self._readout(q, v, self._control(control), *self._checked_context(context))
+        return self._shaped(list(readouts.values()))
 
     def mass_matrix(self, q: Tensor) -> Tensor:
-        """[N, nv, nv], as MuJoCo's qM made full: armature included."""
+        """Return the mass matrix [N, nv, nv], armature included: MuJoCo's qM as a full matrix."""
         matrix = self._mass_matrix(self._checked("q", q, self.model.nq))["matrix"]
         return matrix.view(self.num_worlds, self.model.nv, self.model.nv)
 
     def bias_force(self, q: Tensor, v: Tensor) -> Tensor:
-        """[N, nv], as MuJoCo's qfrc_bias: gravity, Coriolis and centrifugal forces."""
+        """Return gravity, Coriolis and centrifugal forces [N, nv]: MuJoCo's qfrc_bias."""
         return self._bias_force(self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))["force"]
 
     def acceleration(self, q: Tensor, v: Tensor, tau: Tensor, contact: bool = False) -> Tensor:
-        """[N, nv], as MuJoCo's qacc under generalised forces `tau`, springs, damping, fluid and your own force laws.
+        """Return MuJoCo's qacc [N, nv] under `tau`, springs, damping, fluid and user-defined force laws.
 
-        With `contact`, the penalty forces of ground contact and joint limits act as well; actuators never do.
+        Args:
+            q: [N, nq] positions.
+            v: [N, nv] velocities.
+            tau: [N, nv] generalized forces.
+            contact: Whether contact and joint limits act as well; actuators never do.
         """
         kernels = self._in_contact if contact else self._acceleration
         q = self._checked("q", q, self.model.nq)
@@ -152,41 +158,41 @@ class Simulator:
         return kernels(q, v, self._checked("tau", tau, self.model.nv))["qacc"]
 
     def contacts(self, state: State) -> Contacts:
-        """Depth, velocity, force and the force's derivatives at every point that may touch a plane."""
+        """Return depth, velocity, force and the force's derivatives at every contact candidate."""
         q = self._checked("state.q", state.q, self.model.nq)
         v = self._checked("state.v", state.v, self.model.nv)
-        found = self._contacts(q, v)
+        fields = self._contacts(q, v)
         points = len(self.model.contact_candidates)
-        shaped = {name: found[name].view(self.num_worlds, points, *shape) for name, shape in CONTACT_FIELDS.items()}
-        return Contacts(tuple((t.geom, t.plane.name) for t in self.model.contact_candidates), **shaped)
+        shaped = {name: fields[name].view(self.num_worlds, points, *shape) for name, shape in CONTACT_FIELDS.items()}
+        return Contacts(tuple((c.geom, c.plane.name) for c in self.model.contact_candidates), **shaped)
 
     def contact_accelerations(self, state: State, control: Tensor | None = None) -> Tensor:
-        """[N, P, 3] acceleration of the link's material at every point that may touch a plane, world axes [m/s²]."""
+        """Return the acceleration [N, P, 3] of the link's material at every contact candidate, in world axes [m/s²]."""
         q = self._checked("state.q", state.q, self.model.nq)
         v = self._checked("state.v", state.v, self.model.nv)
-        found = self._contact_accelerations(q, v, self._control(control))["acceleration"]
-        return found.view(self.num_worlds, len(self.model.contact_candidates), 3)
+        accelerations = self._contact_accelerations(q, v, self._control(control))["acceleration"]
+        return accelerations.view(self.num_worlds, len(self.model.contact_candidates), 3)
 
     def contact_wrenches(self, state: State) -> Wrenches:
-        """What contact does to every link that may touch a plane, about the position of its tree's root."""
+        """Return the contact wrench on every link with contact candidates, about the position of its tree's root."""
         q = self._checked("state.q", state.q, self.model.nq)
         v = self._checked("state.v", state.v, self.model.nv)
-        found = self._contact_wrenches(q, v)
-        links = dict.fromkeys(touch.link for touch in self.model.contact_candidates)
-        shaped = {name: numbers.view(self.num_worlds, len(links), 6) for name, numbers in found.items()}
+        fields = self._contact_wrenches(q, v)
+        links = dict.fromkeys(candidate.link for candidate in self.model.contact_candidates)
+        shaped = {name: numbers.view(self.num_worlds, len(links), 6) for name, numbers in fields.items()}
         return Wrenches(tuple(self.model.links[i].name for i in links), **shaped)
 
     def compile_function(self, name: str, function: TracedFunction, sizes: Mapping[str, int]) -> Callable[..., Groups]:
-        """A function of one world's numbers as a differentiable function of tensors of all worlds.
+        """Compile a function of one world's scalars into a differentiable function of tensors over all worlds.
 
         Args:
-            name: What the kernel shall be called.
+            name: Name of the kernel.
             function: Takes one list of scalars for each entry of `sizes`, by name; returns named lists of scalars.
-            sizes: How many scalars each list has.
+            sizes: Number of scalars in each list.
 
         Returns:
-            A function of one [N, size] tensor for each entry of `sizes`, in that order, that returns the named lists as
-            tensors [N, length]. It is compiled when it is first called.
+            A function that takes one tensor [N, size] for each entry of `sizes`, in that order, and returns the named
+            lists as tensors [N, length]. It is compiled on the first call.
         """
         kernels = MapKernels(self._launcher, name, lambda: trace(function, dict(sizes)))
 
@@ -198,28 +204,28 @@ class Simulator:
         return call
 
     def poses(self, q: Tensor) -> Poses:
-        """Position and rotation of every body of the file."""
-        found = self._poses(self._checked("q", q, self.model.nq))
+        """Return position and rotation of every body of the file."""
+        fields = self._poses(self._checked("q", q, self.model.nq))
         names = tuple(self.model.bodies)
         shape = (self.num_worlds, len(names), 3)
-        return Poses(names, found["position"].view(shape), found["rotation"].view(*shape, 3))
+        return Poses(names, fields["position"].view(shape), fields["rotation"].view(*shape, 3))
 
     def is_finite(self, state: State) -> Tensor:
-        """[N] bool: which worlds hold only finite numbers."""
+        """Return which worlds contain only finite numbers, as booleans [N]."""
         return torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
 
-    def _shaped(self, read: Sequence[Tensor]) -> dict[str, Tensor]:
+    def _shaped(self, readouts: Sequence[Tensor]) -> dict[str, Tensor]:
         return {
             name: value if len(shape) == 1 else value.view(self.num_worlds, *shape)
-            for value, (name, shape) in zip(read, self._programs.shapes.items(), strict=True)
+            for value, (name, shape) in zip(readouts, self._programs.shapes.items(), strict=True)
         }
 
     def _checked_context(self, context: Mapping[str, Tensor] | None) -> list[Tensor]:
-        given = context or {}
-        if given.keys() != self.context.keys():
-            wanted, got = (", ".join(names) or "none" for names in (self.context, given))
-            raise InputError(f"this simulator was made with the context {wanted}; a step got {got}")
-        return [self._checked(f"context {name!r}", given[name], size).detach() for name, size in self.context.items()]
+        tensors = context or {}
+        if tensors.keys() != self.context.keys():
+            expected, got = (", ".join(names) or "none" for names in (self.context, tensors))
+            raise InputError(f"this simulator was created with the context {expected}; a step got {got}")
+        return [self._checked(f"context {name!r}", tensors[name], size).detach() for name, size in self.context.items()]
 
     def _control(self, control: Tensor | None) -> Tensor:
         if control is None:
@@ -234,7 +240,7 @@ class Simulator:
 
     def _check_settings(self) -> None:
         if not isinstance(self.model, Model):
-            raise InputError(f"model must be what load_model returned, got {type(self.model).__name__}")
+            raise InputError(f"model must be a Model from load_model, got {type(self.model).__name__}")
         for name in ("num_worlds", "substeps", "num_threads"):
             setattr(self, name, check_int(name, getattr(self, name), 1))
         if isinstance(self.dt, bool) or not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
@@ -246,7 +252,7 @@ class Simulator:
 def _laws(contact_law: ContactLaw, forces: Sequence[ForceLaw]) -> ForceLaws:
     if not callable(contact_law):
         raise InputError(
-            f"contact_law must be a function, got {contact_law!r}; for no contact clear the geoms' contype"
+            f"contact_law must be a function, got {contact_law!r}; to disable contact, set the geoms' contype to 0"
         )
     if not isinstance(forces, Sequence) or not all(callable(law) for law in forces):
         raise InputError(f"forces must be a list of functions of a World, got {forces!r}")

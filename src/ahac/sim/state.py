@@ -1,4 +1,4 @@
-"""What travels between steps, and what the simulator answers; all tensors have worlds first."""
+"""Simulation state and results; the first axis of every tensor is the world."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ __all__ = ["Contacts", "Poses", "State", "Wrenches"]
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Positions and velocities of N worlds, in MuJoCo's conventions; a caller may build one."""
+    """Positions and velocities of N worlds, in MuJoCo's conventions."""
 
     q: Tensor
     """[N, nq], as MuJoCo's qpos."""
     v: Tensor
     """[N, nv], as MuJoCo's qvel."""
     readouts: Mapping[str, Tensor] = field(default_factory=dict)
-    """[N, ...] per function handed to the simulator, evaluated on this state; empty on a state that a caller built."""
+    """[N, ...] results of the simulator's readouts on this state; empty on a state that did not come from a step."""
 
     def detach(self) -> State:
-        """The same numbers, cut off from the graph."""
+        """Return the same state, detached from the autograd graph."""
         readouts = {name: value.detach() for name, value in self.readouts.items()}
         return replace(self, q=self.q.detach(), v=self.v.detach(), readouts=readouts)
 
 
 @dataclass(frozen=True, eq=False)
 class Contacts:
-    """Every point that may touch a plane, touching or not; P points, `names` says which."""
+    """All P contact candidates, in contact or not."""
 
     names: tuple[tuple[str, str], ...]
-    """(geom, plane) of each point."""
+    """(geom, plane) of each candidate."""
     depth: Tensor
     """[N, P] penetration [m]; negative is clearance."""
     velocity: Tensor
-    """[N, P, 3] of the link's material at the point, world axes [m/s]."""
+    """[N, P, 3] velocity of the link's material at the point, world axes [m/s]."""
     force: Tensor
-    """[N, P, 3] on the link, world axes [N]."""
+    """[N, P, 3] force on the link, world axes [N]."""
     force_by_depth: Tensor
     """[N, P, 3] ∂force/∂depth [N/m]."""
     force_by_velocity: Tensor
@@ -47,22 +47,22 @@ class Contacts:
 
 @dataclass(frozen=True, eq=False)
 class Poses:
-    """Frames of the file's bodies, also of those merged into others."""
+    """Frames of the file's bodies, including those merged into others."""
 
     names: tuple[str, ...]
     position: Tensor
-    """[N, B, 3] [m]."""
+    """[N, B, 3] positions [m]."""
     rotation: Tensor
-    """[N, B, 3, 3], body axes to world axes."""
+    """[N, B, 3, 3] rotation matrices, body axes to world axes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Wrenches:
-    """What contact does to links: L links that may touch a plane; wrenches are (torque; force) in world axes."""
+    """Contact wrenches (torque; force) in world axes, on the L links that have contact candidates."""
 
     names: tuple[str, ...]
     wrench: Tensor
-    """[N, L, 6] about the position of the tree's root [N m] and [N]."""
+    """[N, L, 6] wrench about the position of the tree's root [N m] and [N]."""
     velocity_product_acceleration: Tensor
-    """[N, L, 6] spatial acceleration (angular; linear) by velocity products alone: v̇ = 0, no gravity, and seen by an
-    observer who travels with the root."""
+    """[N, L, 6] spatial acceleration (angular; linear) due to velocity products alone: v̇ = 0, without gravity, relative
+    to an observer that moves with the root."""

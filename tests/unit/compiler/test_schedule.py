@@ -1,4 +1,4 @@
-"""Programs divided among threads: the parts, run side by side by hand, compute what the whole does."""
+"""Scheduled programs: threads, emulated side by side, compute the same values as the whole program."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def small() -> Program:
 
 
 def chains() -> Program:
-    """Long ways of single steps that cross over."""
+    """Two long chains of operations that exchange values at every step."""
 
     def function(x: list[Scalar]) -> dict[str, list[Real]]:
         a: Real = x[0]
@@ -44,32 +44,32 @@ PROGRAMS = {
 }
 
 
-def run_by_parts(program: Program, division: ThreadSchedule, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Stage by stage; what a stage writes is seen by nobody else before the next, and old numbers are gone."""
+def run_by_threads(program: Program, plan: ThreadSchedule, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Emulate the threads stage by stage; values written in a stage become visible to others in the next one."""
     graph = program.graph
-    given = {i: values[place[0]][..., place[1]] for i in program.live() if (place := program.source(i)) is not None}
-    known = [dict(given) for _ in division.nodes]
+    inputs = {i: values[source[0]][..., source[1]] for i in program.live() if (source := program.source(i)) is not None}
+    computed = [dict(inputs) for _ in plan.nodes]
     memory: dict[int, np.ndarray] = {}
-    for stage in range(division.stages):
-        for part, numbers in enumerate(known):
-            numbers |= {node: memory[division.slots[node]] for node in division.imports[part][stage]}
+    for stage in range(plan.stages):
+        for thread, numbers in enumerate(computed):
+            numbers |= {node: memory[plan.slots[node]] for node in plan.imports[thread][stage]}
         written: dict[int, np.ndarray] = {}
-        for part, numbers in enumerate(known):
-            for node in division.nodes[part][stage]:
+        for thread, numbers in enumerate(computed):
+            for node in plan.nodes[thread][stage]:
                 operation, *arguments = graph.nodes[node]
                 terms = [numbers[a] if a >= 0 else graph.constants[~a] for a in arguments]
                 numbers[node] = np.asarray(OPERATIONS[operation].value(*terms))
-                if node in division.slots:
-                    assert division.slots[node] not in written, "two numbers in one place"
-                    written[division.slots[node]] = numbers[node]
-        # A part may write before another one has read: nothing that is read in a stage may be overwritten in it.
-        read = {division.slots[node] for part in division.imports for node in part[stage]}
+                if node in plan.slots:
+                    assert plan.slots[node] not in written, "two values in one slot"
+                    written[plan.slots[node]] = numbers[node]
+        # A thread may write before another has read: a slot that is read in a stage must not be overwritten in it.
+        read = {plan.slots[node] for thread in plan.imports for node in thread[stage]}
         assert not read & written.keys()
         memory |= written
     outputs: dict[str, np.ndarray] = {}
     for name, group in program.outputs.items():
-        found = [known[division.owner_of(v)][v.index] if isinstance(v, Scalar) else np.full(3, v) for v in group]
-        outputs[name] = np.stack(found, axis=-1)
+        results = [computed[plan.owner_of(v)][v.index] if isinstance(v, Scalar) else np.full(3, v) for v in group]
+        outputs[name] = np.stack(results, axis=-1)
     return outputs
 
 
@@ -78,37 +78,37 @@ def program(request: pytest.FixtureRequest) -> Program:
     return PROGRAMS[request.param]()
 
 
-@pytest.mark.parametrize("parts", [2, 4, 8])
-def test_the_parts_compute_what_the_whole_does(program: Program, parts: int) -> None:
+@pytest.mark.parametrize("threads", [2, 4, 8])
+def test_threads_compute_what_the_whole_program_does(program: Program, threads: int) -> None:
     rng = np.random.default_rng(0)
     values = {name: rng.uniform(0.1, 0.9, (3, len(group))) for name, group in program.inputs.items()}
     whole = evaluate(program, values)
-    found = run_by_parts(program, schedule(program, parts), values)
+    results = run_by_threads(program, schedule(program, threads), values)
     for name, expected in whole.items():
-        assert np.array_equal(found[name], expected), name
+        assert np.array_equal(results[name], expected), name
 
 
-@pytest.mark.parametrize("parts", [2, 4, 8])
-def test_every_node_is_computed_once(program: Program, parts: int) -> None:
-    division = schedule(program, parts)
-    computed = [node for part in division.nodes for stage in part for node in stage]
+@pytest.mark.parametrize("threads", [2, 4, 8])
+def test_every_node_is_computed_once(program: Program, threads: int) -> None:
+    plan = schedule(program, threads)
+    computed = [node for thread in plan.nodes for stage in thread for node in stage]
     assert sorted(computed) == [node for node in program.live() if program.source(node) is None]
 
 
-def test_the_same_program_is_divided_the_same_way() -> None:
-    # Else a kernel would not be found on disk again.
+def test_scheduling_is_deterministic() -> None:
+    # Otherwise a cached kernel would never be found again.
     assert schedule(chains(), 4) == schedule(chains(), 4)
 
 
-def test_a_robot_is_divided_fairly_and_with_little_talk() -> None:
+def test_a_robot_is_balanced_with_little_communication() -> None:
     program = substep("ant", derivative=True)
-    division = schedule(program, 4)
+    plan = schedule(program, 4)
 
     def work(nodes: list[int]) -> float:
         return sum(INSTRUCTIONS.get(program.graph.nodes[node][0], 1.0) for node in nodes)
 
-    total = sum(work(stage) for part in division.nodes for stage in part)
-    waited = sum(max(work(part[stage]) for part in division.nodes) for stage in range(division.stages))
+    total = sum(work(stage) for thread in plan.nodes for stage in thread)
+    waited = sum(max(work(thread[stage]) for thread in plan.nodes) for stage in range(plan.stages))
     assert waited < 0.45 * total  # a quarter would be perfect
-    assert len(division.slots) < 0.08 * len(program.live())
-    assert division.memory < len(division.slots)
+    assert len(plan.slots) < 0.08 * len(program.live())
+    assert plan.memory < len(plan.slots)

@@ -22,9 +22,9 @@ def hinge(joint: str = "", mass: str = "1", rest: str = "", option: str = "") ->
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("", "empty string; wanted the path"),
-        (" \n\t", "empty string; wanted the path"),
-        ("robot.xml", "no file 'robot.xml'; wanted the path of an MJCF or URDF file, or its XML text"),
+        ("", "empty string; expected the path"),
+        (" \n\t", "empty string; expected the path"),
+        ("robot.xml", "no file 'robot.xml'; expected the path of an MJCF or URDF file, or its XML text"),
         ("hello", "no file 'hello'"),
         (os.fspath(Path(__file__).parent), "no file "),
         ("<mujoco><worldbody>", "cannot compile .*XML parse error"),
@@ -62,7 +62,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(kind: str, tmp_path: Path) -> N
     source = mjcf(HINGE.format(joint="", mass=1), rest=REFERENCES[kind].format(pipe, folder=tmp_path))
     keeper = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # so that nobody who opens it has to wait
     try:
-        with pytest.raises(ModelError, match=r"refers to '.*pipe\.obj', which is a pipe, .*; wanted a regular file"):
+        with pytest.raises(ModelError, match=r"refers to '.*pipe\.obj', which is a pipe, .*; expected a regular file"):
             load_model(source)
     finally:
         os.close(keeper)
@@ -89,14 +89,14 @@ BALL = '<body><joint/><geom size="0.1"/></body>'
     ],
 )
 def test_too_many_copies_are_refused_instead_of_waited_for(bodies: str, copies: int) -> None:
-    with pytest.raises(ModelError, match=f"asks for {copies} copies .*at most 4000 can be loaded: lower their counts"):
+    with pytest.raises(ModelError, match=f"requests {copies} copies .*at most 4000 can be loaded: lower their counts"):
         load_model(mjcf(bodies))
 
 
 def test_copies_inside_an_included_file_count_as_often_as_it_is_copied() -> None:
     part = f'<mujoco><replicate count="100" offset="1 0 0">{BALL}</replicate></mujoco>'
     source = mjcf('<replicate count="100"><include file="part.xml"/></replicate>')
-    with pytest.raises(ModelError, match="asks for 10100 copies"):
+    with pytest.raises(ModelError, match="requests 10100 copies"):
         load_model(source, assets={"part.xml": part.encode()})
 
 

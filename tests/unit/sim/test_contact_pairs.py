@@ -68,7 +68,7 @@ def test_pairs_are_those_that_mujoco_collides(source: str, caplog: pytest.LogCap
         model = load_model(source)
     wanted = mujoco_pairs(source)
     with_planes = {pair for pair in wanted if pair & PLANES}
-    assert {frozenset((touch.geom, touch.plane.name)) for touch in model.contact_candidates} == with_planes
+    assert {frozenset((candidate.geom, candidate.plane.name)) for candidate in model.contact_candidates} == with_planes
     assert len(with_planes) > 10
     between = re.search(r"contact between (\d+) pairs", caplog.text)
     assert between is not None
@@ -92,7 +92,7 @@ def test_contact_between_bodies_is_reported_once(caplog: pytest.LogCaptureFixtur
 
 def test_contact_between_bodies_can_be_refused() -> None:
     with pytest.raises(
-        ModelError, match=r"contact between 3 pairs.*clear contype and conaffinity, or load with strict=False"
+        ModelError, match=r"contact between 3 pairs.*set contype and conaffinity to 0, or load with strict=False"
     ):
         load_model(gymnasium_file("hopper"), strict=True)
 
@@ -143,9 +143,9 @@ def test_planes_have_the_normals_and_offsets_of_the_file() -> None:
 
 
 def test_large_mesh_touches_with_a_few_points_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    kept = [touch for touch in load_model(SHAPES, mesh_points=3).contact_candidates if touch.geom == "rock"]
+    kept = [candidate for candidate in load_model(SHAPES, mesh_points=3).contact_candidates if candidate.geom == "rock"]
     assert len(kept) == 2 * 3
     assert (
-        "mesh 'tetrahedron' touches with 3 of its 4 hull vertices; load_model(..., mesh_points=4) keeps all"
+        "mesh 'tetrahedron' uses 3 of its 4 hull vertices for contact; load_model(..., mesh_points=4) uses all"
         in caplog.text
     )

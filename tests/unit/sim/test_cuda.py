@@ -34,7 +34,7 @@ ROBOT = """<mujoco model="tumbler"><worldbody><geom type="plane" size="1 1 1" eu
 SOFT = ContactMaterial(stiffness=1e4, damping=1e3, viscosity=1e2, friction=0.8)
 
 
-def look(world: World) -> list[object]:
+def probe(world: World) -> list[object]:
     """Every function of the mathematics library on the way."""
     x, velocity = world.position("trunk"), world.velocity("trunk")
     height = x.z * x.z + 1.0
@@ -43,7 +43,7 @@ def look(world: World) -> list[object]:
 
 def _simulator(dtype: torch.dtype = torch.float64, worlds: int = WORLDS) -> Simulator:
     model = load_model(ROBOT, contact=SOFT, limit=JointLimit(stiffness=20.0, damping=0.1))
-    readouts: dict[str, Readout] = {"look": look}  # pyright: ignore[reportAssignmentType]
+    readouts: dict[str, Readout] = {"probe": probe}  # pyright: ignore[reportAssignmentType]
     return Simulator(model, num_worlds=worlds, dt=DT, substeps=SUBSTEPS, device="cuda", dtype=dtype, readouts=readouts)
 
 
@@ -59,7 +59,7 @@ def _start(sim: Simulator) -> tuple[State, torch.Tensor]:
 def _gradient(sim: Simulator, state: State, control: torch.Tensor, steps: int = 3) -> torch.Tensor:
     for _ in range(steps):
         state = sim.step(state, control)
-    return torch.autograd.grad(state.v.sum() + state.readouts["look"].sum(), control)[0]
+    return torch.autograd.grad(state.v.sum() + state.readouts["probe"].sum(), control)[0]
 
 
 def test_step_and_gradient_are_those_of_the_traced_physics() -> None:
@@ -67,12 +67,12 @@ def test_step_and_gradient_are_those_of_the_traced_physics() -> None:
     state, control = _start(sim)
     end = sim.step(state, control)
     inputs = {"q": state.q, "v": state.v, "u": control}
-    gradients = torch.autograd.grad(end.q.sum() + end.v.sum() + end.readouts["look"].sum(), list(inputs.values()))
-    chain = Chain(sim.model, readouts={"look": look})  # pyright: ignore[reportArgumentType]
+    gradients = torch.autograd.grad(end.q.sum() + end.v.sum() + end.readouts["probe"].sum(), list(inputs.values()))
+    chain = Chain(sim.model, readouts={"probe": probe})  # pyright: ignore[reportArgumentType]
     x = {name: value.detach().cpu().numpy() for name, value in inputs.items()} | {"f": np.zeros((WORLDS, sim.model.nv))}
     run = chain.run(x, DT / SUBSTEPS, SUBSTEPS)
     bars = chain.pull(x, run, {name: np.ones_like(value) for name, value in run.end.items()})
-    for got, name in ((end.q, "q"), (end.v, "v"), (end.readouts["look"], "read_0")):
+    for got, name in ((end.q, "q"), (end.v, "v"), (end.readouts["probe"], "read_0")):
         assert relative(got.detach().cpu().numpy(), run.end[name]) < SAME_PHYSICS
     for got, name in zip(gradients, inputs, strict=True):
         assert relative(got.cpu().numpy(), bars[name]) < SAME_PHYSICS

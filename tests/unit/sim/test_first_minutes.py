@@ -64,7 +64,7 @@ def test_a_floating_base_for_a_urdf_and_an_edited_specification() -> None:
 
 def test_a_misspelt_topic_in_the_file_is_refused() -> None:
     numeric = '<custom><numeric name="ahac:contacts" data="1 2 3 4"/></custom></mujoco>'
-    with pytest.raises(ModelError, match="'ahac:contacts' means nothing here; known: ahac:contact, ahac:limit"):
+    with pytest.raises(ModelError, match="'ahac:contacts' is not a known setting; known: ahac:contact, ahac:limit"):
         load_model(PENDULUM.replace("</mujoco>", numeric))
 
 
@@ -84,12 +84,12 @@ def test_wrong_settings_are_named(options: dict[str, Any], message: str) -> None
 
 
 def test_a_path_is_not_a_model_and_a_numpy_number_is_a_number() -> None:
-    with pytest.raises(InputError, match="model must be what load_model returned, got str"):
+    with pytest.raises(InputError, match="model must be a Model from load_model, got str"):
         Simulator("robot.xml", **SETTINGS)  # pyright: ignore[reportArgumentType]
     assert Simulator(load_model(PENDULUM), **{**SETTINGS, "num_worlds": np.int64(3)}).num_worlds == 3
 
 
 def test_a_model_shows_itself_in_a_line() -> None:
     assert len(repr(load_model(FREE_SPHERE))) < 160
-    with pytest.raises(ModelError, match="cannot ignore friction; what can be ignored: "):
+    with pytest.raises(ModelError, match="cannot ignore friction; features that can be ignored: "):
         load_model(PENDULUM, ignore="friction")

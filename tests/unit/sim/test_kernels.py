@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ahac.sim import Simulator, State, load_model
-from ahac.sim import autograd as bridge
+from ahac.sim import Simulator, State, autograd, load_model
 
 HOPPING = """<mujoco model="hopping"><worldbody><geom type="plane" size="1 1 1"/>
   <body pos="0 0 .3"><freejoint/><geom type="capsule" fromto="0 0 -.1 0 .1 .1" size=".1"/>
@@ -86,11 +85,11 @@ def test_processes_share_the_cache_and_later_ones_find_it_filled(tmp_path: Path)
 
 
 def test_a_forked_child_does_not_inherit_the_lock_of_tracing() -> None:
-    with bridge._deriving:
+    with autograd._deriving:
         child = os.fork()
         if child == 0:
             with ThreadPoolExecutor(1) as another:
-                free = another.submit(bridge._deriving.acquire, blocking=False).result()
+                free = another.submit(autograd._deriving.acquire, blocking=False).result()
             os._exit(0 if free else 1)
     assert os.waitpid(child, 0)[1] == 0
 

@@ -52,7 +52,7 @@ def test_urdf_keeps_fixed_links_as_bodies_on_the_links_they_ride_on() -> None:
 def test_bodies_without_joints_are_merged_and_kept_by_name() -> None:
     model = load_model(NESTED)
     assert [link.name for link in model.links] == ["link", "finger"]
-    assert {name: place.link for name, place in model.bodies.items()} == {
+    assert {name: frame.link for name, frame in model.bodies.items()} == {
         "world": -1,
         "stand": -1,
         "post": -1,

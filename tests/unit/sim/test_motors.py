@@ -139,7 +139,7 @@ def test_a_specification_is_left_as_it_was() -> None:
     [
         ({"wrist": MOTOR}, "no hinge or slide is named 'wrist'; the model has: shoulder, elbow"),
         ({"s*": MOTOR, "knee_*": MOTOR}, "no hinge or slide is named 'knee_\\*'"),
-        ({"s*": MOTOR, "*er": MOTOR}, "more than one motor is meant for shoulder: let each joint match one name"),
+        ({"s*": MOTOR, "*er": MOTOR}, "several motors match shoulder: each joint must match a single name"),
         ([MOTOR], "motors must be a Motor, or a mapping from joint names to Motors, got \\[Motor"),
         ({"elbow": 7.0}, "motors must be a Motor, or a mapping .* got {'elbow': 7.0}"),
         (7.0, "motors must be a Motor, or a mapping .* got 7.0"),
@@ -153,7 +153,7 @@ def test_motors_that_make_no_sense_are_refused(motors: Any, message: str) -> Non
 @pytest.mark.parametrize("field", ["strength", "armature", "damping"])
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "3"])
 def test_numbers_of_a_motor_are_finite_and_at_least_zero(field: str, value: Any) -> None:  # noqa: ANN401
-    with pytest.raises(ModelError, match=f"Motor.{field} must be a finite number of at least zero, got {value!r}"):
+    with pytest.raises(ModelError, match=f"Motor.{field} must be a finite, non-negative number, got {value!r}"):
         Motor(**{"strength": 1.0, field: value})
 
 

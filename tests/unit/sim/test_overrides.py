@@ -29,7 +29,7 @@ def file(**numbers: str) -> str:
 def stiffness(source: str, **options: object) -> tuple[float, float, float, float]:
     """Of trunk, foot, lift and knee."""
     model = load_model(source, **options)  # pyright: ignore[reportArgumentType]
-    geoms = {touch.geom: touch.material.stiffness for touch in model.contact_candidates}
+    geoms = {candidate.geom: candidate.material.stiffness for candidate in model.contact_candidates}
     joints = {joint.name: joint.limit.stiffness for joint in model.joints}
     return geoms["trunk"], geoms["foot"], joints["lift"], joints["knee"]
 
@@ -63,14 +63,18 @@ def test_one_goes_before_all_and_the_caller_before_the_file() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        (file(), {"materials": {"toe": ALL}}, "nothing named toe has contact settings; what has: floor, foot, trunk"),
-        (file(), {"limits": {"hip": STOP}}, "nothing named hip has limit settings; what has: knee, lift"),
-        (file(contact_toe="1 2 3 4"), {}, "nothing named toe has contact"),
-        (file(limit_hip="1 2"), {}, "nothing named hip has limit"),
+        (
+            file(),
+            {"materials": {"toe": ALL}},
+            "no element with contact settings is named toe; known: floor, foot, trunk",
+        ),
+        (file(), {"limits": {"hip": STOP}}, "no element with limit settings is named hip; known: knee, lift"),
+        (file(contact_toe="1 2 3 4"), {}, "no element with contact settings is named toe"),
+        (file(limit_hip="1 2"), {}, "no element with limit settings is named hip"),
         (file(contact="1 2 3"), {}, r"'ahac:contact' needs 4 numbers \(stiffness damping viscosity friction\), got 3"),
         (file(limit_knee="1 2 3"), {}, r"'ahac:limit:knee' needs 2 numbers \(stiffness damping\), got 3"),
-        (file(contact="-1 2 3 4"), {}, "ContactMaterial.stiffness must be a finite number of at least zero, got -1.0"),
-        (file(limit="1 nan"), {}, "JointLimit.damping must be a finite number of at least zero, got nan"),
+        (file(contact="-1 2 3 4"), {}, "ContactMaterial.stiffness must be a finite, non-negative number, got -1.0"),
+        (file(limit="1 nan"), {}, "JointLimit.damping must be a finite, non-negative number, got nan"),
     ],
 )
 def test_settings_for_nothing_and_nonsense_are_refused(source: str, options: dict[str, object], message: str) -> None:
@@ -81,7 +85,7 @@ def test_settings_for_nothing_and_nonsense_are_refused(source: str, options: dic
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, "1", None])
 @pytest.mark.parametrize("record", [ContactMaterial, JointLimit])
 def test_records_refuse_nonsense(record: type[ContactMaterial] | type[JointLimit], value: object) -> None:
-    with pytest.raises(ModelError, match=f"{record.__name__}.damping must be a finite number of at least zero"):
+    with pytest.raises(ModelError, match=f"{record.__name__}.damping must be a finite, non-negative number"):
         record(damping=value)  # pyright: ignore[reportArgumentType]
 
 

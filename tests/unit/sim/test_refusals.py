@@ -121,7 +121,9 @@ def test_several_elements_are_counted() -> None:
 
 @pytest.mark.parametrize("feature", ["flex", "frictionless", "mocap"])
 def test_what_cannot_be_left_out_is_said(feature: str) -> None:
-    with pytest.raises(ModelError, match=f"cannot ignore {feature}; what can be ignored: .*ball_limit.*equality"):
+    with pytest.raises(
+        ModelError, match=f"cannot ignore {feature}; features that can be ignored: .*ball_limit.*equality"
+    ):
         load_model(arm(), ignore=[feature])
 
 

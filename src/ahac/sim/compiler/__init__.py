@@ -1,1 +1,1 @@
-"""From traced Python to compiled kernels; knows nothing of physics."""
+"""Turns traced Python into kernel source; independent of the physics."""

@@ -1,12 +1,21 @@
-"""From programs to C++: what a step and its adjoint consist of, and the loop over substeps in them.
+"""Generate the C++ of kernels: single programs, a control step, and the adjoint of a control step.
 
 Every kernel is the body of one function `run(args, block)`, which advances the worlds of one block of lanes. A kernel's
-arrays are passed as bare addresses, worlds as rows; an address of zero stands for an array that was not given.
+arrays are passed as bare addresses with one row per world; an address of zero stands for an array that was not passed.
+
+Names of groups in generated code:
+
+    q, v, u, f      positions, velocities, controls and generalized forces; h is the length of a substep
+    q0, v0          state before the first substep, after quaternions were normalized
+    q_end, v_end    state after the current substep (backward pass only)
+    x_bar           adjoint of group x: the derivative of the loss with respect to x
+    q0_bar, v0_bar, u0_bar
+                    part of an adjoint that reaches the initial state and the controls through the readouts alone
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ahac.native.source import Source
 from ahac.sim.compiler.program import Program, StepPrograms
@@ -21,9 +30,12 @@ def _sizes(program: Program) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Source:
-    """A kernel that evaluates one program for every world: arrays for its inputs, then for its outputs.
+    """Generate a kernel that evaluates one program for every world: arrays for its inputs, then for its outputs.
 
-    Where the inputs in `linear` are all zero, so are the outputs.
+    Args:
+        name: Name of the kernel.
+        program: Program to evaluate.
+        linear: Inputs in which the outputs are linear: in a world where all of them are zero, so are the outputs.
     """
     writer = Writer()
     inputs, outputs = _sizes(program)
@@ -33,10 +45,10 @@ def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Sourc
         writer.declare(f"out_{group}", size)
     writer.run(program, {g: f"in_{g}" for g in inputs}, {g: f"out_{g}" for g in outputs})
     if linear:
-        writer.note_seen("seen", {f"in_{group}": inputs[group] for group in linear})
+        writer.sum_magnitudes("seen", {f"in_{group}": inputs[group] for group in linear})
     for group, size in outputs.items():
         if linear:
-            writer.mask_unseen("seen", f"out_{group}", size)
+            writer.zero_unless("seen", f"out_{group}", size)
         writer.store(f"out_{group}", size, f"to_{group}")
     return writer.source(name)
 
@@ -45,92 +57,120 @@ IDENTITY = {g: g for g in ("q", "v", "u", "f", "h", "q0", "v0")}
 
 
 def context_groups(readout: Program) -> dict[str, int]:
-    """Inputs that only the readouts of a step have, given by the caller anew with each step."""
+    """Sizes of the inputs that only readouts have, which the caller passes with each step."""
     return {name: len(group) for name, group in readout.inputs.items() if name.startswith("context_")}
 
 
-def step_source(programs: StepPrograms, parts: int = 1) -> Source:
-    """Forward: enter, substeps (each keeping its state, if `saved_states` is given), readouts."""
-    writer = Writer(parts=parts)
+def step_source(programs: StepPrograms, threads: int = 1) -> Source:
+    """Generate the forward kernel of a control step, with `threads` CUDA threads per world.
+
+    q = normalize_state(q)
+    q0, v0 = q, v
+    for s in 0 .. steps - 1:
+        saved_states[s] = q, v                              # if the array was passed
+        q, v = substep(q, v, u, f, h)
+    readouts = readout(q, v, u, q0, v0, context)
+    store q, v, readouts
+    """
+    writer = Writer(threads=threads)
     sizes, _ = _sizes(programs.substep)
     for group in ("q", "v", "u", "f"):
         writer.load(group, sizes[group])
     writer.pointer("saved_states")
-    writer.lines.append("const int steps = args.count; T h[1]; h[0] = lane::k(args.scalar);")
+    writer.load_timestep()
     writer.run(programs.normalize_state, IDENTITY, IDENTITY)
     state = {g: sizes[g] for g in ("q", "v")}
     for group, size in state.items():
         writer.declare(f"{group}0", size)
-        writer.lines += [f"{group}0[{i}] = {group}[{i}];" for i in range(size)]
-
-    def keep(part: int) -> None:
-        writer.lines.append("if (saved_states_p) {")
-        writer.keep(state, read=False, part=part)
-        writer.lines.append("}")
-
-    writer.loop("for (int s = 0; s < steps; ++s)", keep, programs.substep, IDENTITY, IDENTITY)
-    _, read = _sizes(programs.readout)
+        writer.each(size, f"{group}0[{{i}}] = {group}[{{i}}];")
+    writer.substeps(lambda thread: writer.save_state(state, thread), programs.substep, IDENTITY, IDENTITY)
+    _, readouts = _sizes(programs.readout)
     context = context_groups(programs.readout)
     for group, size in context.items():
         writer.load(group, size)
-    for group, size in read.items():
+    for group, size in readouts.items():
         writer.declare(group, size)
-    writer.run(programs.readout, {**IDENTITY, **{g: g for g in context}}, {g: g for g in read})
-    for group, size in {**state, **read}.items():
+    writer.run(programs.readout, {**IDENTITY, **{g: g for g in context}}, {g: g for g in readouts})
+    for group, size in {**state, **readouts}.items():
         writer.store(group, size, f"next_{group}")
     return writer.source("step")
 
 
-def step_adjoint_source(normalize_state: Program, substep: Program, readout: Program, parts: int = 1) -> Source:
-    """Backward: the adjoint programs in reverse order, from adjoints of q, v and readouts to those of q, v, u, f."""
-    writer = Writer(parts=parts)
+def step_adjoint_source(normalize_state: Program, substep: Program, readout: Program, threads: int = 1) -> Source:
+    """Generate the backward kernel of a control step, with `threads` CUDA threads per world.
+
+        load q_bar, v_bar, readout_bars, q_end, v_end           # adjoints of the step's results, and its last state
+        q0, v0 = saved_states[0]
+        q_bar, v_bar, u0_bar, q0_bar, v0_bar += readout_adjoint(q_end, v_end, u, q0, v0, context, readout_bars)
+        for s in steps - 1 .. 0:
+            q, v = saved_states[s]
+            qacc = (v_end - v) / h;  v_end = v
+            q_bar, v_bar = substep_adjoint(q, v, u, f, h, qacc, q_bar, v_bar);  u_bar, f_bar += ...
+        q_bar, v_bar, u_bar += q0_bar, v0_bar, u0_bar
+        q_bar = normalize_state_adjoint(q, q_bar)
+        store q_bar, v_bar, u_bar, f_bar
+
+    In a world whose incoming adjoints are all zero, the results are set to zero, even if its state is not finite.
+
+    Args:
+        normalize_state: Adjoint of the program that normalizes quaternions.
+        substep: Adjoint of a substep, which takes the acceleration `qacc` as an input.
+        readout: Adjoint of the readouts.
+        threads: CUDA threads that share a world.
+    """
+    writer = Writer(threads=threads)
     sizes, _ = _sizes(substep)
+    state = {g: sizes[g] for g in ("q", "v")}
+    state_bars = {"q_bar": sizes["q"], "v_bar": sizes["v"]}
+    readout_bars = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
+    context = context_groups(readout)
+    _load_for_adjoint(writer, sizes, readout_bars, context)
+    bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
+    at_end = {"q": "q_end", "v": "v_end", **{g: g for g in (*context, *readout_bars)}}
+    # The readouts' contribution to the initial state and the controls bypasses the substeps, so it is kept separate.
+    added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
+    writer.run(readout, {**IDENTITY, **bars, **at_end}, {**bars, "u_bar": "u0_bar"}, add=added)
+    writer.sum_magnitudes("used", state_bars)
+    writer.declare("qacc", sizes["v"])
+
+    def restore(thread: int) -> None:
+        writer.restore_state(state)
+        # Semi-implicit Euler: the change of velocity gives the acceleration, which need not be solved for again.
+        writer.each(sizes["v"], "qacc[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];")
+
+    inputs = {**IDENTITY, **bars, "qacc": "qacc"}
+    writer.substeps(restore, substep, inputs, bars, add=("u_bar", "f_bar"), backward=True)
+    for group in ("q", "v", "u", "f"):
+        writer.zero_unless("used", f"{group}_bar", sizes[group])
+    for group in ("q", "v", "u"):
+        writer.each(sizes[group], f"{group}_bar[{{i}}] += {group}0_bar[{{i}}];")
+    writer.run(normalize_state, {"q": "q_raw", "q_bar": "q_bar"}, bars)
+    for group in ("q", "v", "u", "f"):
+        writer.zero_unless("seen", f"{group}_bar", sizes[group])
+        writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
+    return writer.source("step adjoint")
+
+
+def _load_for_adjoint(
+    writer: Writer, sizes: Mapping[str, int], readout_bars: Mapping[str, int], context: Mapping[str, int]
+) -> None:
+    """Declare the groups of the backward kernel and load its inputs; `seen` sums up the incoming adjoints."""
     for group in ("u", "f"):
         writer.load(group, sizes[group])
         writer.declare(f"{group}_bar", sizes[group])
     writer.declare("u0_bar", sizes["u"])
-    state = {g: sizes[g] for g in ("q", "v")}
-    for group, size in state.items():
-        writer.load(f"{group}_bar", size, f"next_{group}_bar")
-        writer.load(f"{group}_end", size, f"next_{group}")
-        writer.declare(group, size)
-        writer.declare(f"{group}0_bar", size)
-        writer.declare(f"{group}0", size)
-    read = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
-    for group, size in read.items():
+    for group in ("q", "v"):
+        writer.load(f"{group}_bar", sizes[group], f"next_{group}_bar")
+        writer.load(f"{group}_end", sizes[group], f"next_{group}")
+        writer.declare(group, sizes[group])
+        writer.declare(f"{group}0_bar", sizes[group])
+        writer.declare(f"{group}0", sizes[group])
+    for group, size in readout_bars.items():
         writer.load(group, size, f"next_{group}")
-    writer.note_seen("seen", {"q_bar": sizes["q"], "v_bar": sizes["v"], **read})
+    writer.sum_magnitudes("seen", {"q_bar": sizes["q"], "v_bar": sizes["v"], **readout_bars})
     writer.load("q_raw", sizes["q"], "q")
     writer.pointer("saved_states")
-    writer.lines.append("const int steps = args.count; T h[1]; h[0] = lane::k(args.scalar);\n{ const int s = 0;")
-    writer.keep({f"{g}0": size for g, size in state.items()}, read=True)
-    writer.lines.append("}")
-    context = context_groups(readout)
+    writer.load_timestep()
+    writer.restore_first_state({"q0": sizes["q"], "v0": sizes["v"]})
     for group, size in context.items():
         writer.load(group, size)
-    bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
-    ends = {"q": "q_end", "v": "v_end", **{g: g for g in (*context, *read)}}
-    added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
-    # What reaches start and controls by way of readouts is kept separate from what goes through the substeps.
-    writer.run(readout, {**IDENTITY, **bars, **ends}, {**bars, "u_bar": "u0_bar"}, add=added)
-    writer.note_seen("used", {"q_bar": sizes["q"], "v_bar": sizes["v"]})
-    writer.declare("qacc", sizes["v"])
-
-    def recall(part: int) -> None:
-        writer.keep(state, read=True)
-        # Semi-implicit Euler: what the substep did to the velocity is its acceleration, and need not be solved for.
-        writer.lines.extend(
-            f"qacc[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];" for i in range(sizes["v"])
-        )
-
-    header = "for (int s = steps - 1; s >= 0; --s)"
-    writer.loop(header, recall, substep, {**IDENTITY, **bars, "qacc": "qacc"}, bars, add=("u_bar", "f_bar"))
-    for group in ("q", "v", "u", "f"):
-        writer.mask_unseen("used", f"{group}_bar", sizes[group])
-    for group in ("q", "v", "u"):
-        writer.lines += [f"{group}_bar[{i}] += {group}0_bar[{i}];" for i in range(sizes[group])]
-    writer.run(normalize_state, {"q": "q_raw", "q_bar": "q_bar"}, bars)
-    for group in ("q", "v", "u", "f"):
-        writer.mask_unseen("seen", f"{group}_bar", sizes[group])
-        writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
-    return writer.source("step adjoint")

@@ -1,8 +1,8 @@
-"""Traced scalars: run plain Python on them once and the graph of what it computed remains.
+"""Traced scalars: running plain Python on them once yields the graph of its computation.
 
 A `Scalar` is a node of a `Graph`; Python floats are constants and never become nodes. Building a node folds constants,
 moves signs outwards and shares common subexpressions, so the graph is already simplified when the trace ends.
-What the operations mean (value, code, derivative) is said once, in `operations`.
+The operations (value, code, derivative) are defined in `operations`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Condition", "Graph", "Implicit", "Real", "Scalar"]
 
 
 class Graph:
-    """Nodes `(operation, argument, ...)` in the order they were made; arguments always precede their users.
+    """Nodes `(operation, argument, ...)` in the order of creation; arguments always precede their users.
 
     An argument `i >= 0` is a node; `i < 0` is the constant `constants[~i]`.
     """
@@ -27,7 +27,7 @@ class Graph:
         self.nodes: list[tuple[Any, ...]] = []
         self.constants: list[float] = []
         self.implicit: dict[int, Implicit] = {}
-        """The system each node of kind "implicit" belongs to."""
+        """System that each node of kind "implicit" belongs to."""
         self._node_index: dict[tuple[Any, ...], int] = {}
         self._constant_index: dict[float, int] = {}
 
@@ -35,29 +35,31 @@ class Graph:
         return len(self.nodes)
 
     def add(self, operation: str, *arguments: Real) -> Scalar:
-        """The node for `operation(*arguments)`, made now or found among the old ones."""
-        return self._intern((operation, *map(self._place, arguments)))
+        """Return the node for `operation(*arguments)`, creating it unless it exists."""
+        return self._intern((operation, *map(self._argument_index, arguments)))
 
     def leaf(self, kind: str, name: object) -> Scalar:
-        """A node without arguments, told from others by its name: an input of the program, say."""
+        """Return the node without arguments of this kind and name, such as an input of the program."""
         return self._intern((kind, name))
 
     def solved(self, solution: Sequence[Real], transposed: Solve, residual: Residual) -> list[Scalar]:
-        """Nodes with the values of `solution` that are differentiated as the unknowns of one `Implicit` system."""
+        """Return nodes with the values of `solution`, differentiated as the unknowns of one `Implicit` system."""
         members = [self.add("implicit", value, float(len(self) + k)) for k, value in enumerate(solution)]
         system = Implicit([m.index for m in members], transposed, residual)
         self.implicit.update((m.index, system) for m in members)
         return members
 
     def argument(self, index: int) -> Real:
-        """The scalar or constant behind an argument index."""
+        """Return the scalar or constant that an argument index refers to."""
         return Scalar(self, index) if index >= 0 else self.constants[~index]
 
-    def _place(self, argument: Real) -> int:
+    def _argument_index(self, argument: Real) -> int:
         if not isinstance(argument, Scalar):
             return self._constant(argument)
         if argument.graph is not self:
-            raise TraceError("a scalar of one trace was used in another; compute it anew from the world you are given")
+            raise TraceError(
+                "a scalar of one trace was used in another; compute it from the world passed to your function"
+            )
         return argument.index
 
     def _intern(self, node: tuple[Any, ...]) -> Scalar:
@@ -80,21 +82,21 @@ class Graph:
 
 @dataclass(frozen=True)
 class Implicit:
-    """Unknowns a defined by R(a, x) = 0 rather than by the steps that found them.
+    """Unknowns a that are defined by R(a, x) = 0 rather than by the computation that solved for them.
 
-    An adjoint ā of the unknowns adds −∂(λ·R)/∂x to the adjoint of x, where λ = (∂R/∂a)⁻ᵀ ā, and λ and a are held fixed.
+    An adjoint ā of the unknowns adds −∂(λ·R)/∂x to the adjoint of x, where λ = (∂R/∂a)⁻ᵀ ā, with λ and a held fixed.
     """
 
     members: list[int]
-    """Nodes of the unknowns, one after the other."""
+    """Nodes of the unknowns, in order."""
     transposed: Solve
-    """ā -> λ."""
+    """Solver ā -> λ."""
     residual: Residual
-    """λ, a -> λ·R(a, x)."""
+    """Function λ, a -> λ·R(a, x)."""
 
 
 class Condition:
-    """The traced condition `left < right`, or its opposite; only `where` can look at it."""
+    """The traced condition `left < right`, or its opposite; only `where` can evaluate it."""
 
     __slots__ = ("left", "opposite", "right")
 
@@ -111,7 +113,7 @@ class Condition:
 
 
 class Scalar:
-    """One number of one world, known only by how it is computed."""
+    """One number of one world, represented by how it is computed."""
 
     __slots__ = ("graph", "index")
 
@@ -173,7 +175,9 @@ class Scalar:
     def __pow__(self, exponent: float) -> Real:
         if exponent not in range(1, 65):
             advice = "use sqrt" if exponent == 0.5 else "use exp and log"
-            raise TraceError(f"a traced scalar can be raised to whole powers from 1, got {exponent!r}; {advice}")
+            raise TraceError(
+                f"a traced scalar can be raised to integer powers from 1 to 64, got {exponent!r}; {advice}"
+            )
         exponent = int(exponent)
         half = self ** (exponent // 2) if exponent > 1 else 1.0
         return half * half * (self if exponent % 2 else 1.0)
@@ -195,7 +199,7 @@ class Scalar:
             "and do not print or convert it"
         )
 
-    __array_ufunc__ = None  # numpy's numbers leave arithmetic to us, numpy's functions refuse
+    __array_ufunc__ = None  # numpy scalars defer to our operators, and numpy functions raise
 
     def __lt__(self, other: Real) -> Condition:
         return Condition(self, other)
@@ -210,9 +214,7 @@ class Scalar:
         return Condition(self, other, opposite=True)
 
     def __eq__(self, other: object) -> NoReturn:
-        raise TraceError(
-            "traced numbers cannot be asked whether they are equal; compare with <, <=, > or >= in where()"
-        )
+        raise TraceError("traced scalars cannot be compared for equality; use <, <=, > or >= in where()")
 
     __ne__ = __eq__
     __hash__ = object.__hash__
@@ -235,7 +237,7 @@ class Scalar:
         return self.graph.add("mul", self, factor)
 
     def _negated(self) -> Scalar | None:
-        """x where this is -x."""
+        """Return x if this is -x, else None."""
         node = self.graph.nodes[self.index]
         return Scalar(self.graph, node[1]) if node[0] == "neg" else None
 
@@ -246,4 +248,4 @@ class Scalar:
 Solve = Callable[[Sequence["Real"]], Sequence["Real"]]
 Residual = Callable[[Sequence["Real"], Sequence["Real"]], "Real"]
 Real = float | Scalar
-"""What physics computes with: a traced scalar, or a number known when the program is traced."""
+"""A traced scalar, or a number that is constant when the program is traced."""

@@ -1,7 +1,8 @@
-"""Every operation of the graph, said once: its value, its code on lanes, its derivative.
+"""The operations of the graph, with value, C++ code and derivative.
 
-`Operation.pullbacks[k](d, y, *arguments)` is what the adjoint `d` of the result `y` adds to the adjoint of argument k.
-The functions below (`sin`, `where`, ...) are what traced Python calls; on plain numbers they return plain numbers.
+`Operation.pullbacks[k](d, y, *arguments)` is the contribution of the adjoint `d` of the result `y` to the
+adjoint of argument k.
+Traced Python calls the functions below (`sin`, `where`, ...); on plain numbers they return plain numbers.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ class Operation:
     """One kind of node."""
 
     value: Callable[..., float]
-    """On numbers and numpy arrays."""
+    """Value on numbers and numpy arrays."""
 
     code: str
     """C++ expression on lanes, arguments as {0}, {1}, ..."""
 
     pullbacks: tuple[Callable[..., Real], ...] = ()
-    """One rule per argument; none for an operation through which no derivative flows."""
+    """One rule per argument; empty for an operation that blocks derivatives."""
 
 
 def _unary(name: str, value: Callable[[float], float], x: Real) -> Real:
@@ -54,52 +55,52 @@ def _unary(name: str, value: Callable[[float], float], x: Real) -> Real:
 
 
 def sin(x: Real) -> Real:
-    """Sine of an angle [rad]."""
+    """Return the sine of an angle [rad]."""
     return _unary("sin", math.sin, x)
 
 
 def cos(x: Real) -> Real:
-    """Cosine of an angle [rad]."""
+    """Return the cosine of an angle [rad]."""
     return _unary("cos", math.cos, x)
 
 
 def sqrt(x: Real) -> Real:
-    """Square root; its derivative is infinite at zero, so add a small constant where zero can occur."""
+    """Return the square root; its derivative is infinite at zero, so add a small constant where zero can occur."""
     return _unary("sqrt", math.sqrt, x)
 
 
 def exp(x: Real) -> Real:
-    """Exponential."""
+    """Return the exponential."""
     return _unary("exp", math.exp, x)
 
 
 def log(x: Real) -> Real:
-    """Natural logarithm."""
+    """Return the natural logarithm."""
     return _unary("log", math.log, x)
 
 
 def tanh(x: Real) -> Real:
-    """Hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     return _unary("tanh", math.tanh, x)
 
 
 def abs_(x: Real) -> Real:
-    """|x|, with derivative +1 at zero."""
+    """Return |x|, with derivative +1 at zero."""
     return _unary("abs", abs, x)
 
 
 def stop_gradient(x: Real) -> Real:
-    """The same value, held fixed: no derivative flows through it."""
+    """Return the same value as a constant: no derivative flows through it."""
     return x.graph.add("stop", x) if isinstance(x, Scalar) else x
 
 
 def barrier(graph: Graph, x: Real) -> Scalar:
-    """The same value as a node of its own, so that derivatives can be taken with respect to it."""
+    """Return the same value as a separate node, so that derivatives can be taken with respect to it."""
     return graph.add("mark", x, float(len(graph)))
 
 
 def implicit(solution: Sequence[Real], transposed: Solve, residual: Residual) -> list[Real]:
-    """Mark `solution` as solving a system of equations, to be differentiated by the implicit-function theorem.
+    """Mark `solution` as the solution of a system of equations, differentiated by the implicit function theorem.
 
     `transposed` and `residual` are called when a derivative is taken; see `graph.Implicit`.
     """
@@ -108,33 +109,35 @@ def implicit(solution: Sequence[Real], transposed: Solve, residual: Residual) ->
 
 
 def atan2(y: Real, x: Real) -> Real:
-    """Angle [rad] of the point (x, y); its derivative is undefined at the origin."""
+    """Return the angle [rad] of the point (x, y); its derivative is undefined at the origin."""
     graph = _graph_of(y, x)
     return graph.add("atan2", y, x) if graph else math.atan2(y, x)
 
 
 def minimum(a: Real, b: Real) -> Real:
-    """The smaller one; where they are equal the derivative goes to `a`."""
+    """Return the smaller value; if both are equal, the derivative flows to `a`."""
     graph = _graph_of(a, b)
     return graph.add("min", a, b) if graph else min(a, b)
 
 
 def maximum(a: Real, b: Real) -> Real:
-    """The larger one; where they are equal the derivative goes to `a`."""
+    """Return the larger value; if both are equal, the derivative flows to `a`."""
     graph = _graph_of(a, b)
     return graph.add("max", a, b) if graph else max(a, b)
 
 
 def clip(x: Real, low: float, high: float) -> Real:
-    """`x` limited to [low, high]; the derivative is one up to and including the bounds."""
+    """Clip `x` to [low, high]; the derivative is one up to and including the bounds."""
     return maximum(minimum(x, high), low)
 
 
 def where(condition: Condition | bool, x: Real, y: Real) -> Real:
-    """`x` in the worlds where the condition holds, `y` in the others."""
+    """Return `x` in worlds where the condition holds and `y` in the others."""
     if not isinstance(condition, Condition):
         if not isinstance(condition, bool | np.bool_):
-            raise TraceError(f"where() needs a comparison such as a < b first, got {type(condition).__name__}")
+            raise TraceError(
+                f"the first argument of where() must be a comparison such as a < b, got {type(condition).__name__}"
+            )
         return x if condition else y
     if isinstance(x, Scalar) and isinstance(y, Scalar):
         same = x.index == y.index
@@ -143,7 +146,7 @@ def where(condition: Condition | bool, x: Real, y: Real) -> Real:
     if same:
         return x
     graph = _graph_of(condition.left, condition.right)
-    assert graph is not None, "a Less always holds a traced scalar"
+    assert graph is not None, "a Condition always contains a traced scalar"
     return graph.add("less", condition.left, condition.right, *((y, x) if condition.opposite else (x, y)))
 
 
@@ -196,5 +199,5 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def _where_less(a: Real, b: Real, x: Real, y: Real) -> Real:
-    """where(a < b, x, y) with at least one of a, b traced."""
+    """Return where(a < b, x, y) with at least one of a, b traced."""
     return where(Condition(a, b), x, y)

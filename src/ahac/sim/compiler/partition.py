@@ -1,8 +1,13 @@
-"""Which thread computes what: a graph cut into parts of equal work at all times, with few numbers to hand over.
+"""Partition a program's graph among threads: balanced work at all times, and few values to exchange.
 
-Multilevel, as graphs are usually cut: nodes are matched with their neighbours until few clumps are left, the clumps are
-dealt out, and the cut is improved while they are taken apart again. Work is balanced in bands of depth: parts
-that were equal in sum alone could still have to wait for each other.
+A multilevel graph partitioner (as METIS):
+
+1. Coarsen: merge each node into its only user, then merge pairs of neighbors into clusters until few are left.
+2. Partition the coarsest graph greedily, several times, and keep the best result.
+3. Refine: undo the merges level by level, and on each level move nodes to other threads while that lowers the cost.
+
+The cost counts cut edges and unequal work. Work is balanced separately in bands of depth, from inputs to outputs:
+threads whose work is equal only in total could still spend most of their time waiting for each other.
 """
 
 from __future__ import annotations
@@ -14,85 +19,102 @@ from dataclasses import dataclass
 __all__ = ["partition"]
 
 BANDS = 16
-"""Of equal work, from the inputs to the outputs."""
+"""Number of depth bands, all with about the same amount of work."""
 CUT_COST = 3.0
-"""What an edge between parts costs, in operations: a store, a load, and less freedom of order."""
+"""Cost of an edge between two threads, in operations: a store, a load, and less freedom to reorder."""
 LOAD_IMBALANCE = 2.0
-"""What unequal work costs, beside that."""
+"""Weight of unequal work relative to cut edges."""
 COARSE_NODES = 60
-"""Per part, with which coarsening ends."""
+"""Coarsening stops at this number of clusters per thread."""
 MAX_CLUSTER_FRACTION = 10
-"""The largest clump is a part's work divided by this."""
+"""No cluster may exceed the work of one thread divided by this number."""
+MAX_CHAIN_FRACTION = 500.0
+"""In the first merge, no cluster may exceed the total work divided by this number."""
+STALL_RATIO = 0.97
+"""Coarsening stops when a level has more than this fraction of the clusters of the level before."""
 INITIAL_GUESSES = 4
-"""First guesses, of which the best is taken."""
+"""Number of initial partitions, of which the best one is kept."""
 REFINEMENT_ROUNDS = 6
-"""Over all nodes, in which each may move to a better part."""
+"""Maximum number of refinement passes over all nodes of a level."""
 
 
 @dataclass
-class _Mesh:
-    """An undirected graph."""
+class _ClusterGraph:
+    """An undirected graph of clusters; on the finest level a cluster is a node with those merged into it."""
 
-    links: list[dict[int, float]]
-    """To neighbours, with weights."""
+    neighbors: list[dict[int, float]]
+    """[cluster] number of edges to each neighboring cluster."""
     work: list[dict[int, float]]
-    """By band."""
+    """[cluster] operations in each depth band."""
 
     @property
-    def total(self) -> list[float]:
+    def total_work(self) -> list[float]:
+        """[cluster] operations in all bands together."""
         return [sum(work.values()) for work in self.work]
 
 
-def partition(arguments: Sequence[Sequence[int]], cost: Sequence[float], parts: int) -> list[int]:
-    """The part of each node, given what it is computed from and what that costs; arguments precede their users."""
-    rng, places = random.Random(0), []
-    first, finest = _merge_single_users(arguments, cost)
-    meshes = [finest]
-    most = sum(cost) / (parts * MAX_CLUSTER_FRACTION)
-    while (
-        len(meshes[-1].links) > COARSE_NODES * parts and (place := _match_clusters(meshes[-1], most, rng)) is not None
-    ):
-        places.append(place)
-        meshes.append(_contract(meshes[-1], place))
-    chosen = min(
-        (_refine(meshes[-1], _initial_partition(meshes[-1], parts, rng), parts, rng) for _ in range(INITIAL_GUESSES)),
-        key=lambda owner: _makespan(meshes[-1], owner, parts),
+def partition(arguments: Sequence[Sequence[int]], cost: Sequence[float], threads: int) -> list[int]:
+    """Assign a thread to each node.
+
+    Args:
+        arguments: Arguments of each node; they precede the node itself.
+        cost: Cost of each node, in operations.
+        threads: Number of threads.
+    """
+    rng = random.Random(0)
+    cluster_of_node, finest = _merge_single_users(arguments, cost)
+    levels = [finest]
+    coarsenings: list[list[int]] = []
+    max_work = sum(cost) / (threads * MAX_CLUSTER_FRACTION)
+    while len(levels[-1].neighbors) > COARSE_NODES * threads:
+        coarsening = _match_clusters(levels[-1], max_work, rng)
+        if coarsening is None:
+            break
+        coarsenings.append(coarsening)
+        levels.append(_contract(levels[-1], coarsening))
+    coarsest = levels[-1]
+    owner = min(
+        (_refine(coarsest, _initial_partition(coarsest, threads, rng), threads, rng) for _ in range(INITIAL_GUESSES)),
+        key=lambda owner: _makespan(coarsest, owner, threads),
     )
-    for mesh, place in zip(meshes[-2::-1], places[::-1], strict=True):
-        chosen = _refine(mesh, [chosen[p] for p in place], parts, rng)
-    return [chosen[p] for p in first]
+    for level, coarsening in zip(levels[-2::-1], coarsenings[::-1], strict=True):
+        owner = _refine(level, [owner[cluster] for cluster in coarsening], threads, rng)
+    return [owner[cluster] for cluster in cluster_of_node]
 
 
-def _merge_single_users(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> tuple[list[int], _Mesh]:
-    """Every node with the only one that uses it: nobody would part them. The clump of each node, and their graph."""
+def _merge_single_users(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> tuple[list[int], _ClusterGraph]:
+    """Merge each node into its only user, since cutting that edge never pays.
+
+    Returns the cluster of each node, and the graph of clusters.
+    """
     users: list[set[int]] = [set() for _ in arguments]
     for node, used in enumerate(arguments):
         for argument in used:
             users[argument].add(node)
     root = list(range(len(arguments)))
     size = list(cost)
-    most = sum(cost) / 500.0
+    max_work = sum(cost) / MAX_CHAIN_FRACTION
     for node in reversed(range(len(arguments))):
         if len(users[node]) == 1:
-            home = root[next(iter(users[node]))]
-            if size[home] + cost[node] <= most:
-                root[node] = home
-                size[home] += cost[node]
+            target = root[next(iter(users[node]))]
+            if size[target] + cost[node] <= max_work:
+                root[node] = target
+                size[target] += cost[node]
     number = {r: i for i, r in enumerate(dict.fromkeys(root))}
-    place = [number[r] for r in root]
+    cluster = [number[r] for r in root]
     band = _bands(arguments, cost)
-    mesh = _Mesh([{} for _ in number], [{} for _ in number])
+    graph = _ClusterGraph([{} for _ in number], [{} for _ in number])
     for node, used in enumerate(arguments):
-        here = place[node]
-        mesh.work[here][band[node]] = mesh.work[here].get(band[node], 0.0) + cost[node]
-        for there in {place[argument] for argument in used} - {here}:
+        here = cluster[node]
+        graph.work[here][band[node]] = graph.work[here].get(band[node], 0.0) + cost[node]
+        for there in {cluster[argument] for argument in used} - {here}:
             for a, b in ((here, there), (there, here)):
-                mesh.links[a][b] = mesh.links[a].get(b, 0.0) + 1.0
-    return place, mesh
+                graph.neighbors[a][b] = graph.neighbors[a].get(b, 0.0) + 1.0
+    return cluster, graph
 
 
 def _bands(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> list[int]:
-    """Of each node, by the longest way that leads to it."""
+    """Return the depth band of each node, by the cost of the most expensive path that leads to it."""
     depth: list[float] = []
     for used, own in zip(arguments, cost, strict=True):
         depth.append(max(own, 0.3) + max((depth[argument] for argument in used), default=0.0))
@@ -105,77 +127,79 @@ def _bands(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> list[in
     return band
 
 
-def _match_clusters(mesh: _Mesh, most: float, rng: random.Random) -> list[int] | None:
-    """A coarser numbering, in which neighbours share a place; none where hardly any would."""
-    total, count = mesh.total, 0
-    place = [-1] * len(total)
-    for node in sorted(range(len(total)), key=lambda node: (len(mesh.links[node]), rng.random())):
-        if place[node] >= 0:
+def _match_clusters(graph: _ClusterGraph, max_work: float, rng: random.Random) -> list[int] | None:
+    """Pair neighboring clusters: return the coarser cluster of each, or None if hardly any can be paired."""
+    work, count = graph.total_work, 0
+    coarser = [-1] * len(work)
+    for node in sorted(range(len(work)), key=lambda node: (len(graph.neighbors[node]), rng.random())):
+        if coarser[node] >= 0:
             continue
-        near = [
-            (weight / (total[other] + 1.0), other)
-            for other, weight in mesh.links[node].items()
-            if place[other] < 0 and total[node] + total[other] <= most
+        partners = [
+            (weight / (work[other] + 1.0), other)
+            for other, weight in graph.neighbors[node].items()
+            if coarser[other] < 0 and work[node] + work[other] <= max_work
         ]
-        place[node] = count
-        if near:
-            place[max(near)[1]] = count
+        coarser[node] = count
+        if partners:
+            coarser[max(partners)[1]] = count
         count += 1
-    return place if count < 0.97 * len(total) else None
+    return coarser if count < STALL_RATIO * len(work) else None
 
 
-def _contract(mesh: _Mesh, place: list[int]) -> _Mesh:
-    """The coarser graph of a numbering."""
-    count = max(place) + 1
-    new = _Mesh([{} for _ in range(count)], [{} for _ in range(count)])
-    for node, here in enumerate(place):
-        for band, work in mesh.work[node].items():
-            new.work[here][band] = new.work[here].get(band, 0.0) + work
-        for other, weight in mesh.links[node].items():
-            if (there := place[other]) != here:
-                new.links[here][there] = new.links[here].get(there, 0.0) + weight
-    return new
+def _contract(graph: _ClusterGraph, coarser: list[int]) -> _ClusterGraph:
+    """Return the graph of coarser clusters."""
+    count = max(coarser) + 1
+    contracted = _ClusterGraph([{} for _ in range(count)], [{} for _ in range(count)])
+    for node, here in enumerate(coarser):
+        for band, work in graph.work[node].items():
+            contracted.work[here][band] = contracted.work[here].get(band, 0.0) + work
+        for other, weight in graph.neighbors[node].items():
+            if (there := coarser[other]) != here:
+                contracted.neighbors[here][there] = contracted.neighbors[here].get(there, 0.0) + weight
+    return contracted
 
 
-def _initial_partition(mesh: _Mesh, parts: int, rng: random.Random) -> list[int]:
-    """A first guess: clumps one by one, large ones first, to where their neighbours are and there is time."""
-    total, owner = mesh.total, [-1] * len(mesh.links)
-    load = _loads(mesh, owner, parts)
-    fair = max(sum(total) / BANDS, 1.0)
-    for node in sorted(range(len(total)), key=lambda node: -total[node] * rng.uniform(0.5, 1.0)):
-        score = [0.0] * parts
-        for other, weight in mesh.links[node].items():
+def _initial_partition(graph: _ClusterGraph, threads: int, rng: random.Random) -> list[int]:
+    """Assign clusters greedily, large ones first, to threads that own their neighbors and have little work."""
+    total_work, owner = graph.total_work, [-1] * len(graph.neighbors)
+    load = _loads(graph, owner, threads)
+    work_per_band = max(sum(total_work) / BANDS, 1.0)
+    for node in sorted(range(len(total_work)), key=lambda node: -total_work[node] * rng.uniform(0.5, 1.0)):
+        score = [0.0] * threads
+        for other, weight in graph.neighbors[node].items():
             if owner[other] >= 0:
                 score[owner[other]] += CUT_COST * weight
-        for band, work in mesh.work[node].items():
-            for part in range(parts):
-                score[part] -= LOAD_IMBALANCE * (work + 2.0 * load[band][part]) * work * parts / (2.0 * fair)
-        best = max(range(parts), key=lambda part: (score[part], rng.random()))
+        for band, work in graph.work[node].items():
+            for thread in range(threads):
+                squares = LOAD_IMBALANCE * (work + 2.0 * load[band][thread]) * work
+                score[thread] -= squares * threads / (2.0 * work_per_band)
+        best = max(range(threads), key=lambda thread: (score[thread], rng.random()))
         owner[node] = best
-        for band, work in mesh.work[node].items():
+        for band, work in graph.work[node].items():
             load[band][best] += work
     return owner
 
 
-def _refine(mesh: _Mesh, owner: list[int], parts: int, rng: random.Random) -> list[int]:
-    """Move nodes to where they cost less, until none does."""
-    load, owner = _loads(mesh, owner, parts), list(owner)
-    stiff = [LOAD_IMBALANCE * parts / (2.0 * max(sum(band), 1.0)) for band in load]
+def _refine(graph: _ClusterGraph, owner: list[int], threads: int, rng: random.Random) -> list[int]:
+    """Move clusters to other threads while that lowers the cost."""
+    load, owner = _loads(graph, owner, threads), list(owner)
+    imbalance_weight = [LOAD_IMBALANCE * threads / (2.0 * max(sum(band), 1.0)) for band in load]
     for _ in range(REFINEMENT_ROUNDS):
         moved = False
         for node in rng.sample(range(len(owner)), len(owner)):
             here, score = owner[node], {}
-            for other, weight in mesh.links[node].items():
+            for other, weight in graph.neighbors[node].items():
                 score[owner[other]] = score.get(owner[other], 0.0) + CUT_COST * weight
-            base = score.pop(here, 0.0)
-            for part in score:
-                for band, work in mesh.work[node].items():
-                    more = 2.0 * work * (load[band][part] - load[band][here] + work)
-                    score[part] -= more * stiff[band]
+            current = score.pop(here, 0.0)
+            for thread in score:
+                for band, work in graph.work[node].items():
+                    imbalance = 2.0 * work * (load[band][thread] - load[band][here] + work)
+                    score[thread] -= imbalance * imbalance_weight[band]
             best = max(score, key=score.__getitem__, default=here)
-            if best != here and score[best] > base + 1e-9:
-                owner[node], moved = best, True
-                for band, work in mesh.work[node].items():
+            if best != here and score[best] > current + 1e-9:
+                owner[node] = best
+                moved = True
+                for band, work in graph.work[node].items():
                     load[band][here] -= work
                     load[band][best] += work
         if not moved:
@@ -183,21 +207,21 @@ def _refine(mesh: _Mesh, owner: list[int], parts: int, rng: random.Random) -> li
     return owner
 
 
-def _loads(mesh: _Mesh, owner: Sequence[int], parts: int) -> list[list[float]]:
-    """[band][part] of work."""
-    load = [[0.0] * parts for _ in range(BANDS)]
-    for part, works in zip(owner, mesh.work, strict=True):
-        for band, work in works.items() if part >= 0 else ():
-            load[band][part] += work
+def _loads(graph: _ClusterGraph, owner: Sequence[int], threads: int) -> list[list[float]]:
+    """Return the work [band][thread]; clusters without an owner (-1) do not count."""
+    load = [[0.0] * threads for _ in range(BANDS)]
+    for thread, works in zip(owner, graph.work, strict=True):
+        for band, work in works.items() if thread >= 0 else ():
+            load[band][thread] += work
     return load
 
 
-def _makespan(mesh: _Mesh, owner: list[int], parts: int) -> float:
-    """How long a cut takes, about."""
+def _makespan(graph: _ClusterGraph, owner: list[int], threads: int) -> float:
+    """Estimate how long a partition takes: the work of the busiest thread in each band, and the cut edges."""
     cut = sum(
         weight
-        for node, links in enumerate(mesh.links)
-        for other, weight in links.items()
+        for node, neighbors in enumerate(graph.neighbors)
+        for other, weight in neighbors.items()
         if owner[other] != owner[node]
     )
-    return sum(max(band) for band in _loads(mesh, owner, parts)) + CUT_COST * cut / 2.0
+    return sum(max(band) for band in _loads(graph, owner, threads)) + CUT_COST * cut / 2.0

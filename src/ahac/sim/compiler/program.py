@@ -23,15 +23,15 @@ class Program:
     inputs: dict[str, list[Scalar]]
     outputs: dict[str, list[Real]]
     given: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Nodes that are not computed but taken from an input (group, position)."""
+    """Nodes whose value is not computed but read from an input (group, position)."""
 
     def source(self, index: int) -> tuple[str, int] | None:
-        """The input that a node's value comes from, if it comes from one."""
+        """Return the input (group, position) that a node's value is read from, or None if it is computed."""
         node = self.graph.nodes[index]
         return node[1] if node[0] == "input" else self.given.get(index)
 
     def live(self) -> list[int]:
-        """The nodes that the outputs need, in an order in which they can be computed."""
+        """Return the nodes that the outputs depend on, in an order in which they can be computed."""
         nodes = self.graph.nodes
         needed: set[int] = set()
         waiting = [o.index for group in self.outputs.values() for o in group if isinstance(o, Scalar)]
@@ -46,18 +46,18 @@ class Program:
 
 @dataclass(frozen=True)
 class StepPrograms:
-    """The three programs of a control step; `y` are the readouts."""
+    """The three programs of a control step."""
 
     normalize_state: Program
-    """q -> q"""
+    """q -> q, with unit quaternions."""
     substep: Program
-    """q, v, u, f, h -> q, v"""
+    """q, v, u, f, h -> q, v."""
     readout: Program
-    """q, v, u, q0, v0 -> y"""
+    """q, v, u, q0, v0, context -> readouts."""
 
 
 def trace(function: Callable[..., Mapping[str, Sequence[Real]]], sizes: Mapping[str, int]) -> Program:
-    """Run `function(name=[scalars], ...)` once, with `sizes[name]` scalars in each group, and keep what it did."""
+    """Run `function(name=[scalars], ...)` once, with `sizes[name]` scalars per group, and return its computation."""
     graph = Graph()
     inputs = {name: [graph.leaf("input", (name, i)) for i in range(size)] for name, size in sizes.items()}
     outputs = {name: list(group) for name, group in function(**inputs).items()}
@@ -69,10 +69,10 @@ def trace(function: Callable[..., Mapping[str, Sequence[Real]]], sizes: Mapping[
 
 
 def adjoint(program: Program, wrt: Sequence[str], unknowns: str | None = None) -> Program:
-    """The transposed derivative: takes the inputs and `<output>_bar`, returns `<input>_bar` for the groups in `wrt`.
+    """Return the adjoint program, which maps the inputs and `<output>_bar` to `<input>_bar` for the groups in `wrt`.
 
-    Grows the program's own graph, so that value and derivative share their common parts. With `unknowns`, the solution
-    of the program's implicit system is not found again but taken from an input group of that name.
+    It extends the program's own graph, so that value and derivative share common subexpressions. With `unknowns`, the
+    solution of the program's implicit system is not computed again but read from an input group of that name.
     """
     graph = program.graph
     inputs = dict(program.inputs)
@@ -82,26 +82,29 @@ def adjoint(program: Program, wrt: Sequence[str], unknowns: str | None = None) -
     given: dict[int, tuple[str, int]] = {}
     if unknowns is not None:
         given = {index: (unknowns, i) for i, index in enumerate(graph.implicit)}
-        inputs[unknowns] = [graph.leaf("input", place) for place in given.values()]
+        inputs[unknowns] = [graph.leaf("input", source) for source in given.values()]
     gradients = iter(pullback(graph, seeds, [scalar for name in wrt for scalar in program.inputs[name]]))
     outputs = {f"{name}_bar": [next(gradients) for _ in program.inputs[name]] for name in wrt}
     return Program(graph, inputs, outputs, given)
 
 
 def evaluate(program: Program, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs [..., size] for inputs [..., size], node by node in numpy: slow, but nothing needs compiling."""
+    """Evaluate outputs [..., size] for inputs [..., size] node by node in numpy: slow, but without compilation."""
     graph = program.graph
-    known: dict[int, np.ndarray | float] = {}
+    computed: dict[int, np.ndarray | float] = {}
     for index in program.live():
-        if (place := program.source(index)) is not None:
-            known[index] = np.asarray(values[place[0]], dtype=np.float64)[..., place[1]]
+        if (source := program.source(index)) is not None:
+            group, position = source
+            computed[index] = np.asarray(values[group], dtype=np.float64)[..., position]
         else:
             operation, *arguments = graph.nodes[index]
-            numbers = [known[a] if a >= 0 else graph.constants[~a] for a in arguments]
-            known[index] = OPERATIONS[operation].value(*numbers)
+            numbers = [computed[a] if a >= 0 else graph.constants[~a] for a in arguments]
+            computed[index] = OPERATIONS[operation].value(*numbers)
     batch = np.broadcast_shapes(*(np.shape(v)[:-1] for v in values.values()))
     return {
-        name: np.stack([np.broadcast_to(known[o.index] if isinstance(o, Scalar) else o, batch) for o in group], axis=-1)
+        name: np.stack(
+            [np.broadcast_to(computed[o.index] if isinstance(o, Scalar) else o, batch) for o in group], axis=-1
+        )
         if group
         else np.zeros((*batch, 0))
         for name, group in program.outputs.items()

@@ -1,4 +1,4 @@
-"""Reverse mode on the graph: from the adjoints of some nodes to the adjoints of others, as new nodes.
+"""Reverse-mode differentiation of the graph: adjoints are new nodes.
 
 The result is traced code like any other: it is simplified, shared, compiled, and can be differentiated again.
 """
@@ -15,15 +15,15 @@ __all__ = ["pullback"]
 
 
 def pullback(graph: Graph, seeds: Iterable[tuple[Real, Real]], wrt: Sequence[Scalar]) -> list[Real]:
-    """The adjoints of `wrt`, given `(node, adjoint)` seeds: Σ adjoint · ∂node/∂wrt.
+    """Return the adjoints of `wrt` for seeds `(node, adjoint)`: Σ adjoint · ∂node/∂wrt.
 
-    Members of `wrt` count as independent of each other: a path through one of them ends there.
+    Members of `wrt` count as independent of each other: a path ends at the first one it reaches.
     """
     return _Sweep(graph, wrt).run(seeds)
 
 
 class _Sweep:
-    """One backward walk over the graph, highest node first."""
+    """One backward pass over the graph, from the last node to the first."""
 
     def __init__(self, graph: Graph, wrt: Sequence[Scalar]) -> None:
         self.graph = graph
@@ -35,6 +35,7 @@ class _Sweep:
         self.depends: list[bool] = []
 
     def run(self, seeds: Iterable[tuple[Real, Real]]) -> list[Real]:
+        """Return the adjoints of `wrt`."""
         for node, adjoint in seeds:
             if isinstance(node, Scalar):
                 self.accumulate(node.index, adjoint)
@@ -42,7 +43,7 @@ class _Sweep:
         while self.queue:
             index = -heapq.heappop(self.queue)
             if index not in self.pending:
-                continue  # Another unknown of its system has taken it along.
+                continue  # already handled with another unknown of its system
             adjoint = self.pending.pop(index)
             if index in self.targets:
                 reached[index] = reached.get(index, 0.0) + adjoint
@@ -53,7 +54,7 @@ class _Sweep:
         return [reached.get(w.index, 0.0) for w in self.wrt]
 
     def accumulate(self, index: int, adjoint: Real) -> None:
-        """Add to a node's adjoint, unless nothing asked for lies behind it."""
+        """Add to a node's adjoint, unless the node does not depend on `wrt`."""
         if not isinstance(adjoint, Scalar) and adjoint == 0.0:
             return
         if index in self.pending:
@@ -63,7 +64,7 @@ class _Sweep:
             heapq.heappush(self.queue, -index)
 
     def propagate(self, index: int, adjoint: Real) -> None:
-        """Hand a node's adjoint to its arguments."""
+        """Propagate a node's adjoint to its arguments."""
         operation, *arguments = self.graph.nodes[index]
         values = [self.graph.argument(a) for a in arguments]
         result = Scalar(self.graph, index)
@@ -72,10 +73,10 @@ class _Sweep:
                 self.accumulate(argument, rule(adjoint, result, *values))
 
     def propagate_implicit(self, index: int, adjoint: Real) -> None:
-        """Hand the adjoints of all unknowns of a system to what the system depends on."""
+        """Propagate the adjoints of all unknowns of a system to the nodes that the system depends on."""
         system = self.graph.implicit[index]
         adjoints = [adjoint if m == index else self.pending.pop(m, 0.0) for m in system.members]
-        # Fresh nodes for λ and a that this sweep does not look behind; to any later derivative they are transparent.
+        # New nodes for λ and a that are constant in this pass, but that later derivatives can pass through.
         multiplier = [self.fixed(x) for x in system.transposed(adjoints)]
         unknowns = [self.fixed(Scalar(self.graph, m)) for m in system.members]
         residual = system.residual(multiplier, unknowns)
@@ -83,16 +84,16 @@ class _Sweep:
             self.accumulate(residual.index, -1.0)
 
     def fixed(self, x: Real) -> Scalar:
+        """Return a node with the value of `x` that is constant in this pass."""
         node = barrier(self.graph, x)
         self.frozen.add(node.index)
         return node
 
     def relevant(self, index: int) -> bool:
-        """Whether a node depends on `wrt`; the graph may have grown since the last question."""
-        known = len(self.depends)
-        for i in range(known, len(self.graph)):
+        """Return whether a node depends on `wrt`; first extends the table to nodes created since the last call."""
+        for i in range(len(self.depends), len(self.graph)):
             operation, *arguments = self.graph.nodes[i]
             leaf = operation in ("input", "stop") or i in self.frozen
-            behind = not leaf and any(a >= 0 and self.depends[a] for a in arguments)
-            self.depends.append(behind or i in self.targets)
+            through_arguments = not leaf and any(a >= 0 and self.depends[a] for a in arguments)
+            self.depends.append(through_arguments or i in self.targets)
         return self.depends[index]

@@ -1,7 +1,7 @@
-"""A program divided among threads that work on the same world: who computes what, and when numbers change hands.
+"""Schedule a program for several threads that share a world: which thread computes which node, and when.
 
-Time is cut into stages. Within a stage every part computes alone; between two of them all wait for each other, and
-what other parts need lies in slots of memory that all can read.
+Time is divided into stages. Within a stage every thread computes on its own; between two stages all threads wait
+for each other. Values that other threads need are passed through slots of shared memory.
 """
 
 from __future__ import annotations
@@ -20,134 +20,145 @@ INSTRUCTIONS = {
     "sin": 20.0, "cos": 20.0, "sqrt": 10.0, "rcp": 10.0, "exp": 15.0, "log": 30.0, "tanh": 40.0, "atan2": 50.0,
     "mark": 0.0, "stop": 0.0, "implicit": 0.0,
 }  # fmt: skip
-"""Instructions that an operation takes on CUDA, about; of all others, one."""
+"""Approximate number of CUDA instructions per operation; operations that are not listed take one."""
 
 
 @dataclass(frozen=True)
 class ThreadSchedule:
-    """Of one program."""
+    """Assignment of a program's nodes to threads and stages."""
 
     nodes: list[list[list[int]]]
-    """[part][stage] nodes in the order in which they are computed."""
+    """[thread][stage] nodes in the order in which they are computed."""
     imports: list[list[list[int]]]
-    """[part][stage] nodes of other parts that are read when the stage begins."""
+    """[thread][stage] nodes of other threads that are read at the start of the stage."""
     slots: dict[int, int]
-    """Where a node that other parts need is put when it has been computed."""
+    """Shared-memory slot of each node that other threads need."""
     owner: dict[int, int]
-    """The part that computes a node."""
+    """Thread that computes each node."""
 
     def owner_of(self, value: Real) -> int:
-        """The part that has an output; of a constant or an input, the first."""
+        """Return the thread that holds an output; for a constant or an input, the first one."""
         return self.owner.get(value.index, 0) if isinstance(value, Scalar) else 0
 
     @property
     def stages(self) -> int:
-        """How often all wait for each other, once at the end included."""
+        """Number of stages."""
         return len(self.nodes[0])
 
     @property
     def memory(self) -> int:
-        """Slots in use."""
+        """Number of slots in use."""
         return max(self.slots.values(), default=-1) + 1
 
 
-def schedule(program: Program, parts: int) -> ThreadSchedule:
-    """Divide a program; inputs are at hand everywhere."""
+def schedule(program: Program, threads: int) -> ThreadSchedule:
+    """Distribute a program among threads, each of which can read all inputs."""
     nodes = program.graph.nodes
     computed = [index for index in program.live() if program.source(index) is None]
-    place = {index: i for i, index in enumerate(computed)}
-    arguments = [[place[a] for a in dict.fromkeys(nodes[index][1:]) if a in place] for index in computed]
+    number = {index: i for i, index in enumerate(computed)}
+    arguments = [[number[a] for a in dict.fromkeys(nodes[index][1:]) if a in number] for index in computed]
     cost = [INSTRUCTIONS.get(nodes[index][0], 1.0) for index in computed]
-    owner = partition(arguments, cost, parts)
-    stage = _Stages(arguments, cost, owner, parts).run()
+    owner = partition(arguments, cost, threads)
+    stage = _StageAssignment(arguments, cost, owner, threads).run()
     count = max(stage, default=0) + 1
-    own: list[list[list[int]]] = [[[] for _ in range(count)] for _ in range(parts)]
-    taken: list[list[list[int]]] = [[[] for _ in range(count)] for _ in range(parts)]
-    seen: list[set[int]] = [set() for _ in range(parts)]
-    for part, when, i in sorted((owner[i], stage[i], i) for i in range(len(computed))):
-        own[part][when].append(computed[i])
+    own: list[list[list[int]]] = [[[] for _ in range(count)] for _ in range(threads)]
+    imports: list[list[list[int]]] = [[[] for _ in range(count)] for _ in range(threads)]
+    imported: list[set[int]] = [set() for _ in range(threads)]
+    for thread, when, i in sorted((owner[i], stage[i], i) for i in range(len(computed))):
+        own[thread][when].append(computed[i])
         for a in arguments[i]:
-            if owner[a] != part and a not in seen[part]:
-                seen[part].add(a)
-                taken[part][when].append(computed[a])
-    born = {index: stage[place[index]] for index in computed}
-    return ThreadSchedule(own, taken, _slots(taken, born), {index: owner[place[index]] for index in computed})
+            if owner[a] != thread and a not in imported[thread]:
+                imported[thread].add(a)
+                imports[thread][when].append(computed[a])
+    defined_in = {index: stage[number[index]] for index in computed}
+    slots = _allocate_slots(imports, defined_in)
+    return ThreadSchedule(own, imports, slots, {index: owner[number[index]] for index in computed})
 
 
-class _Stages:
-    """In which stage each node is computed, given its part: as few stages as can be, then of equal work."""
+class _StageAssignment:
+    """Assigns a stage to each node, given its thread: as few stages as possible, with balanced work in each.
+
+    A list scheduler: a node is ready when its arguments are available to its thread, and ready nodes are taken in the
+    order of how many stages must follow them, then of the longest path to the end.
+    """
 
     def __init__(
-        self, arguments: Sequence[Sequence[int]], cost: Sequence[float], owner: Sequence[int], parts: int
+        self, arguments: Sequence[Sequence[int]], cost: Sequence[float], owner: Sequence[int], threads: int
     ) -> None:
         self.arguments = arguments
         self.cost = cost
         self.owner = owner
-        self.parts = parts
+        self.threads = threads
         self.users: list[list[int]] = [[] for _ in arguments]
         for node, used in enumerate(arguments):
             for argument in used:
                 self.users[argument].append(node)
-        self.changes = [0] * len(cost)
-        """Most changes of hand on the way from a node to the end: so many stages come after it."""
-        self.length = list(cost)
-        """Longest way to the end."""
+        self.transfers = [0] * len(cost)
+        """Largest number of transfers between threads on a path from a node to the end: the stages that must follow."""
+        self.path_cost = list(cost)
+        """Cost of the most expensive path from a node to the end."""
         for node in reversed(range(len(cost))):
             for user in self.users[node]:
-                self.changes[node] = max(self.changes[node], self.changes[user] + (owner[user] != owner[node]))
-            self.length[node] += max((self.length[user] for user in self.users[node]), default=0.0)
+                self.transfers[node] = max(self.transfers[node], self.transfers[user] + (owner[user] != owner[node]))
+            self.path_cost[node] += max((self.path_cost[user] for user in self.users[node]), default=0.0)
         self.missing = [len(used) for used in arguments]
+        """Number of arguments that have not been computed yet."""
         self.stage = [-1] * len(cost)
-        self.ready: list[list[tuple[int, float, int]]] = [[] for _ in range(parts)]
+        self.ready: list[list[tuple[int, float, int]]] = [[] for _ in range(threads)]
+        """Priority queue of each thread."""
 
     def run(self) -> list[int]:
+        """Return the stage of each node."""
         for node, count in enumerate(self.missing):
             if count == 0:
-                self._offer(node)
-        last = max(self.changes, default=0)
+                self._enqueue(node)
+        last = max(self.transfers, default=0)
         for now in range(last + 1):
-            load, later = [0.0] * self.parts, []
-            for part in range(self.parts):  # what others will wait for
-                self._work(part, now, last - now, 0.0, load, later)
-            most = max(load) if now < last else float("inf")
-            for part in range(self.parts):  # what there is time for
-                self._work(part, now, last - now, most, load, later)
-            for node in later:
-                self._offer(node)
+            load, ready_next = [0.0] * self.threads, []
+            for thread in range(self.threads):  # nodes that cannot wait
+                self._fill(thread, now, last - now, 0.0, load, ready_next)
+            longest = max(load) if now < last else float("inf")
+            for thread in range(self.threads):  # more nodes, up to the load of the busiest thread
+                self._fill(thread, now, last - now, longest, load, ready_next)
+            for node in ready_next:
+                self._enqueue(node)
         return self.stage
 
-    def _offer(self, node: int) -> None:
-        heapq.heappush(self.ready[self.owner[node]], (-self.changes[node], -self.length[node], node))
+    def _enqueue(self, node: int) -> None:
+        heapq.heappush(self.ready[self.owner[node]], (-self.transfers[node], -self.path_cost[node], node))
 
-    def _work(self, part: int, now: int, due: int, time: float, load: list[float], later: list[int]) -> None:
-        """Compute what is due in this stage, and more while there is time."""
-        ready = self.ready[part]
-        while ready and (-ready[0][0] >= due or load[part] < time):
+    def _fill(self, thread: int, now: int, due: int, target: float, load: list[float], ready_next: list[int]) -> None:
+        """Put nodes of a thread into stage `now`: all that at least `due` stages follow, and more up to `target` load.
+
+        Nodes that become ready through values of other threads computed in this stage are added to `ready_next`.
+        """
+        ready = self.ready[thread]
+        while ready and (-ready[0][0] >= due or load[thread] < target):
             node = heapq.heappop(ready)[2]
             self.stage[node] = now
-            load[part] += self.cost[node]
+            load[thread] += self.cost[node]
             for user in self.users[node]:
                 self.missing[user] -= 1
                 if self.missing[user] == 0:
                     if all(self.owner[a] == self.owner[user] or self.stage[a] < now for a in self.arguments[user]):
-                        self._offer(user)
+                        self._enqueue(user)
                     else:
-                        later.append(user)
+                        ready_next.append(user)
 
 
-def _slots(taken: list[list[list[int]]], defined_in: Mapping[int, int]) -> dict[int, int]:
-    """Places for what changes hands, used again in the stage after the last part has read them."""
-    last: dict[int, int] = {}
-    for stages in taken:
+def _allocate_slots(imports: list[list[list[int]]], defined_in: Mapping[int, int]) -> dict[int, int]:
+    """Assign a slot to each imported node; a slot is reused from the stage after its last read."""
+    last_read: dict[int, int] = {}
+    for stages in imports:
         for when, nodes in enumerate(stages):
             for node in nodes:
-                last[node] = max(last.get(node, 0), when)
+                last_read[node] = max(last_read.get(node, 0), when)
     slots: dict[int, int] = {}
     busy: list[tuple[int, int]] = []
     free: list[int] = []
-    for node in sorted(last, key=lambda node: (defined_in[node], node)):
+    for node in sorted(last_read, key=lambda node: (defined_in[node], node)):
         while busy and busy[0][0] < defined_in[node]:
             heapq.heappush(free, heapq.heappop(busy)[1])
         slots[node] = heapq.heappop(free) if free else len(slots) and max(slots.values()) + 1
-        heapq.heappush(busy, (last[node], slots[node]))
+        heapq.heappush(busy, (last_read[node], slots[node]))
     return slots

@@ -1,7 +1,7 @@
-"""Statements of a kernel's body: groups of numbers loaded, kept and stored, programs as straight-line code, and loops.
+"""Write the statements of a kernel's body: load, save and store groups of numbers, run programs, loop over substeps.
 
-On CUDA several threads may share a world. Then all of them do what is written outside of a loop, each does its part of
-the program inside, and what they need of each other goes through slots of shared memory (see `division`).
+On CUDA several threads may share a world. All of them execute the statements outside of a loop. Inside a loop each
+thread computes its share of the program, and they exchange values through slots of shared memory (see `schedule`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from ahac.sim.compiler.schedule import ThreadSchedule, schedule
 __all__ = ["Writer"]
 
 SYNC = "SYNC;"
-"""All parts wait for each other."""
-ONCE = '_Pragma("unroll 1")'
-"""Code that is fetched anew all the time must not be there twice."""
+"""Barrier: all threads of a world wait for each other."""
+NO_UNROLL = '_Pragma("unroll 1")'
+"""Prevents unrolling: instruction fetch limits these loops, so their code must not be duplicated."""
+FORWARD = "for (int s = 0; s < steps; ++s)"
+BACKWARD = "for (int s = steps - 1; s >= 0; --s)"
 
 
 @dataclass
@@ -29,63 +31,79 @@ class Writer:
     """Collects the statements of one kernel body."""
 
     arrays: list[str] = field(default_factory=list)
+    """Arrays that the kernel takes, in the order of their addresses."""
     lines: list[str] = field(default_factory=list)
     operations: int = 0
-    parts: int = 1
-    """Threads that share a world."""
-    slots: int = 0
-    """Numbers per world through which they speak."""
+    """Scalar operations written so far; a loop body counts once."""
+    threads: int = 1
+    """CUDA threads that share a world."""
+    shared_words: int = 0
+    """Numbers per world in shared memory, through which those threads exchange values."""
 
     def pointer(self, array: str) -> None:
-        """Take an array as an argument."""
+        """Declare an array as an argument of the kernel."""
         self.lines.append(f"real* const {array}_p = (real*)args.address[{len(self.arrays)}];")
         self.arrays.append(array)
 
     def declare(self, name: str, size: int) -> None:
-        """A local group of numbers, all zero."""
+        """Declare a local group of numbers, initialized to zero."""
         if size:
             self.lines.append(f"T {name}[{size}] = {{}};")
 
     def load(self, name: str, size: int, array: str | None = None) -> None:
-        """Declare a group and read it from an argument, or leave it zero where that was not given."""
+        """Declare a group and read it from an array; it stays zero if the array was not passed."""
         self.pointer(array := array or name)
         self.declare(name, size)
         if size:
             self.lines.append(f"if ({array}_p) EACH({size}) {name}[i] = lane::load({array}_p, i, {size}, e, n);")
 
+    def load_timestep(self) -> None:
+        """Declare the group `h`, the length of a substep."""
+        self.lines.append("const int steps = args.count; T h[1]; h[0] = lane::k(args.scalar);")
+
     def store(self, name: str, size: int, array: str | None = None) -> None:
-        """Write a group to an argument, if that was given."""
+        """Write a group to an array, if it was passed."""
         self.pointer(array := array or name)
         if size:
             test = f"{array}_p && FIRST_PART"
             self.lines.append(f"if ({test}) EACH({size}) lane::store({array}_p, i, {size}, e, n, {name}[i]);")
 
-    def keep(self, groups: Mapping[str, int], read: bool, part: int = 0) -> None:
-        """Write the groups to this substep's place in `saved_states`, each part its share, or read them from there."""
-        width, place = sum(groups.values()), 0
-        for name, size in groups.items():
-            for i in range(size):
-                at = f"lane::saved_state(saved_states_p, {place}, s, {width}, steps, e, n)"
-                if read:
-                    self.lines.append(f"{name}[{i}] = lane::get({at});")
-                elif place % self.parts == part:
-                    self.lines.append(f"lane::put({at}, {name}[{i}]);")
-                place += 1
+    def each(self, size: int, statement: str) -> None:
+        """Write a statement once per index from 0 to `size` - 1, inserted at `{i}`."""
+        self.lines.extend(statement.format(i=i) for i in range(size))
 
-    def note_seen(self, seen: str, groups: Mapping[str, int]) -> None:
-        """Declare the size of adjoints at this point: where it is zero, so is every gradient that rests on them."""
-        self.lines.append(f"T {seen} = {{}};")
-        self.lines += [f"EACH({size}) {seen} += lane::abs({name}[i]);" for name, size in groups.items() if size]
+    def save_state(self, groups: Mapping[str, int], thread: int) -> None:
+        """Write the groups to row `s` of `saved_states`, if it was passed; each thread writes its share of them."""
+        self.lines.append("if (saved_states_p) {")
+        for index, (local, saved) in enumerate(_saved_numbers(groups)):
+            if index % self.threads == thread:
+                self.lines.append(f"lane::put({saved}, {local});")
+        self.lines.append("}")
 
-    def mask_unseen(self, seen: str, name: str, size: int) -> None:
-        """Zero in, zero out, also in a world whose numbers are not finite: 0 · NaN would spoil a masked loss."""
+    def restore_state(self, groups: Mapping[str, int]) -> None:
+        """Read the groups from row `s` of `saved_states`."""
+        self.lines.extend(f"{local} = lane::get({saved});" for local, saved in _saved_numbers(groups))
+
+    def restore_first_state(self, groups: Mapping[str, int]) -> None:
+        """Read the groups from row 0 of `saved_states`."""
+        self.lines.append("{ const int s = 0;")
+        self.restore_state(groups)
+        self.lines.append("}")
+
+    def sum_magnitudes(self, total: str, groups: Mapping[str, int]) -> None:
+        """Declare `total`, the sum of absolute values of some adjoints: if it is zero, so are all gradients."""
+        self.lines.append(f"T {total} = {{}};")
+        self.lines += [f"EACH({size}) {total} += lane::abs({name}[i]);" for name, size in groups.items() if size]
+
+    def zero_unless(self, total: str, name: str, size: int) -> None:
+        """Set a group to zero in worlds where `total` is zero, so that 0 · NaN cannot turn a masked loss into NaN."""
         if size:
-            self.lines.append(f"EACH({size}) {name}[i] = lane::less({seen}, lane::k(real(1e-37)), T{{}}, {name}[i]);")
+            self.lines.append(f"EACH({size}) {name}[i] = lane::less({total}, lane::k(real(1e-37)), T{{}}, {name}[i]);")
 
     def run(
         self, program: Program, inputs: Mapping[str, str], outputs: Mapping[str, str], add: Sequence[str] = ()
     ) -> None:
-        """A program between local groups; outputs in `add` are added to their groups instead of replacing them."""
+        """Run a program on local groups; outputs in `add` are added to their groups instead of replacing them."""
         live = program.live()
         self.operations += len(live)
         self.lines.append("{")
@@ -94,69 +112,81 @@ class Writer:
             self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {_term(program, value)};")
         self.lines.append("}")
 
-    def loop(
+    def substeps(
         self,
-        header: str,
         begin: Callable[[int], None],
         program: Program,
         inputs: Mapping[str, str],
         outputs: Mapping[str, str],
         add: Sequence[str] = (),
+        backward: bool = False,
     ) -> None:
-        """A program again and again; `begin(part)` writes what comes before it each time."""
-        if self.parts == 1:
+        """Run a program once per substep `s`, from the last to the first if `backward`.
+
+        `begin(thread)` writes the statements with which each iteration of a thread begins.
+        """
+        header = BACKWARD if backward else FORWARD
+        if self.threads == 1:
             self.lines.append(f"{header} {{")
             begin(0)
             self.run(program, inputs, outputs, add)
             self.lines.append("}")
             return
-        division = schedule(program, self.parts)
-        results = [(name, f"{outputs[name]}[{i}]", division.owner_of(v), v) for name, i, v in _outputs(program)]
-        carried = {local: division.memory + k for k, (_, local, _, _) in enumerate(results)}
+        plan = schedule(program, self.threads)
+        results = [(name, f"{outputs[name]}[{i}]", plan.owner_of(v), v) for name, i, v in _outputs(program)]
+        slot_of = {local: plan.memory + k for k, (_, local, _, _) in enumerate(results)}
         live = program.live()
-        given = [index for index in live if program.source(index) is not None]
+        from_inputs = [index for index in live if program.source(index) is not None]
         self.operations += len(live)
-        self.slots = max(self.slots, division.memory + len(results))
+        self.shared_words = max(self.shared_words, plan.memory + len(results))
         self.lines.append("switch (PART) {")
-        for part in range(self.parts):
-            self.lines.append(f"case {part}: {ONCE} {header} {{")
-            begin(part)
-            self._stages(program, given, inputs, division, part)
+        for thread in range(self.threads):
+            self.lines.append(f"case {thread}: {NO_UNROLL} {header} {{")
+            begin(thread)
+            self._stages(program, from_inputs, inputs, plan, thread)
             for name, local, owner, value in results:
-                if owner == part:
-                    to = f"{local} +=" if name in add else f"SMEM({carried[local]}) ="
-                    self.lines.append(f"{to} {_term(program, value)};")
+                if owner == thread:
+                    target = f"{local} +=" if name in add else f"SMEM({slot_of[local]}) ="
+                    self.lines.append(f"{target} {_term(program, value)};")
             self.lines.append(SYNC)
-            self.lines += [f"{local} = SMEM({carried[local]});" for name, local, _, _ in results if name not in add]
-            self.lines.append(f"{SYNC if division.stages == 1 else ''} }}")
-            mine = [local for name, local, owner, _ in results if name in add and owner == part]
-            self.lines += [*(f"SMEM({carried[local]}) = {local};" for local in mine), "break;"]
+            self.lines += [f"{local} = SMEM({slot_of[local]});" for name, local, _, _ in results if name not in add]
+            # With a single stage, no other barrier keeps the next iteration from overwriting slots that are being read.
+            self.lines.append(f"{SYNC if plan.stages == 1 else ''} }}")
+            sums = [local for name, local, owner, _ in results if name in add and owner == thread]
+            self.lines += [*(f"SMEM({slot_of[local]}) = {local};" for local in sums), "break;"]
         self.lines += ["}", SYNC]
-        self.lines += [f"{local} = SMEM({carried[local]});" for name, local, _, _ in results if name in add]
+        self.lines += [f"{local} = SMEM({slot_of[local]});" for name, local, _, _ in results if name in add]
 
     def source(self, name: str) -> Source:
-        """What was written."""
-        return Source(name, tuple(self.arrays), "\n".join(self.lines), self.operations, self.parts, self.slots)
+        """Return the finished kernel."""
+        body = "\n".join(self.lines)
+        return Source(name, tuple(self.arrays), body, self.operations, self.threads, self.shared_words)
 
     def _stages(
-        self, program: Program, given: Sequence[int], inputs: Mapping[str, str], division: ThreadSchedule, part: int
+        self,
+        program: Program,
+        from_inputs: Sequence[int],
+        inputs: Mapping[str, str],
+        plan: ThreadSchedule,
+        thread: int,
     ) -> None:
-        """One part of a program, of which some nodes are given."""
-        self._compute(program, given, inputs)
-        for stage in range(division.stages):
+        """Write one thread's share of a program, stage by stage."""
+        self._compute(program, from_inputs, inputs)
+        for stage in range(plan.stages):
             if stage:
                 self.lines.append(SYNC)
-            self.lines += [f"const T t{i} = SMEM({division.slots[i]});" for i in division.imports[part][stage]]
-            self._compute(program, division.nodes[part][stage], inputs, division.slots)
+            self.lines += [f"const T t{i} = SMEM({plan.slots[i]});" for i in plan.imports[thread][stage]]
+            self._compute(program, plan.nodes[thread][stage], inputs, plan.slots)
 
     def _compute(
         self, program: Program, nodes: Iterable[int], inputs: Mapping[str, str], slots: Mapping[int, int] | None = None
     ) -> None:
-        """Nodes one after the other; those with a slot are put there, too."""
+        """Compute nodes one after the other, and copy those with a slot to shared memory."""
         graph, shared = program.graph, slots or {}
         for index in nodes:
-            if (place := program.source(index)) is not None:
-                expression = f"{inputs[place[0]]}[{place[1]}]"
+            if (source := program.source(index)) is not None:
+                group, position = source
+                expression = f"{inputs[group]}[{position}]"
             else:
                 operation, *arguments = graph.nodes[index]
                 terms = (_term(program, graph.argument(a)) for a in arguments)
@@ -166,6 +196,16 @@ class Writer:
                 self.lines.append(f"SMEM({shared[index]}) = t{index};")
 
 
+def _saved_numbers(groups: Mapping[str, int]) -> list[tuple[str, str]]:
+    """List each number of the groups as (local variable, its address in row `s` of `saved_states`)."""
+    width = sum(groups.values())
+    locals_ = [f"{name}[{i}]" for name, size in groups.items() for i in range(size)]
+    return [
+        (local, f"lane::saved_state(saved_states_p, {index}, s, {width}, steps, e, n)")
+        for index, local in enumerate(locals_)
+    ]
+
+
 def _outputs(program: Program) -> list[tuple[str, int, Real]]:
     return [(name, i, value) for name, group in program.outputs.items() for i, value in enumerate(group)]
 
@@ -173,6 +213,6 @@ def _outputs(program: Program) -> list[tuple[str, int, Real]]:
 def _term(program: Program, value: Real) -> str:
     if isinstance(value, Scalar):
         return f"t{value.index}"
-    # C++ has no literal for infinity; a product that overflows is one.
+    # C++ has no literal for infinity, but a product that overflows yields one.
     digits = repr(float(value)) if math.isfinite(value) else f"{math.copysign(1.0, value)} * 1e300 * 1e300"
     return f"lane::k(real({digits}))"

@@ -1,1 +1,1 @@
-"""Robots as plain records, made from MuJoCo's compiled models; the only room that knows MuJoCo."""
+"""Robot models as plain dataclasses, built from MuJoCo's compiled models; the only package that imports MuJoCo."""

@@ -1,9 +1,9 @@
 # pyright: reportAttributeAccessIssue=false
-"""From MuJoCo's geoms to planes and to the points, balls and ellipsoids that can touch them.
+"""Convert MuJoCo's geoms into static planes and contact candidates: points, balls and ellipsoids on links.
 
-A sphere is one ball, a capsule two, a box its corners, a cylinder RIM points on each rim, an ellipsoid itself, a mesh
-the vertices of its convex hull. Which geom may touch which plane follows MuJoCo: contype and conaffinity, explicit
-pairs, excluded bodies.
+A sphere becomes one ball, a capsule two, a box its corners, a cylinder RIM points on each rim, an ellipsoid itself, a
+mesh the vertices of its convex hull. Which geom can touch which plane follows MuJoCo's rules: contype and conaffinity,
+explicit pairs, excluded bodies.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ahac.sim.model.unsupported import constraints_disabled, disabled, element_n
 __all__ = ["contact_candidates", "ignored_pairs"]
 
 RIM = 8
-"""Points on each rim of a cylinder."""
+"""Number of points on each rim of a cylinder."""
 
 logger = logging.getLogger("ahac")
 
 Ball = tuple[np.ndarray, float]
-"""Centre in the geom's frame, and radius."""
+"""Center in the geom's frame, and radius."""
 
 
 def contact_candidates(
     model: mujoco.MjModel, tree: Tree, ground: bool, material_of: Callable[..., ContactMaterial], mesh_points: int
 ) -> tuple[tuple[Plane, ...], tuple[ContactCandidate, ...]]:
-    """The model's static planes, and everything on links that may touch them."""
+    """Return the model's static planes and all contact candidates."""
     planes = {g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)}
-    touches: list[ContactCandidate] = []
+    candidates: list[ContactCandidate] = []
     for geom in range(model.ngeom):
         if _link(model, tree, geom) == WORLD or constraints_disabled(model, "CONTACT"):
             continue
@@ -45,46 +45,46 @@ def contact_candidates(
             allowed = [GROUND]
         for plane in allowed:
             material = material_of(element_name(model, "geom", geom), plane.name)
-            touches += _candidates(model, tree, geom, plane, material, mesh_points)
-    return tuple(planes.values()) or ((GROUND,) if ground else ()), tuple(touches)
+            candidates += _candidates(model, tree, geom, plane, material, mesh_points)
+    return tuple(planes.values()) or ((GROUND,) if ground else ()), tuple(candidates)
 
 
 GROUND = Plane(name="ground", normal=(0.0, 0.0, 1.0), offset=0.0)
 
 
 def ignored_pairs(model: mujoco.MjModel, tree: Tree) -> list[tuple[str, str]]:
-    """Pairs of geoms that MuJoCo would collide and we do not: all but those of a link with a static plane."""
+    """Return the pairs of geoms that collide in MuJoCo but not here: all but those of a link with a static plane."""
     if constraints_disabled(model, "CONTACT"):
         return []
     contype, conaffinity = model.geom_contype, model.geom_conaffinity
     matching = (contype[:, None] & conaffinity) | (conaffinity[:, None] & contype)
-    listed = {tuple(sorted(map(int, pair))) for pair in zip(model.pair_geom1, model.pair_geom2, strict=True)}
-    candidates = {(int(a), int(b)) for a, b in np.argwhere(np.triu(matching, k=1))} | listed
-    found = []
+    explicit = {tuple(sorted(map(int, pair))) for pair in zip(model.pair_geom1, model.pair_geom2, strict=True)}
+    candidates = {(int(a), int(b)) for a, b in np.argwhere(np.triu(matching, k=1))} | explicit
+    ignored = []
     for a, b in sorted(candidates):
         la, lb = _link(model, tree, a), _link(model, tree, b)
         if la == lb or _is_static_plane(model, tree, a) or _is_static_plane(model, tree, b):
             continue
-        kin = WORLD not in (la, lb) and (tree.links[la].parent == lb or tree.links[lb].parent == la)
-        if kin and not disabled(model, "FILTERPARENT") and (a, b) not in listed:
+        adjacent = WORLD not in (la, lb) and (tree.links[la].parent == lb or tree.links[lb].parent == la)
+        if adjacent and not disabled(model, "FILTERPARENT") and (a, b) not in explicit:
             continue
         if _may_collide(model, a, b):
-            found.append((element_name(model, "geom", a), element_name(model, "geom", b)))
-    return found
+            ignored.append((element_name(model, "geom", a), element_name(model, "geom", b)))
+    return ignored
 
 
 def _candidates(
     model: mujoco.MjModel, tree: Tree, geom: int, plane: Plane, material: ContactMaterial, mesh_points: int
 ) -> Iterator[ContactCandidate]:
     name = element_name(model, "geom", geom)
-    place = frame_on(tree.frames[model.geom_bodyid[geom]], model.geom_pos[geom], model.geom_quat[geom])
-    at, turn = np.array(place.position), np.array(place.rotation)
+    frame = frame_on(tree.frames[model.geom_bodyid[geom]], model.geom_pos[geom], model.geom_quat[geom])
+    position, rotation = np.array(frame.position), np.array(frame.rotation)
     if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
-        axes = (vector(model.geom_size[geom]), place.rotation)
-        yield ContactCandidate(name, place.link, plane, place.position, 0.0, material, *axes)
+        axes = (vector(model.geom_size[geom]), frame.rotation)
+        yield ContactCandidate(name, frame.link, plane, frame.position, 0.0, material, *axes)
         return
-    for centre, radius in _balls(model, geom, mesh_points):
-        yield ContactCandidate(name, place.link, plane, vector(at + turn @ centre), radius, material)
+    for center, radius in _balls(model, geom, mesh_points):
+        yield ContactCandidate(name, frame.link, plane, vector(position + rotation @ center), radius, material)
 
 
 def _balls(model: mujoco.MjModel, geom: int, mesh_points: int) -> list[Ball]:
@@ -105,13 +105,13 @@ def _balls(model: mujoco.MjModel, geom: int, mesh_points: int) -> list[Ball]:
         case kind:
             shape = mujoco.mjtGeom(int(kind)).name.removeprefix("mjGEOM_").lower()
             raise ModelError(
-                f"geom {element_name(model, 'geom', geom)!r} is a {shape}, which cannot touch planes here; use a sphere, "
+                f"geom {element_name(model, 'geom', geom)!r} is a {shape}, which cannot touch planes; use a sphere, "
                 "capsule, box, cylinder, ellipsoid or mesh, or set its contype and conaffinity to 0"
             )
 
 
 def _hull(model: mujoco.MjModel, geom: int, most: int) -> np.ndarray:
-    """Vertices of a mesh's convex hull; of a large hull, `most` that are far from each other."""
+    """Return the vertices of a mesh's convex hull; of a large hull, `most` vertices that are far from each other."""
     mesh = model.geom_dataid[geom]
     first = model.mesh_vertadr[mesh]
     points = np.array(model.mesh_vert[first : first + model.mesh_vertnum[mesh]], dtype=np.float64)
@@ -121,18 +121,18 @@ def _hull(model: mujoco.MjModel, geom: int, most: int) -> np.ndarray:
     if len(points) <= most:
         return points
     logger.warning(
-        "mesh %r touches with %d of its %d hull vertices; load_model(..., mesh_points=%d) keeps all",
+        "mesh %r uses %d of its %d hull vertices for contact; load_model(..., mesh_points=%d) uses all",
         element_name(model, "mesh", int(mesh)),
         most,
         len(points),
         len(points),
     )
-    chosen = [int(np.argmin(points[:, 2]))]
+    selected = [int(np.argmin(points[:, 2]))]
     distance = np.full(len(points), np.inf)
     for _ in range(most - 1):
-        distance = np.minimum(distance, np.linalg.norm(points - points[chosen[-1]], axis=1))
-        chosen.append(int(np.argmax(distance)))
-    return points[chosen]
+        distance = np.minimum(distance, np.linalg.norm(points - points[selected[-1]], axis=1))
+        selected.append(int(np.argmax(distance)))
+    return points[selected]
 
 
 def _link(model: mujoco.MjModel, tree: Tree, geom: int) -> int:
@@ -144,13 +144,13 @@ def _is_static_plane(model: mujoco.MjModel, tree: Tree, geom: int) -> bool:
 
 
 def _plane(model: mujoco.MjModel, tree: Tree, geom: int) -> Plane:
-    place = frame_on(tree.frames[model.geom_bodyid[geom]], model.geom_pos[geom], model.geom_quat[geom])
-    normal = matrix(np.array(place.rotation).T)[2]
-    return Plane(name=element_name(model, "geom", geom), normal=normal, offset=float(np.dot(normal, place.position)))
+    frame = frame_on(tree.frames[model.geom_bodyid[geom]], model.geom_pos[geom], model.geom_quat[geom])
+    normal = matrix(np.array(frame.rotation).T)[2]
+    return Plane(name=element_name(model, "geom", geom), normal=normal, offset=float(np.dot(normal, frame.position)))
 
 
 def _may_collide(model: mujoco.MjModel, a: int, b: int) -> bool:
-    """MuJoCo's filter: an explicit pair, or matching bits on bodies that are not excluded."""
+    """Apply MuJoCo's filter: an explicit pair, or matching bits on bodies that are not excluded."""
     if any({a, b} == {int(x), int(y)} for x, y in zip(model.pair_geom1, model.pair_geom2, strict=True)):
         return True
     low, high = sorted((int(model.geom_bodyid[a]), int(model.geom_bodyid[b])))

@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""What a model refers to, checked before MuJoCo reads it: some files and counts would keep it busy for ever."""
+"""Check the files and counts that a model refers to before MuJoCo reads it: some would make it hang."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from ahac.core.errors import ModelError
 __all__ = ["check_assets", "check_file", "check_text"]
 
 MOST_COPIES = 4000
-"""What a file may ask for by counts; MuJoCo's time grows with the square, to about 5 seconds for these."""
+"""Maximum number of copies a file may request; loading time grows quadratically, to about 5 s at this number."""
 TAG = re.compile(r"<(/?)(include|model|replicate|composite|flexcomp)\b([^>]*?)(/?)>")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 def check_text(text: str, folder: Path, included: Mapping[str, bytes]) -> None:
-    """Refuse an MJCF that asks for too many copies, or includes what is not a regular file.
+    """Raise ModelError for an MJCF that requests too many copies, or includes something that is not a regular file.
 
     Args:
-        text: The XML; what is wrong with it otherwise is left to MuJoCo.
-        folder: Where the files are that it includes.
-        included: Files that are given in memory instead, by name.
+        text: The XML; all other errors in it are left to MuJoCo.
+        folder: Folder of the files that it includes.
+        included: Files passed in memory instead, by name.
     """
     copies = 0.0
-    seen = set[str]()
+    visited = set[str]()
     unread = [(text, 1.0)]
     while unread:
         current, times = unread.pop()
-        nested = [times]  # how often each element occurs here, by the <replicate>s around it
+        nested = [times]  # number of copies of an element at each level of nested <replicate>
         for closing, tag, attributes, empty in TAG.findall(COMMENT.sub("", current)):
             if closing:
                 if tag == "replicate" and len(nested) > 1:
                     nested.pop()
             elif tag in ("include", "model"):
                 name = _attribute(attributes, "file")
-                if name and name not in seen:
-                    seen.add(name)
+                if name and name not in visited:
+                    visited.add(name)
                     unread.append((_included(name, folder, included), nested[-1]))
             else:
                 count = nested[-1] * _count(attributes)
@@ -51,26 +51,26 @@ def check_text(text: str, folder: Path, included: Mapping[str, bytes]) -> None:
                     nested.append(count)
     if copies > MOST_COPIES:
         raise ModelError(
-            f"the model asks for {copies:.0f} copies by <replicate>, <composite> or <flexcomp>; at most {MOST_COPIES} "
+            f"the model requests {copies:.0f} copies by <replicate>, <composite> or <flexcomp>; at most {MOST_COPIES} "
             "can be loaded: lower their counts"
         )
 
 
 def check_file(path: Path, included: Mapping[str, bytes]) -> None:
-    """The same for the file of a model."""
+    """Apply `check_text` to a model file."""
     check_text(_contents(path), path.parent, included)
 
 
-def check_assets(spec: mujoco.MjSpec, given: Collection[str]) -> None:
-    """Refuse meshes, textures and height fields that are no regular files, unless they are given in memory."""
+def check_assets(spec: mujoco.MjSpec, in_memory: Collection[str]) -> None:
+    """Raise ModelError for meshes, textures and height fields that are not regular files, unless passed in memory."""
     for name, subfolder in _asset_files(spec):
-        if name and name not in given:
+        if name and name not in in_memory:
             for folder in (Path(spec.modelfiledir) / subfolder, Path(subfolder), Path(spec.modelfiledir), Path()):
                 _check_regular(folder / name)
 
 
 def _asset_files(spec: mujoco.MjSpec) -> Iterator[tuple[str, str]]:
-    """Names of files, with the folder that the compiler section has for their kind."""
+    """Yield file names, each with the folder that the <compiler> section sets for its kind."""
     for asset in (*spec.meshes, *spec.hfields, *spec.skins):
         yield asset.file, spec.meshdir
     for texture in spec.textures:
@@ -87,7 +87,7 @@ def _included(name: str, folder: Path, included: Mapping[str, bytes]) -> str:
 
 
 def _contents(path: Path) -> str:
-    """Empty if it cannot be read, which MuJoCo will say."""
+    """Return a file's text; empty if it cannot be read, which MuJoCo will report."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):
@@ -95,17 +95,19 @@ def _contents(path: Path) -> str:
 
 
 def _check_regular(path: Path) -> None:
-    """Refuse pipes, sockets and devices: reading them may never end."""
+    """Raise ModelError for pipes, sockets and devices: reading them may never end."""
     try:
         mode = path.stat().st_mode
-    except (OSError, ValueError):  # there is none, which MuJoCo will say
+    except (OSError, ValueError):  # missing, which MuJoCo will report
         return
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise ModelError(f"the model refers to {str(path)!r}, which is a pipe, socket or device; wanted a regular file")
+        raise ModelError(
+            f"the model refers to {str(path)!r}, which is a pipe, socket or device; expected a regular file"
+        )
 
 
 def _count(attributes: str) -> float:
-    """Of copies along all axes; 1 if there is none that could be read."""
+    """Return the number of copies along all axes; 1 if there is no readable count."""
     try:
         return math.prod(float(number) for number in _attribute(attributes, "count").split()) or 1.0
     except ValueError:
@@ -113,5 +115,5 @@ def _count(attributes: str) -> float:
 
 
 def _attribute(attributes: str, name: str) -> str:
-    found = re.search(rf"""\b{name}\s*=\s*(["'])(.*?)\1""", attributes, re.DOTALL)
-    return found[2] if found else ""
+    match = re.search(rf"""\b{name}\s*=\s*(["'])(.*?)\1""", attributes, re.DOTALL)
+    return match[2] if match else ""

@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""Loading: from an MJCF or URDF file, or its text, to a `Model`. MuJoCo's compiler reads it; we take what it made."""
+"""Load a `Model` from an MJCF or URDF file, or its text, by way of MuJoCo's compiler."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ logger = logging.getLogger("ahac")
 
 FREE = mujoco.mjtJoint.mjJNT_FREE
 UNNAMED = "MuJoCo Model"
-"""What MuJoCo calls a model that its file does not name."""
+"""MuJoCo's name for a model whose file does not name it."""
 
 
-def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
+def load_model(  # noqa: PLR0913 - public settings, keyword-only
     source: str | os.PathLike[str] | mujoco.MjSpec,
     *,
     contact: ContactMaterial | None = None,
@@ -52,30 +52,30 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
 ) -> Model:
     """Read a robot from MJCF or URDF.
 
-    Contact and limits are ours: of what the file says about them only planes, shapes, contype, conaffinity and ranges
-    are read, not friction, solref, solimp or margin. All forces are integrated explicitly, damping too: a joint stays
-    stable while the substep times its damping (servo kv included) is below its inertia, armature included.
+    Contact and joint limits differ from MuJoCo's: only planes, shapes, contype, conaffinity and ranges are read from
+    the file, not friction, solref, solimp or margin. All forces including damping are integrated explicitly: a joint
+    stays stable while the substep times its damping (including servo kv) is below its inertia (including armature).
 
     Args:
-        source: Path of a file, the XML text itself, or a `mujoco.MjSpec`.
-        contact: Contact material of all geoms; by default the file's own, else `ContactMaterial()`. A file gives
-            it as `<custom><numeric name="ahac:contact" data="stiffness damping viscosity friction"/></custom>`.
-        materials: Contact materials of single geoms, by name; a file gives one as "ahac:contact:GEOM". Where a geom
-            touches a plane, the geom's own counts first, then the plane's.
-        limit: How joints are pushed back into their range; by default the file's "ahac:limit" (data="stiffness
+        source: Path of a file, XML text, or a `mujoco.MjSpec`.
+        contact: Contact material of all geoms; by default the file's, else `ContactMaterial()`. A file sets
+            it by `<custom><numeric name="ahac:contact" data="stiffness damping viscosity friction"/></custom>`.
+        materials: Contact materials of individual geoms, by name; a file sets one by "ahac:contact:GEOM". In a
+            contact the geom's material takes precedence over the plane's.
+        limit: Stiffness and damping of joint limits; by default the file's "ahac:limit" (data="stiffness
             damping"), else `JointLimit()`.
-        limits: The same for single joints, by name; a file gives one as "ahac:limit:JOINT".
-        motors: Motors in place of the file's actuators: by joint name, in which * and ? match anything, or one for
-            every hinge and slide but the root body's.
-        ground: Add the plane z = 0 to a model that has no plane of its own.
-        floating: Give bodies that stand in the world without a joint a free one: the base of a URDF, say.
-        strict: Refuse a model that enables contact between bodies, instead of reporting once that it is left out.
-        ignore: Features of the file to load without, where it would otherwise be refused; the refusal names them.
+        limits: Limits of individual joints, by name; a file sets one by "ahac:limit:JOINT".
+        motors: Motors that replace the file's actuators: by joint name, where * and ? are wildcards, or one motor
+            for every hinge and slide except those of the root body.
+        ground: Whether to add the plane z = 0 to a model without planes.
+        floating: Whether to add a free joint to bodies that are fixed to the world, such as the base of a URDF.
+        strict: Whether to raise an error for a model with contact between bodies, instead of a warning.
+        ignore: Unsupported features of the file to drop instead of raising an error; the error names them.
         assets: Files that an XML text refers to, by name.
-        mesh_points: The most hull vertices with which one mesh touches planes.
+        mesh_points: Maximum number of hull vertices per mesh used for contact.
 
     Raises:
-        ModelError: If the file cannot be read, or asks for something that is not simulated.
+        ModelError: If the file cannot be read, or uses a feature that is not simulated.
     """
     with _logged_warnings():
         raw = _compile(source, assets, floating, motors)
@@ -85,33 +85,33 @@ def load_model(  # noqa: PLR0913 - settings of the public door, keyword-only
     ranged = {element_name(raw, "joint", i) for i in range(raw.njnt) if raw.jnt_limited[i]}
     contact_of = lookup(raw, "contact", geoms, ContactMaterial, contact, materials)
     tree = build_tree(raw, lookup(raw, "limit", ranged, JointLimit, limit, limits))
-    planes, touches = contact_candidates(raw, tree, ground, contact_of, mesh_points)
+    planes, candidates = contact_candidates(raw, tree, ground, contact_of, mesh_points)
     _report_ignored_pairs(raw, tree, strict)
     if not planes and any(joint.type == FREE for joint in map(raw.joint, range(raw.njnt))) and raw.ngeom:
         _report(f"model {model_name(raw)!r} has no plane to stand on; ground=True adds z = 0")
-    return _assemble(raw, tree, planes, touches)
+    return _assemble(raw, tree, planes, candidates)
 
 
 def _assemble(
-    raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], touches: tuple[ContactCandidate, ...]
+    raw: mujoco.MjModel, tree: Tree, planes: tuple[Plane, ...], candidates: tuple[ContactCandidate, ...]
 ) -> Model:
     damped = not disabled(raw, "DAMPER")
-    weight = 0.0 if disabled(raw, "GRAVITY") else 1.0
+    gravity_scale = 0.0 if disabled(raw, "GRAVITY") else 1.0
     sites = [frame_on(tree.frames[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
         name=model_name(raw),
         nq=raw.nq,
         nv=raw.nv,
         nu=raw.nu,
-        gravity=vector(raw.opt.gravity * weight),
+        gravity=vector(raw.opt.gravity * gravity_scale),
         links=tuple(tree.links),
         armature=floats(raw.dof_armature),
         damping=floats(raw.dof_damping) if damped else (0.0,) * raw.nv,
-        contact_candidates=touches,
+        contact_candidates=candidates,
         planes=planes,
         actuators=build_actuators(raw, tree),
-        bodies={element_name(raw, "body", b): place for b, place in enumerate(tree.frames)},
-        sites={element_name(raw, "site", s): place for s, place in enumerate(sites)},
+        bodies={element_name(raw, "body", b): frame for b, frame in enumerate(tree.frames)},
+        sites={element_name(raw, "site", s): frame for s, frame in enumerate(sites)},
         fluid=_fluid(raw, tree),
         rest_q=floats(raw.qpos0),
         keyframes={
@@ -124,17 +124,17 @@ def _assemble(
 def _report_ignored_pairs(raw: mujoco.MjModel, tree: Tree, strict: bool) -> None:
     if pairs := ignored_pairs(raw, tree):
         message = (
-            f"model {model_name(raw)!r} enables contact between {len(pairs)} pairs of geoms, first {pairs[0]}, that is "
-            "not simulated: only static planes are solid"
+            f"model {model_name(raw)!r} enables contact between {len(pairs)} pairs of geoms, first {pairs[0]}, which "
+            "is not simulated: bodies collide with static planes only"
         )
         if strict:
-            raise ModelError(f"{message}; clear contype and conaffinity, or load with strict=False")
+            raise ModelError(f"{message}; set contype and conaffinity to 0, or load with strict=False")
         _report(message)
 
 
 @cache
 def _report(message: str) -> None:
-    """Say something once per process."""
+    """Log a warning once per process."""
     logger.warning(message)
 
 
@@ -144,23 +144,23 @@ def _compile(
     floating: bool,
     motors: Motor | Mapping[str, Motor] | None,
 ) -> mujoco.MjModel:
-    """What MuJoCo's compiler makes of a path, a text or a specification."""
-    shown = type(source).__name__ if isinstance(source, mujoco.MjSpec) else str(source)
+    """Compile a path, a text or a specification with MuJoCo."""
+    label = type(source).__name__ if isinstance(source, mujoco.MjSpec) else str(source)
     try:
-        spec = source.copy() if isinstance(source, mujoco.MjSpec) else _read(shown, assets)
+        spec = source.copy() if isinstance(source, mujoco.MjSpec) else _read(label, assets)
         if floating:
             for body in (body for body in spec.worldbody.bodies if not body.joints):
                 body.add_freejoint()
         if motors is not None:
             replace_actuators(spec, motors)
-        # How short and long muscles can get would be found by simulation; ours do not need it.
+        # Skip MuJoCo's simulation of muscle length ranges, which our muscles do not use.
         spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
         raw = spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         if isinstance(error, ModelError):
             raise
-        shown = shown if len(shown) < 200 else shown[:200] + " ..."
-        raise ModelError(f"MuJoCo cannot compile this model ({shown}): {error}") from error
+        label = label if len(label) < 200 else label[:200] + " ..."
+        raise ModelError(f"MuJoCo cannot compile this model ({label}): {error}") from error
     if raw.nv == 0:
         raise ModelError(
             f"model {model_name(raw)!r} has no joints: nothing in it can move; add joints, or load with floating=True"
@@ -171,12 +171,12 @@ def _compile(
 def _read(text: str, assets: Mapping[str, bytes] | None) -> mujoco.MjSpec:
     text = text.lstrip("\ufeff")
     if not text.strip():
-        raise ModelError("the model is an empty string; wanted the path of an MJCF or URDF file, or its XML text")
+        raise ModelError("the model is an empty string; expected the path of an MJCF or URDF file, or its XML text")
     included = {name: data for name, data in (assets or {}).items() if name.endswith(".xml")}
     files = {name: data for name, data in (assets or {}).items() if name not in included}
     is_text = text.lstrip().startswith("<")
     if not is_text and not _is_file(text):
-        raise ModelError(f"no file {text!r}; wanted the path of an MJCF or URDF file, or its XML text")
+        raise ModelError(f"no file {text!r}; expected the path of an MJCF or URDF file, or its XML text")
     if is_text:
         check_text(text, Path(), included)
     else:
@@ -192,13 +192,13 @@ def _read(text: str, assets: Mapping[str, bytes] | None) -> mujoco.MjSpec:
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except OSError:  # a text too long for a path, say
+    except OSError:  # for example, a text that is too long for a path
         return False
 
 
 @contextmanager
 def _logged_warnings() -> Iterator[None]:
-    """MuJoCo's warnings go to our log, instead of a file in the current folder or Python's warnings."""
+    """Send MuJoCo's warnings to our log, instead of a file in the current folder or Python's warnings."""
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: logger.warning("MuJoCo: %s", message.strip()))
     try:
@@ -212,7 +212,7 @@ def _logged_warnings() -> Iterator[None]:
 
 
 def _check_numbers(raw: mujoco.MjModel) -> None:
-    """MuJoCo lets some numbers through that no simulation survives."""
+    """Raise ModelError for non-finite or negative numbers that MuJoCo accepts but that break any simulation."""
     for kind, names in (("non-finite", FINITE), ("negative", NON_NEGATIVE)):
         for name in names:
             values = np.atleast_1d(np.asarray(attrgetter(name)(raw), dtype=np.float64))
@@ -232,7 +232,7 @@ NON_NEGATIVE = ("jnt_stiffness", "dof_damping", "dof_armature", "geom_size", "op
 
 
 def _fluid(raw: mujoco.MjModel, tree: Tree) -> Fluid | None:
-    # Without springs and dampers MuJoCo leaves out all passive forces.
+    # If both springs and dampers are disabled, MuJoCo skips all passive forces.
     if disabled(raw, "SPRING", "DAMPER") or not (raw.opt.density or raw.opt.viscosity):
         return None
     moving = [(b, p) for b, p in enumerate(tree.frames) if p.link != WORLD and raw.body_mass[b] > 0]

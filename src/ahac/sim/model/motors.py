@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""Motors that a caller gives a robot in place of its file's actuators; a URDF has none at all."""
+"""Motors that replace the actuators of a model file; a URDF has no actuators at all."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ SINGLE = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
 @dataclass(frozen=True, kw_only=True)
 class Motor:
-    """A motor on a joint: how strong it is, and what its rotor and gears add to the joint."""
+    """A motor on a joint: its strength, and the inertia and damping that its rotor and gears add."""
 
     strength: float
     """Torque [N m] or force [N] at control 1; controls are in [-1, 1]."""
     armature: float = 0.0
-    """Inertia that it adds [kg m²] or [kg]."""
+    """Added inertia [kg m²] or [kg]."""
     damping: float = 0.0
-    """Damping that it adds [N m s/rad] or [N s/m]."""
+    """Added damping [N m s/rad] or [N s/m]."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)
 
 
 def replace_actuators(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> None:
-    """Take the specification's actuators away and drive its joints by motors instead."""
-    chosen = _motor_of_each_joint(spec, motors)
-    # Sensors are not simulated, and one may look at an actuator that goes.
+    """Replace the specification's actuators by motors on its joints."""
+    pairs = _motor_of_each_joint(spec, motors)
+    # Sensors are not simulated, and one may refer to an actuator that is removed.
     for element in [*spec.sensors, *spec.actuators]:
         spec.delete(element)
-    for joint, motor in chosen:
+    for joint, motor in pairs:
         joint.armature += motor.armature
-        joint.damping = _raised(joint.damping, motor.damping)
+        joint.damping = _increase_damping(joint.damping, motor.damping)
         added = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        # The file's default for actuators may be anything.
+        # Override the file's defaults for actuators.
         added.set_to_motor()
         added.gear = [motor.strength, 0.0, 0.0, 0.0, 0.0, 0.0]
         added.forcelimited = added.actlimited = False
@@ -51,8 +51,8 @@ def replace_actuators(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) 
         added.ctrlrange = [-1.0, 1.0]
 
 
-def _raised(damping: float | np.ndarray, by: float) -> float | np.ndarray:
-    """A joint's damping and more; newer versions of MuJoCo hold a polynomial's coefficients, linear one first."""
+def _increase_damping(damping: float | np.ndarray, by: float) -> float | np.ndarray:
+    """Return increased joint damping; newer versions of MuJoCo store polynomial coefficients, the linear one first."""
     if isinstance(damping, np.ndarray):
         return np.array([damping[0] + by, *damping[1:]])
     return damping + by
@@ -61,25 +61,28 @@ def _raised(damping: float | np.ndarray, by: float) -> float | np.ndarray:
 def _motor_of_each_joint(
     spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]
 ) -> list[tuple[mujoco.MjsJoint, Motor]]:
-    """Joints and their motors, in the file's order; one motor for all means all joints but the root's own."""
+    """Return (joint, motor) pairs in the file's order; a single motor applies to all joints but the root body's."""
     joints = [joint for joint in spec.joints if int(joint.type) in SINGLE]
     for i, joint in enumerate(spec.joints):
         joint.name = joint.name or f"joint#{i}"
-    known = [joint.name for joint in joints]
+    names = [joint.name for joint in joints]
     if isinstance(motors, Motor):
         driven = [(joint, motors) for joint in joints if joint.parent.parent != spec.worldbody]
         if not driven:
-            names = ", ".join(known) or "none"
-            raise ModelError(f"one motor for all drives no joint of a root body; name them: motors={{...}} of {names}")
+            listed = ", ".join(names) or "none"
+            raise ModelError(
+                "a single motor applies to no joint of a root body, and this model has no others; name the joints: "
+                f"motors={{name: Motor(...)}} with names from {listed}"
+            )
         return driven
     if not isinstance(motors, Mapping) or not all(
         isinstance(name, str) and isinstance(motor, Motor) for name, motor in motors.items()
     ):
         raise ModelError(f"motors must be a Motor, or a mapping from joint names to Motors, got {motors!r}")
     for pattern in motors:
-        if not any(fnmatchcase(name, pattern) for name in known):
-            raise ModelError(f"no hinge or slide is named {pattern!r}; the model has: {', '.join(known) or 'none'}")
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ModelError(f"no hinge or slide is named {pattern!r}; the model has: {', '.join(names) or 'none'}")
     pairs = [(joint, [motors[p] for p in motors if fnmatchcase(joint.name, p)]) for joint in joints]
-    if twice := [joint.name for joint, found in pairs if len(found) > 1]:
-        raise ModelError(f"more than one motor is meant for {', '.join(twice)}: let each joint match one name")
-    return [(joint, found[0]) for joint, found in pairs if found]
+    if ambiguous := [joint.name for joint, matches in pairs if len(matches) > 1]:
+        raise ModelError(f"several motors match {', '.join(ambiguous)}: each joint must match a single name")
+    return [(joint, matches[0]) for joint, matches in pairs if matches]

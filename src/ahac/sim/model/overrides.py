@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""Contact materials and joint limits by element, from the caller and from the file's custom numbers."""
+"""Contact materials and joint limits of individual elements, set by the caller or by the file's custom numbers."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ def lookup(
     raw: mujoco.MjModel,
     topic: str,
     names: Collection[str],
-    record: type[Settings],
+    settings_type: type[Settings],
     default: Settings | None,
     single: Mapping[str, Settings] | None,
 ) -> Callable[..., Settings]:
-    """Settings by element name; of several names, the first one that has settings of its own counts.
+    """Return a function that maps element names to settings; of several names, the first with its own settings counts.
 
-    The caller's for one element go before the file's for one element, the caller's default, the file's, and ours.
+    Precedence: the caller's settings of an element, the file's settings of an element, the caller's default, the file's
+    default, the class's defaults.
     """
     prefix = f"ahac:{topic}"
-    in_file = _in_file(raw, prefix, record)
+    in_file = _in_file(raw, prefix, settings_type)
     own = {name.removeprefix(f"{prefix}:"): value for name, value in in_file.items() if name != prefix}
     own.update(single or {})
     for value in (default, *own.values()):
-        if value is not None and not isinstance(value, record):
-            raise ModelError(f"{topic} settings must be {record.__name__} records, got {value!r}")
+        if value is not None and not isinstance(value, settings_type):
+            raise ModelError(f"{topic} settings must be {settings_type.__name__} objects, got {value!r}")
     if unknown := own.keys() - set(names):
-        known = ", ".join(sorted(names)) or "none"
-        raise ModelError(f"nothing named {', '.join(sorted(unknown))} has {topic} settings; what has: {known}")
-    fallback: Settings = default or in_file.get(prefix) or record()
+        expected = ", ".join(sorted(names)) or "none"
+        raise ModelError(f"no element with {topic} settings is named {', '.join(sorted(unknown))}; known: {expected}")
+    fallback: Settings = default or in_file.get(prefix) or settings_type()
 
     def settings(*names: str) -> Settings:
         return next((own[name] for name in names if name in own), fallback)
@@ -50,17 +51,19 @@ def lookup(
     return settings
 
 
-def _in_file(raw: mujoco.MjModel, prefix: str, record: type[Settings]) -> dict[str, Settings]:
-    """The file's custom numbers under a prefix, by their full names."""
-    found: dict[str, Settings] = {}
-    wanted = [field.name for field in fields(record)]
+def _in_file(raw: mujoco.MjModel, prefix: str, settings_type: type[Settings]) -> dict[str, Settings]:
+    """Return the file's custom numbers under a prefix, by their full names."""
+    settings: dict[str, Settings] = {}
+    names = [field.name for field in fields(settings_type)]
     for i in range(raw.nnumeric):
         name = element_name(raw, "numeric", i)
         if name.startswith("ahac:") and name.split(":")[1] not in TOPICS:
-            raise ModelError(f"numeric {name!r} means nothing here; known: {', '.join(f'ahac:{t}' for t in TOPICS)}")
+            raise ModelError(
+                f"numeric {name!r} is not a known setting; known: {', '.join(f'ahac:{t}' for t in TOPICS)}"
+            )
         if name == prefix or name.startswith(f"{prefix}:"):
             data = raw.numeric_data[raw.numeric_adr[i] : raw.numeric_adr[i] + raw.numeric_size[i]]
-            if len(data) != len(wanted):
-                raise ModelError(f"numeric {name!r} needs {len(wanted)} numbers ({' '.join(wanted)}), got {len(data)}")
-            found[name] = record(**dict(zip(wanted, map(float, data), strict=True)))
-    return found
+            if len(data) != len(names):
+                raise ModelError(f"numeric {name!r} needs {len(names)} numbers ({' '.join(names)}), got {len(data)}")
+            settings[name] = settings_type(**dict(zip(names, map(float, data), strict=True)))
+    return settings

@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""From MuJoCo's bodies to links: merge bodies that do not move against their parents, split free joints."""
+"""Convert MuJoCo's bodies to links: merge bodies that do not move relative to their parents, split free joints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDENTITY: Matrix = (AXES[0], AXES[1], AXES[2])
 
 @dataclass
 class Tree:
-    """Links, and for every body of the file the link it rides on."""
+    """Links, and for every body of the file its frame on a link."""
 
     links: list[Link] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Tree:
 
 
 def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> Tree:
-    """The links of a model, parents first."""
+    """Build the links of a model, parents first."""
     tree = Tree(frames=[Frame(link=WORLD, position=ORIGIN, rotation=IDENTITY)])
     owner: dict[int, int] = {}
     for body in range(1, model.nbody):
@@ -43,9 +43,9 @@ def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> 
         joints = _joints(model, body, limit_of)
         base = frame_on(tree.frames[model.body_parentid[body]], model.body_pos[body], model.body_quat[body])
         if model.jnt_type[model.body_jntadr[body]] == mujoco.mjtJoint.mjJNT_FREE:
-            # A free joint's coordinates are absolute: the file's placement is only where it starts.
+            # A free joint's coordinates are absolute: the pose in the file is only its initial one.
             base = Frame(link=WORLD, position=ORIGIN, rotation=IDENTITY)
-        mass, centre, moments, principal = _merged_inertia(
+        mass, center, moments, principal = _merged_inertia(
             model, [b for b, p in enumerate(tree.frames) if p.link == index], tree
         )
         tree.links.append(
@@ -56,7 +56,7 @@ def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> 
                 rotation=base.rotation,
                 joints=joints,
                 mass=mass,
-                center_of_mass=centre,
+                center_of_mass=center,
                 moments=moments,
                 principal=principal,
             )
@@ -65,46 +65,46 @@ def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> 
 
 
 def frame_on(parent: Frame, position: np.ndarray, quaternion: np.ndarray) -> Frame:
-    """A frame given in the parent's frame, as a frame on the parent's link."""
-    turn = np.array(parent.rotation)
+    """Convert a pose relative to `parent` to a frame on the parent's link."""
+    rotation = np.array(parent.rotation)
     return Frame(
         link=parent.link,
-        position=vector(np.array(parent.position) + turn @ position),
-        rotation=matrix(turn @ rotation_matrix(quaternion)),
+        position=vector(np.array(parent.position) + rotation @ position),
+        rotation=matrix(rotation @ rotation_matrix(quaternion)),
     )
 
 
 def rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
-    """[3, 3] of a quaternion (w, x, y, z)."""
+    """Return the rotation matrix [3, 3] of a quaternion (w, x, y, z)."""
     out = np.zeros(9)
     mujoco.mju_quat2Mat(out, np.asarray(quaternion, dtype=np.float64))
     return out.reshape(3, 3)
 
 
 def floats(values: np.ndarray) -> tuple[float, ...]:
-    """Plain floats."""
+    """Convert to plain floats."""
     return tuple(float(v) for v in values)
 
 
 def vector(values: np.ndarray) -> Vector:
-    """Three floats."""
+    """Convert to three plain floats."""
     x, y, z = (float(v) for v in values)
     return x, y, z
 
 
 def matrix(values: np.ndarray) -> Matrix:
-    """Three rows, with rounding noise around −1, 0 and 1 removed: exact zeros and ones cost nothing once traced."""
+    """Convert to three rows, without rounding noise around −1, 0 and 1: exact zeros and ones are free once traced."""
     near = np.round(values)
     x, y, z = np.where(np.abs(values - near) < 1e-14, near + 0.0, values)
     return vector(x), vector(y), vector(z)
 
 
-def box_of(model: mujoco.MjModel, body: int, place: Frame) -> InertiaBox:
-    """The solid box with a body's mass and inertia, on the link it rides on."""
-    frame = frame_on(place, model.body_ipos[body], model.body_iquat[body])
+def box_of(model: mujoco.MjModel, body: int, body_frame: Frame) -> InertiaBox:
+    """Return the solid box with a body's mass and inertia."""
+    frame = frame_on(body_frame, model.body_ipos[body], model.body_iquat[body])
     spread = model.body_inertia[body].sum() - 2.0 * model.body_inertia[body]
     edges = np.sqrt(np.maximum(spread, 0.0) * 6.0 / model.body_mass[body])
-    return InertiaBox(link=place.link, center=frame.position, axes=frame.rotation, edges=vector(edges))
+    return InertiaBox(link=frame.link, center=frame.position, axes=frame.rotation, edges=vector(edges))
 
 
 def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLimit]) -> tuple[Joint, ...]:
@@ -116,7 +116,7 @@ def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLim
 
 
 def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLimit]) -> list[Joint]:
-    """One joint of the file as hinges, slides and balls."""
+    """Split a joint of the file into hinges, slides and balls."""
     name = element_name(model, "joint", j)
     q = int(model.jnt_qposadr[j])
     v = int(model.jnt_dofadr[j])
@@ -175,19 +175,19 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
 
 
 def pair(bounds: np.ndarray) -> tuple[float, float]:
-    """Two floats."""
+    """Convert to two plain floats."""
     return float(bounds[0]), float(bounds[1])
 
 
 def _merged_inertia(model: mujoco.MjModel, bodies: list[int], tree: Tree) -> tuple[float, Vector, Vector, Matrix]:
-    """Mass, centre, principal moments (ascending) and principal axes of bodies that move as one."""
+    """Return mass, center of mass, principal moments (ascending) and principal axes of bodies that move as one."""
     frames = [frame_on(tree.frames[b], model.body_ipos[b], model.body_iquat[b]) for b in bodies]
     masses = [float(model.body_mass[b]) for b in bodies]
-    centres = [np.array(frame.position) for frame in frames]
-    centre = np.average(centres, axis=0, weights=masses)
+    centers = [np.array(frame.position) for frame in frames]
+    center = np.average(centers, axis=0, weights=masses)
     tensor = np.zeros((3, 3))
-    for b, frame, mass, c in zip(bodies, frames, masses, centres, strict=True):
-        axes, arm = np.array(frame.rotation), c - centre
+    for b, frame, mass, c in zip(bodies, frames, masses, centers, strict=True):
+        axes, arm = np.array(frame.rotation), c - center
         tensor += axes @ np.diag(model.body_inertia[b]) @ axes.T + mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
     moments, axes = np.linalg.eigh(tensor)
-    return sum(masses), vector(centre), vector(moments), matrix(axes)
+    return sum(masses), vector(center), vector(moments), matrix(axes)

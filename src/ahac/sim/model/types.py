@@ -1,7 +1,7 @@
-"""What a robot is, as plain frozen records: the only thing physics knows of a model file.
+"""A robot model as plain frozen dataclasses: everything the physics uses of a model file.
 
-Everything is in SI units and MuJoCo's conventions. A link is a body that moves against its parent; bodies without
-joints have been merged into the link they ride on, and a free joint has become three slides and a ball.
+Everything is in SI units and MuJoCo's conventions. A link is a body that moves relative to its parent; bodies without
+joints are merged into the link they are fixed to, and a free joint is split into three slides and a ball.
 """
 
 from __future__ import annotations
@@ -43,38 +43,38 @@ Vector = tuple[float, float, float]
 Matrix = tuple[Vector, Vector, Vector]
 
 WORLD = -1
-"""The link index of what does not move."""
+"""Link index of everything that does not move."""
 
 
-def require_non_negative(record: object) -> None:
-    """Refuse a record of numbers in which one is negative or not finite."""
-    for item in fields(record):  # pyright: ignore[reportArgumentType]
-        value = getattr(record, item.name)
+def require_non_negative(settings: object) -> None:
+    """Raise ModelError if a field of a dataclass is negative or not finite."""
+    for item in fields(settings):  # pyright: ignore[reportArgumentType]
+        value = getattr(settings, item.name)
         if not (isinstance(value, float | int) and math.isfinite(value) and value >= 0.0):
-            name = f"{type(record).__name__}.{item.name}"
-            raise ModelError(f"{name} must be a finite number of at least zero, got {value!r}")
+            name = f"{type(settings).__name__}.{item.name}"
+            raise ModelError(f"{name} must be a finite, non-negative number, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContactMaterial:
-    """How hard, how damped and how rough a surface is. The defaults suit robots of some kilograms.
+    """Stiffness, damping and friction of a surface. The defaults suit robots of a few kilograms.
 
-    Substeps of h seconds stay stable while the points that touch together, over the mass m they carry, keep
-    h² Σ stiffness, h Σ damping · depth and h Σ viscosity below about m: a light body with many points wants softer
-    constants, or more substeps.
+    Substeps of h seconds stay stable while h² Σ stiffness, h Σ damping · depth and h Σ viscosity, summed over all
+    points in contact at once, are below about the mass that they carry: a light body with many points needs softer
+    constants or more substeps.
     """
 
     stiffness: float = 1e4
     """Normal force per depth, ke [N/m]."""
 
     damping: float = 1e4
-    """Normal force per depth and closing speed, kd [N s/m²]: with the depth it vanishes at touch-down."""
+    """Normal force per depth and closing speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down."""
 
     viscosity: float = 5e2
-    """Friction per slip speed while sticking, kf [N s/m]."""
+    """Friction force per slip speed while sticking, kf [N s/m]."""
 
     friction: float = 0.8
-    """Coulomb coefficient, mu: friction never exceeds mu times the elastic part of the normal force."""
+    """Coulomb coefficient mu: friction never exceeds mu times the elastic part of the normal force."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)
@@ -82,13 +82,13 @@ class ContactMaterial:
 
 @dataclass(frozen=True, kw_only=True)
 class JointLimit:
-    """How a joint is pushed back into its range: stiffness · violation − damping · speed, outside the range only."""
+    """Force that pushes a joint back into its range: stiffness · violation − damping · speed, zero inside."""
 
     stiffness: float = 1e3
-    """[N m/rad] or [N/m]."""
+    """Force per violation [N m/rad] or [N/m]."""
 
     damping: float = 1.0
-    """[N m s/rad] or [N s/m]; substeps of h seconds stay stable while h · damping is below the joint's inertia."""
+    """Force per speed [N m s/rad] or [N s/m]; substeps of h seconds stay stable while h · damping < joint inertia."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)
@@ -111,44 +111,45 @@ class Joint:
     axis: Vector
     """Unit axis in the link's frame (hinge, slide)."""
     anchor: Vector
-    """Centre of rotation in the link's frame [m] (hinge, ball)."""
+    """Center of rotation in the link's frame [m] (hinge, ball)."""
     q: int
     """Index of its first position coordinate: one number, or four for a ball."""
     v: int
     """Index of its first velocity coordinate: one number, or three for a ball."""
     reference: float = 0.0
-    """Coordinate at which the link stands as the file draws it (hinge, slide)."""
+    """Coordinate in the reference pose of the file (hinge, slide)."""
     stiffness: float = 0.0
-    """Spring [N m/rad] or [N/m]."""
+    """Spring stiffness [N m/rad] or [N/m]."""
     spring_reference: tuple[float, ...] = (0.0,)
     """Coordinates at which the spring is at rest: one number, or a quaternion."""
     range: tuple[float, float] | None = None
+    """Limits [rad] or [m]; None if unlimited."""
     limit: JointLimit = field(default_factory=JointLimit)
     force_range: tuple[float, float] | None = None
-    """Bounds on what all actuators together do to this joint."""
+    """Bounds on the total force of all actuators on this joint."""
 
     @property
     def dofs(self) -> range:
-        """Its velocity coordinates."""
+        """Velocity coordinates of the joint."""
         return range(self.v, self.v + (3 if self.kind is JointKind.BALL else 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A rigid body that moves, with all bodies merged into it."""
+    """A moving rigid body, including all bodies merged into it."""
 
     name: str
     parent: int
     """Index of the parent link, or WORLD; always smaller than the link's own."""
     position: Vector
-    """Of its frame in the parent's frame, before its joints move it [m]."""
+    """Position of its frame in the parent's frame, before its joints move it [m]."""
     rotation: Matrix
     joints: tuple[Joint, ...]
     mass: float
     center_of_mass: Vector
-    """Centre of mass in its own frame [m]."""
+    """Center of mass in its own frame [m]."""
     moments: Vector
-    """Principal moments of inertia about the centre of mass [kg m²]."""
+    """Principal moments of inertia about the center of mass [kg m²]."""
     principal: Matrix
     """Principal axes in the link's frame, as columns."""
 
@@ -160,7 +161,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """A frame that rides on a link: a body of the file, or a site."""
+    """A frame fixed to a link: a body or site of the file."""
 
     link: int
     position: Vector
@@ -184,19 +185,19 @@ class ContactCandidate:
     link: int
     plane: Plane
     center: Vector
-    """In the link's frame [m]."""
+    """Center in the link's frame [m]."""
     radius: float
-    """Of a ball around the centre [m]; zero for a bare point."""
+    """Radius of the ball [m]; zero for a point."""
     material: ContactMaterial
     semi_axes: Vector | None = None
-    """Of an ellipsoid around the centre [m]."""
+    """Semi-axes of the ellipsoid [m]; None for a point or ball."""
     rotation: Matrix | None = None
-    """Axes of that ellipsoid in the link's frame, as columns."""
+    """Axes of the ellipsoid in the link's frame, as columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tendon:
-    """A straight-line path through way-points (link, position in its frame)."""
+    """A straight-line path through waypoints (link, position in its frame)."""
 
     name: str
     points: tuple[tuple[int, Vector], ...]
@@ -213,12 +214,12 @@ class Actuator:
     gain: float
     bias: Vector
     dofs: tuple[tuple[int, float], ...] = ()
-    """(velocity index, gear): how the force acts on coordinates."""
+    """(velocity index, gear) pairs: the force on each velocity coordinate is gear · force."""
     coordinates: tuple[tuple[int, float], ...] = ()
-    """(position index, gear): how coordinates make up its length; empty where bias does not need it."""
+    """(position index, gear) pairs: the length is Σ gear · q; empty if the bias does not use it."""
     tendon: Tendon | None = None
     gear: float = 1.0
-    """Of the tendon."""
+    """Gear of the tendon."""
     control_range: tuple[float, float] | None = None
     force_range: tuple[float, float] | None = None
 
@@ -230,32 +231,32 @@ class InertiaBox:
     link: int
     center: Vector
     axes: Matrix
-    """Its axes in the link's frame, as columns."""
+    """Axes of the box in the link's frame, as columns."""
     edges: Vector
-    """[m]."""
+    """Edge lengths [m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fluid:
-    """A medium that drags every body, by MuJoCo's inertia-box model."""
+    """A fluid that exerts drag on every body, by MuJoCo's inertia-box model."""
 
     density: float
-    """[kg/m³]."""
+    """Density [kg/m³]."""
     viscosity: float
-    """[Pa s]."""
+    """Dynamic viscosity [Pa s]."""
     wind: Vector
-    """[m/s]."""
+    """Velocity of the fluid [m/s]."""
     boxes: tuple[InertiaBox, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """A surface of triangles, to be drawn."""
+    """A triangle mesh, for rendering only."""
 
     vertices: np.ndarray
     """[V, 3] float32, in the geom's frame [m]."""
     faces: np.ndarray
-    """[F, 3] int32, the vertices of each triangle."""
+    """[F, 3] int32, vertex indices of each triangle."""
 
 
 VisualKind = Literal["sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh"]
@@ -263,7 +264,7 @@ VisualKind = Literal["sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh"
 
 @dataclass(frozen=True, kw_only=True)
 class VisualGeom:
-    """One shape of a body as it is drawn; physics does not know it."""
+    """A shape of a body, for rendering only."""
 
     geom: str
     kind: VisualKind
@@ -271,9 +272,9 @@ class VisualGeom:
     """Half sizes [m], by MuJoCo's convention: (radius, 0, 0), (radius, half length, 0) along z, or three half axes."""
     body: str
     position: Vector
-    """In the body's frame [m]."""
+    """Position in the body's frame [m]."""
     quaternion: tuple[float, float, float, float]
-    """(w, x, y, z), in the body's frame."""
+    """Orientation (w, x, y, z) in the body's frame."""
     color: tuple[float, float, float, float]
     """Red, green, blue and opacity, each in [0, 1]."""
     mesh: Mesh | None = None
@@ -281,7 +282,7 @@ class VisualGeom:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Model:
-    """A robot, or several, ready to be traced."""
+    """One or several robots, ready to be traced."""
 
     name: str
     nq: int
@@ -301,13 +302,13 @@ class Model:
     keyframes: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     """Positions and velocities of the file's named keyframes."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
-    """How its bodies look."""
+    """Shapes to draw."""
 
     def __repr__(self) -> str:
-        parts = (
+        counts = (
             f"{len(self.links)} links, {len(self.actuators)} actuators, {len(self.contact_candidates)} contact points"
         )
-        return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}; {parts}, {len(self.planes)} planes)"
+        return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}; {counts}, {len(self.planes)} planes)"
 
     @property
     def joints(self) -> tuple[Joint, ...]:
@@ -315,7 +316,7 @@ class Model:
         return tuple(joint for link in self.links for joint in link.joints)
 
     def ancestors(self) -> list[list[int]]:
-        """For every velocity coordinate, the coordinates it rides on, nearest first."""
+        """Return the ancestors of every velocity coordinate, nearest first."""
         chains: list[list[int]] = [[] for _ in range(self.nv)]
         last: dict[int, list[int]] = {WORLD: []}
         for i, link in enumerate(self.links):

@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""What a model file may ask for and we do not simulate: refused at load, by name, with the way out."""
+"""Features of model files that are not simulated: loading raises an error that names them and a remedy."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ Elements = Iterable[str]
 
 @dataclass(frozen=True)
 class Feature:
-    """Something MuJoCo simulates and we do not."""
+    """A feature that MuJoCo simulates and we do not."""
 
     name: str
     find: Callable[[mujoco.MjModel], Elements]
-    """The elements of a model that use it."""
+    """Returns the elements of a model that use it."""
     remedy: str
     droppable: bool = True
-    """Whether the model still makes sense without it."""
+    """Whether a model still makes sense without it."""
 
 
 def refuse_unsupported(model: mujoco.MjModel, ignore: Collection[str]) -> None:
-    """Raise for the first unsupported feature that is not in `ignore`."""
+    """Raise ModelError for the first unsupported feature that is not in `ignore`."""
     ignore = [ignore] if isinstance(ignore, str) else ignore
     droppable = {feature.name for feature in FEATURES if feature.droppable}
     if unknown := set(ignore) - droppable:
-        known = ", ".join(sorted(droppable))
-        raise ModelError(f"cannot ignore {', '.join(sorted(unknown))}; what can be ignored: {known}")
+        names = ", ".join(sorted(droppable))
+        raise ModelError(f"cannot ignore {', '.join(sorted(unknown))}; features that can be ignored: {names}")
     for feature in FEATURES:
         if feature.name in ignore:
             continue
-        if found := list(feature.find(model)):
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        if elements := list(feature.find(model)):
+            more = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
             drop = f", or load without it: load_model(..., ignore=[{feature.name!r}])" if feature.droppable else ""
-            raise ModelError(f"{found[0]}{more}: not simulated; {feature.remedy}{drop}")
+            raise ModelError(f"{elements[0]}{more}: not simulated; {feature.remedy}{drop}")
 
 
 def element_name(model: mujoco.MjModel, kind: str, index: int) -> str:
-    """An element's name, or its kind and number where the file gives none."""
+    """Return an element's name, or its kind and number if the file does not name it."""
     name = mujoco.mj_id2name(model, getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)
     return name or f"{kind}#{index}"
 
 
 def model_name(model: mujoco.MjModel) -> str:
-    """The file's name for the model."""
+    """Return the model's name in the file."""
     return model.names.split(b"\0")[0].decode() or "model"
 
 
 def disabled(model: mujoco.MjModel, *bits: str) -> bool:
-    """Whether the file switches all of these off, by the names of MuJoCo's flags."""
+    """Return whether the file sets all of these disable flags of MuJoCo."""
     flags = model.opt.disableflags
     return all(flags & getattr(mujoco.mjtDisableBit, f"mjDSBL_{bit}") for bit in bits)
 
 
 def constraints_disabled(model: mujoco.MjModel, bit: str) -> bool:
-    """The same for what MuJoCo solves as a constraint, which one more flag switches off."""
+    """Return whether a kind of constraint is disabled, by its own flag or by that for all constraints."""
     return disabled(model, bit) or disabled(model, "CONSTRAINT")
 
 
 def _nonzero(kind: str, field: str, label: str) -> Callable[[mujoco.MjModel], Elements]:
-    """Elements whose field is not all zero; a field that this MuJoCo does not have is not used by any."""
+    """Find elements whose field is not all zero; none if this version of MuJoCo does not have the field."""
 
     def find(model: mujoco.MjModel) -> Elements:
         values = np.asarray(getattr(model, field, np.zeros(0)))
@@ -119,18 +119,18 @@ def _pulleys(model: mujoco.MjModel) -> Elements:
 
 
 def _tendons_over(model: mujoco.MjModel, *obstacles: mujoco.mjtWrap) -> Elements:
-    """Driven tendons that touch anything of these kinds."""
-    driven = {
+    """Find actuated tendons that run over obstacles of these kinds."""
+    actuated = {
         int(i)
         for i, t in zip(model.actuator_trnid[:, 0], model.actuator_trntype, strict=True)
         if t == mujoco.mjtTrn.mjTRN_TENDON
     }
-    for i in sorted(driven):
+    for i in sorted(actuated):
         start = model.tendon_adr[i]
         for kind in model.wrap_type[start : start + model.tendon_num[i]]:
             if int(kind) in obstacles:
-                what = mujoco.mjtWrap(int(kind)).name.removeprefix("mjWRAP_").lower()
-                yield f"tendon {element_name(model, 'tendon', i)!r} runs over a {what}"
+                obstacle = mujoco.mjtWrap(int(kind)).name.removeprefix("mjWRAP_").lower()
+                yield f"tendon {element_name(model, 'tendon', i)!r} runs over a {obstacle}"
 
 
 def _colliding(model: mujoco.MjModel, shape: mujoco.mjtGeom, moving: bool) -> Elements:
@@ -141,7 +141,8 @@ def _colliding(model: mujoco.MjModel, shape: mujoco.mjtGeom, moving: bool) -> El
 
 
 def _moving_planes(model: mujoco.MjModel) -> Elements:
-    return [f"plane {name!r} rides on a moving body" for name in _colliding(model, mujoco.mjtGeom.mjGEOM_PLANE, True)]
+    planes = _colliding(model, mujoco.mjtGeom.mjGEOM_PLANE, True)
+    return [f"plane {name!r} is attached to a moving body" for name in planes]
 
 
 def _height_fields(model: mujoco.MjModel) -> Elements:

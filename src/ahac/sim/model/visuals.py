@@ -1,8 +1,8 @@
 # pyright: reportAttributeAccessIssue=false
-"""From MuJoCo's geoms to how a robot looks: for drawing alone, physics does not read it.
+"""Convert MuJoCo's geoms to visual geoms, for rendering only.
 
-Geoms of groups 0 to 2 are drawn, as in MuJoCo's viewer; a body that has none of them shows what it has. Planes are
-drawn from `Model.planes`.
+Geoms of groups 0 to 2 are drawn, as in MuJoCo's viewer; of a body without any, all geoms are drawn. Planes are drawn
+from `Model.planes`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ KINDS: dict[int, VisualKind] = {
     int(mujoco.mjtGeom.mjGEOM_MESH): "mesh",
 }
 SHOWN_GROUPS = 3
-"""Groups below this one are drawn."""
+"""Geoms in groups below this one are drawn."""
 UNCOLORED = np.array([0.5, 0.5, 0.5, 1.0], dtype=np.float32)
-"""What MuJoCo gives a geom without a colour of its own: there its material's counts."""
+"""MuJoCo's color of a geom that sets none; its material's color is used instead."""
 
 
 def visuals_of(model: mujoco.MjModel) -> tuple[VisualGeom, ...]:
-    """The shapes to draw, in the file's order."""
+    """Return the visual geoms in the file's order."""
     geoms = [g for g in range(model.ngeom) if int(model.geom_type[g]) in KINDS and _color(model, g)[3] > 0.0]
     shown = [g for g in geoms if model.geom_group[g] < SHOWN_GROUPS]
     bare = {int(model.geom_bodyid[g]) for g in geoms} - {int(model.geom_bodyid[g]) for g in shown}
@@ -60,7 +60,7 @@ def _color(model: mujoco.MjModel, geom: int) -> tuple[float, float, float, float
 
 
 def _mesh(model: mujoco.MjModel, index: int) -> Mesh:
-    """A mesh in its geom's frame; MuJoCo has centred it and turned it along its principal axes."""
+    """Return a mesh in its geom's frame; MuJoCo has centered it and aligned it with its principal axes."""
     vertex, face = model.mesh_vertadr[index], model.mesh_faceadr[index]
     return Mesh(
         vertices=np.array(model.mesh_vert[vertex : vertex + model.mesh_vertnum[index]], dtype=np.float32),

@@ -1,1 +1,1 @@
-"""The physics, in plain Python on scalars: no device, no batch, no derivative in sight."""
+"""The physics in plain Python on scalars: no devices, no batches, no derivatives."""

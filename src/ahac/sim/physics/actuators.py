@@ -1,4 +1,4 @@
-"""What controls do: motors and servos on joints, motors, servos and muscles along tendons.
+"""Actuator forces: motors and servos on joints; motors, servos and muscles along tendons.
 
     force = gain · control + bias₀ + bias₁ · length + bias₂ · speed
 
@@ -23,38 +23,39 @@ __all__ = ["ActuatorForces", "actuate"]
 
 @dataclass
 class ActuatorForces:
-    """What all actuators do together."""
+    """Sum of the forces of all actuators."""
 
     force: list[Real]
-    """In coordinates."""
+    """Generalized force of each velocity coordinate."""
     wrenches: dict[int, Spatial]
-    """On links, about their tree's origin."""
+    """Wrench on each link that feels one, about its tree's origin."""
 
 
 def actuate(
     model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], control: Sequence[Real]
 ) -> ActuatorForces:
-    """Forces of all actuators under the given controls."""
-    drive, pulls = ActuatorForces([0.0] * model.nv, {}), TendonForces(motion)
+    """Return the forces of all actuators under the given controls."""
+    total = ActuatorForces([0.0] * model.nv, {})
+    tendons = TendonForces(motion)
     for actuator, u in zip(model.actuators, control, strict=True):
         if actuator.tendon is None:
             length = sum((q[i] * gear for i, gear in actuator.coordinates), 0.0)
             speed = sum((v[k] * gear for k, gear in actuator.dofs), 0.0)
             force = _force(actuator, u, length, speed)
             for k, gear in actuator.dofs:
-                drive.force[k] = drive.force[k] + force * gear
+                total.force[k] = total.force[k] + force * gear
         else:
-            _pull(actuator, actuator.tendon, u, pulls)
-    drive.wrenches = pulls.wrenches()
+            _pull(actuator, actuator.tendon, u, tendons)
+    total.wrenches = tendons.wrenches()
     bounded = {joint.v: joint.force_range for joint in model.joints if joint.force_range is not None}
-    if bounded and drive.wrenches:
-        # Bounds are on what a joint feels, so what pulls along tendons must be known joint by joint.
-        on_links = [drive.wrenches.get(i, ZERO_SPATIAL) for i in range(len(model.links))]
+    if bounded and total.wrenches:
+        # Bounds apply to the total force on a joint, so tendon forces must be projected to joints first.
+        on_links = [total.wrenches.get(i, ZERO_SPATIAL) for i in range(len(model.links))]
         along = project_to_joints(model, motion, on_links)
-        drive = ActuatorForces([a + b for a, b in zip(drive.force, along, strict=True)], {})
+        total = ActuatorForces([a + b for a, b in zip(total.force, along, strict=True)], {})
     for k, bounds in bounded.items():
-        drive.force[k] = clip(drive.force[k], *bounds)
-    return drive
+        total.force[k] = clip(total.force[k], *bounds)
+    return total
 
 
 def _force(actuator: Actuator, control: Real, length: Real, speed: Real) -> Real:
@@ -65,10 +66,10 @@ def _force(actuator: Actuator, control: Real, length: Real, speed: Real) -> Real
     return force if actuator.force_range is None else clip(force, *actuator.force_range)
 
 
-def _pull(actuator: Actuator, tendon: Tendon, control: Real, pulls: TendonForces) -> None:
-    constant, segments = pulls.segments(tendon)
+def _pull(actuator: Actuator, tendon: Tendon, control: Real, tendons: TendonForces) -> None:
+    constant, segments = tendons.segments(tendon)
     length = sum((segment.span for segment in segments), constant)
     speed = sum((segment.speed for segment in segments), 0.0)
     force = _force(actuator, control, length * actuator.gear, speed * actuator.gear) * actuator.gear
     for segment in segments:
-        pulls.pull(segment, force)
+        tendons.pull(segment, force)

@@ -20,7 +20,7 @@ TINY = 1e-20
 
 
 class Vec3:
-    """Three numbers."""
+    """A vector of three numbers."""
 
     __slots__ = ("x", "y", "z")
 
@@ -31,7 +31,7 @@ class Vec3:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Vec3:
-        """A constant vector from any three numbers."""
+        """Create a constant vector from any three numbers."""
         x, y, z = values
         return cls(float(x), float(y), float(z))
 
@@ -62,11 +62,11 @@ class Vec3:
         return self * (1.0 / divisor)
 
     def dot(self, other: Vec3) -> Real:
-        """Scalar product."""
+        """Return the scalar product."""
         return self.x * other.x + self.y * other.y + self.z * other.z
 
     def cross(self, other: Vec3) -> Vec3:
-        """Vector product."""
+        """Return the vector product."""
         return Vec3(
             self.y * other.z - self.z * other.y,
             self.z * other.x - self.x * other.z,
@@ -78,12 +78,12 @@ ZERO = Vec3(0.0, 0.0, 0.0)
 
 
 def norm(vector: Vec3, floor: float = TINY) -> Real:
-    """Length, smooth at zero: √(v·v + floor)."""
+    """Return the length, smooth at zero: √(v·v + floor)."""
     return sqrt(vector.dot(vector) + floor)
 
 
 class Mat3:
-    """Three rows; used for rotations, body axes to world axes."""
+    """A 3 × 3 matrix of rows; used for rotations, body axes to world axes."""
 
     __slots__ = ("rows",)
 
@@ -92,7 +92,7 @@ class Mat3:
 
     @classmethod
     def of(cls, values: Sequence[Sequence[float]]) -> Mat3:
-        """A constant matrix from three rows of numbers."""
+        """Create a constant matrix from three rows of numbers."""
         x, y, z = values
         return cls(Vec3.of(x), Vec3.of(y), Vec3.of(z))
 
@@ -101,25 +101,25 @@ class Mat3:
 
     def __matmul__(self, vector: Vec3) -> Vec3:
         if isinstance(vector, Mat3):
-            raise TraceError("Mat3 @ Vec3 turns a vector; the product of two matrices is a.times(b)")
+            raise TraceError("Mat3 @ Vec3 rotates a vector; the product of two matrices is a.times(b)")
         return Vec3(*(row.dot(vector) for row in self.rows))
 
     def column(self, k: int) -> Vec3:
-        """Column k: body axis k in world axes."""
+        """Return column k: body axis k in world axes."""
         return Vec3(*(row[k] for row in self.rows))
 
     def times(self, other: Mat3) -> Mat3:
-        """Matrix product."""
+        """Return the matrix product."""
         columns = [other.column(k) for k in range(3)]
         return Mat3(*(Vec3(*(row.dot(column) for column in columns)) for row in self.rows))
 
     def transpose(self) -> Mat3:
-        """Rows as columns: the inverse of a rotation."""
+        """Return the transpose: the inverse of a rotation."""
         return Mat3(*(self.column(k) for k in range(3)))
 
     @staticmethod
     def about(axis: Vec3, angle: Real) -> Mat3:
-        """Rotation by `angle` [rad] about a constant unit axis, written so that its zeros and ones fold away."""
+        """Return the rotation by `angle` [rad] about a constant unit axis, in a form whose zeros and ones fold away."""
         a = tuple(axis)
         s = sin(angle)
         c = cos(angle)
@@ -145,7 +145,7 @@ class Quat:
 
     @classmethod
     def of(cls, values: Sequence[Real]) -> Quat:
-        """From four numbers w, x, y, z."""
+        """Create a quaternion from four numbers w, x, y, z."""
         w, x, y, z = values
         return cls(w, Vec3(x, y, z))
 
@@ -157,17 +157,17 @@ class Quat:
         return Quat(w, self.vector * other.w + other.vector * self.w + self.vector.cross(other.vector))
 
     def conjugate(self) -> Quat:
-        """The inverse of a unit quaternion."""
+        """Return the inverse of a unit quaternion."""
         return Quat(self.w, -self.vector)
 
     def normalized(self) -> Quat:
-        """The same rotation at unit length; no rotation for a quaternion of length zero, as in MuJoCo."""
+        """Return the unit quaternion of the same rotation; the identity for length zero, as in MuJoCo."""
         square = self.w * self.w + self.vector.dot(self.vector)
         scale = 1.0 / sqrt(square + TINY)
         return Quat(where(square < TINY, 1.0, self.w * scale), self.vector * scale)
 
     def matrix(self) -> Mat3:
-        """Rotation matrix of a unit quaternion."""
+        """Return the rotation matrix of a unit quaternion."""
         w, (x, y, z) = self.w, self.vector
         return Mat3(
             Vec3(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
@@ -177,13 +177,13 @@ class Quat:
 
 
 def quat_exp(vector: Vec3) -> Quat:
-    """The rotation by |vector| [rad] about its direction: (cos θ/2, sin(θ/2)/θ · vector)."""
+    """Return the rotation by θ = |vector| [rad] about its direction: (cos θ/2, sin(θ/2)/θ · vector)."""
     angle = norm(vector)
     return Quat(cos(angle * 0.5), vector * (sin(angle * 0.5) / angle))
 
 
 def rotation_vector(rotation: Quat) -> Vec3:
-    """Axis times angle [rad] of a unit quaternion, angle in (−π, π]; the inverse of `exponential`."""
+    """Return axis times angle [rad] of a unit quaternion, angle in (−π, π]; the inverse of `quat_exp`."""
     length = norm(rotation.vector)
     sign = where(rotation.w < 0.0, -1.0, 1.0)
     return rotation.vector * (sign * 2.0 * atan2(length, rotation.w * sign) / length)
@@ -206,21 +206,21 @@ class Spatial:
         return Spatial(self.angular * factor, self.linear * factor)
 
     def dot(self, other: Spatial) -> Real:
-        """Power of a force along a motion."""
+        """Return the power of a force along a motion."""
         return self.angular.dot(other.angular) + self.linear.dot(other.linear)
 
     def cross_motion(self, other: Spatial) -> Spatial:
-        """crm(self) other: rate of change of a motion that moves along with `self`."""
+        """Return crm(self) other: the rate of change of a motion that moves along with `self`."""
         angular = self.angular.cross(other.angular)
         return Spatial(angular, self.angular.cross(other.linear) + self.linear.cross(other.angular))
 
     def cross_force(self, force: Spatial) -> Spatial:
-        """crf(self) force: rate of change of a force that moves along with `self`."""
+        """Return crf(self) force: the rate of change of a force that moves along with `self`."""
         angular = self.angular.cross(force.angular) + self.linear.cross(force.linear)
         return Spatial(angular, self.angular.cross(force.linear))
 
     def at(self, point: Vec3) -> Vec3:
-        """Velocity of the body-fixed point that is now at `point`."""
+        """Return the velocity of the body-fixed point that is currently at `point`."""
         return self.linear + self.angular.cross(point)
 
 
@@ -233,7 +233,7 @@ class Inertia:
 
     mass: Real
     moment: Vec3
-    """mass · centre of mass [kg m]."""
+    """mass · center of mass [kg m]."""
     tensor: tuple[Real, Real, Real, Real, Real, Real]
     """Rotational part xx, yy, zz, xy, xz, yz [kg m²]."""
 
@@ -242,8 +242,8 @@ class Inertia:
         return Inertia(self.mass + other.mass, self.moment + other.moment, (xx, yy, zz, xy, xz, yz))
 
     def __matmul__(self, motion: Spatial) -> Spatial:
-        """Momentum of a velocity, or force of an acceleration."""
+        """Return the momentum of a velocity, or the force of an acceleration."""
         xx, yy, zz, xy, xz, yz = self.tensor
         w = motion.angular
-        turning = Vec3(xx * w.x + xy * w.y + xz * w.z, xy * w.x + yy * w.y + yz * w.z, xz * w.x + yz * w.y + zz * w.z)
-        return Spatial(turning + self.moment.cross(motion.linear), motion.linear * self.mass - self.moment.cross(w))
+        angular = Vec3(xx * w.x + xy * w.y + xz * w.z, xy * w.x + yy * w.y + yz * w.z, xz * w.x + yz * w.y + zz * w.z)
+        return Spatial(angular + self.moment.cross(motion.linear), motion.linear * self.mass - self.moment.cross(w))

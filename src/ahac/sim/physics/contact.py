@@ -4,8 +4,8 @@ With depth d > 0, point velocity u, normal n and slip u_t = u − n (n·u):
 
     normal   = ke d + kd d max(−n·u, 0)               friction = −(u_t / |u_t|) min(kf |u_t|, mu ke d)
 
-Damping is scaled by depth so that the force is continuous at touch-down; friction is bounded by the elastic part alone.
-Contact between bodies is not simulated.
+Damping is scaled by depth so that the force is continuous at touch-down; friction is bounded by the elastic part
+alone. Contact between bodies is not simulated.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ SLIP_FLOOR = 1e-12
 
 
 def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
-    """The spring, damper and regularised Coulomb friction of this module's head."""
+    """Return the force of a spring, a damper and regularized Coulomb friction (formulas at the top of this module)."""
     speed = velocity.dot(normal)
     elastic = depth * material.stiffness
-    push = elastic - depth * minimum(speed, 0.0) * material.damping
+    normal_force = elastic - depth * minimum(speed, 0.0) * material.damping
     slip = velocity - normal * speed
     drag = minimum(material.viscosity, elastic * material.friction / norm(slip, SLIP_FLOOR))
-    return normal * push - slip * drag
+    return normal * normal_force - slip * drag
 
 
 @dataclass(frozen=True)
 class ContactPoint:
-    """One possible contact: where it is and how deep, touching or not."""
+    """State of one contact candidate, in contact or not."""
 
     candidate: ContactCandidate
     normal: Vec3
     position: Vec3
-    """The lowest point, from the tree's origin [m]."""
+    """Lowest point of the shape, relative to the tree's origin [m]."""
     depth: Real
     """Penetration [m]; negative is clearance."""
     velocity: Vec3
-    """Of the link's material at that point [m/s]."""
+    """Velocity of the link's material at that point [m/s]."""
 
 
 def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
-    """Every point that may touch a plane."""
+    """Return the state of every contact candidate."""
     points = []
-    for touch in model.contact_candidates:
-        i, normal = touch.link, Vec3.of(touch.plane.normal)
-        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(touch.center)
-        lowest = centre - _support(touch, motion.rotation[i], normal)
-        depth = touch.plane.offset - normal.dot(motion.origin[i]) - normal.dot(lowest)
-        points.append(ContactPoint(touch, normal, lowest, depth, motion.velocity[i].at(lowest)))
+    for candidate in model.contact_candidates:
+        i, normal = candidate.link, Vec3.of(candidate.plane.normal)
+        center = motion.position[i] + motion.rotation[i] @ Vec3.of(candidate.center)
+        lowest = center - _support(candidate, motion.rotation[i], normal)
+        depth = candidate.plane.offset - normal.dot(motion.origin[i]) - normal.dot(lowest)
+        points.append(ContactPoint(candidate, normal, lowest, depth, motion.velocity[i].at(lowest)))
     return points
 
 
 def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[int, Spatial]:
-    """What contact does to every link that may touch, about its tree's origin."""
+    """Return the contact wrench on every link with contact candidates, about its tree's origin."""
     total: dict[int, Spatial] = {}
     for point in points:
         force = contact_force(law, point.depth, point.velocity, point)
@@ -77,7 +77,7 @@ def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[
 
 
 def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:
-    """A law's force at a point, for a signed depth; exactly at touch-down the derivative is that of the free point."""
+    """Return a law's force for a signed depth; at depth zero its derivative is that of a point not in contact."""
     force = law(maximum(0.0, depth), velocity, point.normal, point.candidate.material)
     if not isinstance(force, Vec3):
         raise TraceError(
@@ -87,7 +87,7 @@ def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPo
 
 
 def _support(candidate: ContactCandidate, rotation: Mat3, normal: Vec3) -> Vec3:
-    """From the shape's lowest point along the normal to its centre.
+    """Return the vector from the shape's lowest point along the normal to its center.
 
     For an ellipsoid with semi-axes s and normal m in its own axes: (s² m) / |s m|.
     """

@@ -1,6 +1,6 @@
 """Equations of motion M(q) v̇ + bias(q, v) = force.
 
-f_i = I_i A_i + crf(V_i) I_i V_i − external_i        bias_k = S_k · Σ f over the links that k carries
+f_i = I_i A_i + crf(V_i) I_i V_i − external_i        bias_k = S_k · Σ f over the links that joint coordinate k moves
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ahac.sim.physics.kinematics import Motion
 __all__ = ["Wrenches", "acceleration", "bias_force", "link_accelerations", "project_to_joints", "without_gravity"]
 
 Wrenches = Mapping[int, Spatial]
-"""External force on each link that feels one, about its tree's origin."""
+"""External wrench on each link that feels one, about its tree's origin."""
 
 
 def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: Wrenches) -> list[Real]:
-    """v̇ under generalised forces and external wrenches.
+    """Return v̇ under generalized forces and external wrenches.
 
-    It is marked as the solution of the equations of motion, so that its derivative costs one more solve with the same
-    factor instead of a walk back through factor and mass matrix.
+    It is marked as the solution of the equations of motion: its derivative then takes one more solve with the same
+    factor, instead of differentiating through the factorization and the mass matrix.
     """
     inertias = link_inertias(model, motion)
     bias = bias_force(model, motion, external, inertias)
@@ -32,7 +32,7 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
     solution = factor.solve([f - b for f, b in zip(force, bias, strict=True)])
 
     def virtual_power(multiplier: Sequence[Real], rate: Sequence[Real]) -> Real:
-        """λ·(M a + bias − force) = Σ_i W_i · f_i − λ·force, with W the link velocities that λ would give.
+        """Return λ·(M a + bias − force) = Σ_i W_i · f_i − λ·force, with W the link velocities under joint velocities λ.
 
         (Armature adds λ·armature·a, which does not depend on the state.)
         """
@@ -49,13 +49,13 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
 
 
 def bias_force(model: Model, motion: Motion, external: Wrenches, inertias: Sequence[Inertia]) -> list[Real]:
-    """Gravity, Coriolis and centrifugal forces, less what external wrenches do, in coordinates."""
+    """Return gravity, Coriolis and centrifugal forces minus external wrenches, as generalized forces."""
     forces = [_link_force(motion, inertia, i, motion.acceleration[i], external) for i, inertia in enumerate(inertias)]
     return project_to_joints(model, motion, forces)
 
 
 def project_to_joints(model: Model, motion: Motion, forces: Sequence[Spatial]) -> list[Real]:
-    """Forces on links as forces along coordinates: S_k · Σ force over the links that k carries."""
+    """Project forces on links to generalized forces: S_k · Σ force over the links that coordinate k moves."""
     carried = list(forces)
     along: list[Real] = [0.0] * model.nv
     for i in reversed(range(len(model.links))):
@@ -68,13 +68,13 @@ def project_to_joints(model: Model, motion: Motion, forces: Sequence[Spatial]) -
 
 
 def link_accelerations(model: Model, motion: Motion, qacc: Sequence[Real]) -> list[Spatial]:
-    """Spatial acceleration of every link under v̇ = `rates`, as seen from a world at rest."""
+    """Return the spatial acceleration of every link under v̇ = `qacc`, relative to a world at rest."""
     changes = _propagate(model, motion, qacc)
     return [without_gravity(model, a) + change for a, change in zip(motion.acceleration, changes, strict=True)]
 
 
 def without_gravity(model: Model, acceleration: Spatial) -> Spatial:
-    """An acceleration of `Motion`, less the acceleration of the world that stands for gravity."""
+    """Remove the acceleration of the world that stands for gravity from an acceleration of `Motion`."""
     return acceleration + Spatial(ZERO, Vec3.of(model.gravity))
 
 
@@ -85,7 +85,7 @@ def _link_force(motion: Motion, inertia: Inertia, i: int, acceleration: Spatial,
 
 
 def _propagate(model: Model, motion: Motion, qacc: Sequence[Real]) -> list[Spatial]:
-    """Link motions Σ S_k rate_k over the coordinates each link rides on."""
+    """Return the link motions Σ S_k qacc_k over the coordinates that move each link."""
     motions: list[Spatial] = []
     for link in model.links:
         total = ZERO_SPATIAL if link.parent == WORLD else motions[link.parent]

@@ -1,6 +1,6 @@
-"""Drag of a surrounding medium, by MuJoCo's inertia-box model: each body feels the fluid as the box of its inertia.
+"""Drag of a surrounding fluid by MuJoCo's inertia-box model: each body counts as the box of equal inertia.
 
-With b the box's edges, velocity u and angular velocity ω of the centre of mass along its axes i (j, k the others):
+With b the box's edges, velocity u and angular velocity ω of the center of mass along its axes i (j, k the others):
 
     force_i  = −3π β d u_i − ρ/2 b_j b_k |u_i| u_i             d = mean edge, β viscosity, ρ density
     moment_i = −π β d³ ω_i − ρ/64 b_i (b_j⁴ + b_k⁴) |ω_i| ω_i
@@ -19,7 +19,7 @@ __all__ = ["drag"]
 
 
 def drag(model: Model, motion: Motion) -> dict[int, Spatial]:
-    """The medium's force on the links, about their tree's origin."""
+    """Return the fluid's wrench on each link, about its tree's origin."""
     if model.fluid is None:
         return {}
     rho = model.fluid.density
@@ -31,8 +31,8 @@ def drag(model: Model, motion: Motion) -> dict[int, Spatial]:
         edges = box.edges
         mean = sum(box.edges) / 3.0
         axes = motion.rotation[i].times(Mat3.of(box.axes))
-        centre = motion.position[i] + motion.rotation[i] @ Vec3.of(box.center)
-        linear = axes.transpose() @ (motion.velocity[i].at(centre) - wind)
+        center = motion.position[i] + motion.rotation[i] @ Vec3.of(box.center)
+        linear = axes.transpose() @ (motion.velocity[i].at(center) - wind)
         angular = axes.transpose() @ motion.velocity[i].angular
         force, moment = [], []
         for a, (u, w) in enumerate(zip(linear, angular, strict=True)):
@@ -40,6 +40,8 @@ def drag(model: Model, motion: Motion) -> dict[int, Spatial]:
             force.append(-(u * (3.0 * math.pi * beta * mean)) - u * abs_(u) * (0.5 * rho * j * k))
             shape = edges[a] * (j**4 + k**4)
             moment.append(-(w * (math.pi * beta * mean**3)) - w * abs_(w) * (rho * shape / 64.0))
-        push = axes @ Vec3(*force)
-        wrenches[i] = wrenches.get(i, ZERO_SPATIAL) + Spatial(axes @ Vec3(*moment) + centre.cross(push), push)
+        drag_force = axes @ Vec3(*force)
+        wrenches[i] = wrenches.get(i, ZERO_SPATIAL) + Spatial(
+            axes @ Vec3(*moment) + center.cross(drag_force), drag_force
+        )
     return wrenches

@@ -1,8 +1,9 @@
 """Inertias, the mass matrix, and its factor along the tree.
 
-    M_kj = S_j · I^c S_k + armature, non-zero only where j = k or k rides on j (I^c: the inertia of all that k carries).
+    M_kj = S_j · I^c S_k + armature        I^c: inertia of all links that coordinate k moves
 
-M = LᵀDL is factorised along ancestors (Featherstone's branch-induced sparsity): no fill-in, no dense Cholesky.
+M_kj is nonzero only where j is k or an ancestor of k. M = LᵀDL is factorized along ancestors (Featherstone's
+branch-induced sparsity): no fill-in, no dense Cholesky.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ ROUND = 1e-12
 
 
 def link_inertias(model: Model, motion: Motion) -> list[Inertia]:
-    """The inertia of every link in world axes about its tree's origin."""
+    """Return the inertia of every link in world axes about its tree's origin."""
     return [_link_inertia(model, motion, i) for i in range(len(model.links))]
 
 
 def _link_inertia(model: Model, motion: Motion, index: int) -> Inertia:
-    """One link's inertia.
+    """Return one link's inertia.
 
     With principal moments a, b, c the rotational part is b·1 + (a − b) x xᵀ + (c − b) z zᵀ: one outer product for a
     capsule or a cylinder, none for a ball.
     """
     link, rotation = model.links[index], motion.rotation[index]
-    centre = motion.position[index] + rotation @ Vec3.of(link.center_of_mass)
-    moment = centre * link.mass
+    center = motion.position[index] + rotation @ Vec3.of(link.center_of_mass)
+    moment = center * link.mass
     middle = link.moments[1]
-    spread = centre.dot(moment)
-    diagonal = [middle + spread - c * m for c, m in zip(centre, moment, strict=True)]
-    xy = -(centre.x * moment.y)
-    xz = -(centre.x * moment.z)
-    yz = -(centre.y * moment.z)
+    spread = center.dot(moment)
+    diagonal = [middle + spread - c * m for c, m in zip(center, moment, strict=True)]
+    xy = -(center.x * moment.y)
+    xz = -(center.x * moment.z)
+    yz = -(center.y * moment.z)
     for k in (0, 2):
         excess = link.moments[k] - middle
         if abs(excess) > ROUND * middle:
@@ -54,7 +55,7 @@ def _link_inertia(model: Model, motion: Motion, index: int) -> Inertia:
 
 
 def mass_matrix(model: Model, motion: Motion, inertias: Sequence[Inertia]) -> dict[tuple[int, int], Real]:
-    """Entries (k, j) with j = k or j an ancestor of k: composite rigid bodies plus armature; all others are zero."""
+    """Return the entries (k, j) where j is k or an ancestor of k, armature included; all others are zero."""
     composite = list(inertias)
     for i in reversed(range(len(model.links))):
         if (parent := model.links[i].parent) != WORLD:
@@ -79,7 +80,7 @@ class Factor:
     inverse_diagonal: list[Real]
 
     def solve(self, force: Sequence[Real]) -> list[Real]:
-        """M⁻¹ force."""
+        """Return M⁻¹ force."""
         x = list(force)
         for k in reversed(range(len(x))):
             for j in self.ancestors[k]:
@@ -92,7 +93,7 @@ class Factor:
 
 
 def factorize(model: Model, matrix: dict[tuple[int, int], Real]) -> Factor:
-    """LᵀDL of the mass matrix, leaves first."""
+    """Return the LᵀDL factorization of the mass matrix, computed from leaves to root."""
     entries = dict(matrix)
     ancestors = model.ancestors()
     inverse: list[Real] = [0.0] * model.nv

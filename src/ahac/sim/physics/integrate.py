@@ -17,20 +17,20 @@ __all__ = ["normalize", "semi_implicit"]
 def semi_implicit(
     model: Model, q: Sequence[Real], v: Sequence[Real], acceleration: Sequence[Real], h: Real
 ) -> tuple[list[Real], list[Real]]:
-    """Positions and velocities after `h` seconds."""
+    """Return positions and velocities after `h` seconds."""
     v = [speed + rate * h for speed, rate in zip(v, acceleration, strict=True)]
     q = list(q)
     for joint in model.joints:
         if joint.kind is JointKind.BALL:
-            turn = quat_exp(Vec3(*v[joint.v : joint.v + 3]) * h)
-            q[joint.q : joint.q + 4] = Quat.of(q[joint.q : joint.q + 4]) * turn
+            rotation = quat_exp(Vec3(*v[joint.v : joint.v + 3]) * h)
+            q[joint.q : joint.q + 4] = Quat.of(q[joint.q : joint.q + 4]) * rotation
         else:
             q[joint.q] = q[joint.q] + v[joint.v] * h
     return q, v
 
 
 def normalize(model: Model, q: Sequence[Real]) -> list[Real]:
-    """The same positions with quaternions at unit length, as MuJoCo reads them."""
+    """Return the same positions with unit quaternions, as MuJoCo interprets them."""
     q = list(q)
     for joint in model.joints:
         if joint.kind is JointKind.BALL:

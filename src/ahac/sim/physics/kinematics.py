@@ -1,10 +1,10 @@
-"""Forward kinematics: where every link is and how it moves, root to leaf.
+"""Forward kinematics: pose and velocity of every link, from root to leaf.
 
 With joint columns S, velocity v and V_before the velocity of the link before the joint is applied:
 
     V = V_before + S v          A = A_before + crm(V_before) S v          A_0 = (0 ; −gravity)
 
-A is the acceleration the link would have with all v̇ = 0; gravity enters as an acceleration of the world.
+A is the acceleration of the link if all v̇ = 0; gravity enters as an acceleration of the world.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ __all__ = ["Motion", "forward"]
 
 @dataclass
 class Motion:
-    """Pose and velocity of all links; lists are indexed by link, `columns` by velocity coordinate."""
+    """Pose and velocity of all links; lists are indexed by link, `joint_subspace` by velocity coordinate."""
 
     origin: list[Vec3] = field(default_factory=list)
-    """Where the link's tree has its origin: the position of its root, in the world."""
+    """Origin of the link's tree: the position of its root in the world."""
     position: list[Vec3] = field(default_factory=list)
-    """Of the link's frame, from its tree's origin."""
+    """Position of the link's frame relative to its tree's origin."""
     rotation: list[Mat3] = field(default_factory=list)
     velocity: list[Spatial] = field(default_factory=list)
     acceleration: list[Spatial] = field(default_factory=list)
-    """With all v̇ = 0, gravity included."""
+    """Acceleration with all v̇ = 0, gravity included."""
     joint_subspace: dict[int, Spatial] = field(default_factory=dict)
+    """Columns S: motion of the link per unit of each velocity coordinate."""
 
 
 @dataclass
 class _JointTransform:
-    """What one joint did to its link's frame."""
+    """Effect of one joint on its link's frame."""
 
     joint: Joint
     arm: Vec3
@@ -45,29 +46,29 @@ class _JointTransform:
     axes: list[Vec3]
     """World axes of the joint, one per velocity coordinate."""
     shift: Vec3
-    """How far the joint moved the frame's position."""
+    """Displacement of the frame's position by the joint."""
 
 
 def forward(model: Model, q: Sequence[Real], v: Sequence[Real]) -> Motion:
-    """Pose, velocity and bias acceleration of every link."""
+    """Return pose, velocity and bias acceleration of every link."""
     motion = Motion()
     gravity = Spatial(ZERO, -Vec3.of(model.gravity))
     for link in model.links:
         root = link.parent == WORLD
         rotation = Mat3.of(link.rotation) if root else motion.rotation[link.parent].times(Mat3.of(link.rotation))
-        rotation, moved = _apply_joints(link, rotation, q)
+        rotation, transforms = _apply_joints(link, rotation, q)
         if root:
             # Anchors are measured back from the root's final position: no difference of large world coordinates.
-            cursors = [-total for total in accumulate((m.shift for m in reversed(moved)), initial=ZERO)][::-1]
-            motion.origin.append(sum((m.shift for m in moved), Vec3.of(link.position)))
+            cursors = [-total for total in accumulate((m.shift for m in reversed(transforms)), initial=ZERO)][::-1]
+            motion.origin.append(sum((m.shift for m in transforms), Vec3.of(link.position)))
         else:
             start = motion.position[link.parent] + motion.rotation[link.parent] @ Vec3.of(link.position)
-            cursors = list(accumulate((m.shift for m in moved), initial=start))
+            cursors = list(accumulate((m.shift for m in transforms), initial=start))
             motion.origin.append(motion.origin[link.parent])
         velocity, acceleration = (
             (ZERO_SPATIAL, gravity) if root else (motion.velocity[link.parent], motion.acceleration[link.parent])
         )
-        for m, cursor in zip(moved, cursors, strict=False):
+        for m, cursor in zip(transforms, cursors, strict=False):
             step = ZERO_SPATIAL
             for k, column in enumerate(_joint_subspace(m, cursor + m.arm)):
                 motion.joint_subspace[m.joint.v + k] = column
@@ -82,7 +83,7 @@ def forward(model: Model, q: Sequence[Real], v: Sequence[Real]) -> Motion:
 
 
 def _apply_joints(link: Link, rotation: Mat3, q: Sequence[Real]) -> tuple[Mat3, list[_JointTransform]]:
-    moved = []
+    transforms = []
     for joint in link.joints:
         anchor = Vec3.of(joint.anchor)
         arm = rotation @ anchor
@@ -97,12 +98,12 @@ def _apply_joints(link: Link, rotation: Mat3, q: Sequence[Real]) -> tuple[Mat3, 
             rotation = rotation.times(Quat.of(q[joint.q : joint.q + 4]).matrix())
             axes = [rotation.column(k) for k in range(3)]
             shift = arm - rotation @ anchor
-        moved.append(_JointTransform(joint, arm, axes, shift))
-    return rotation, moved
+        transforms.append(_JointTransform(joint, arm, axes, shift))
+    return rotation, transforms
 
 
-def _joint_subspace(moved: _JointTransform, anchor: Vec3) -> list[Spatial]:
-    """Motion of the link per unit of each velocity coordinate of the joint."""
-    if moved.joint.kind is JointKind.SLIDE:
-        return [Spatial(ZERO, axis) for axis in moved.axes]
-    return [Spatial(axis, anchor.cross(axis)) for axis in moved.axes]
+def _joint_subspace(transform: _JointTransform, anchor: Vec3) -> list[Spatial]:
+    """Return the motion of the link per unit of each velocity coordinate of the joint."""
+    if transform.joint.kind is JointKind.SLIDE:
+        return [Spatial(ZERO, axis) for axis in transform.axes]
+    return [Spatial(axis, anchor.cross(axis)) for axis in transform.axes]

@@ -1,4 +1,10 @@
-"""One substep: the stages of the physics, in order, and nothing else."""
+"""One substep of the simulation, written in the order of the physics.
+
+    kinematics -> forces -> forward dynamics -> integration
+
+The order of the statements is also the order in which scalar operations are traced. It determines the generated kernels
+and the last bits of their results, so do not reorder them.
+"""
 
 from __future__ import annotations
 
@@ -11,62 +17,79 @@ from ahac.sim.physics import actuators, contact, dynamics, fluid, integrate, joi
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
 from ahac.sim.physics.world import AppliedForce, World
 
-__all__ = ["ForceLaw", "ForceLaws", "acceleration", "forward_dynamics", "substep"]
+__all__ = ["ForceLaw", "ForceLaws", "substep", "total_forces"]
 
 ForceLaw = Callable[[World], Iterable[AppliedForce]]
-"""A force of the user's own: looks at a world, returns pushes on bodies and drives on joints."""
+"""A user-defined force: a function of a world that returns forces on bodies and joints."""
 
 
 @dataclass(frozen=True)
 class ForceLaws:
-    """The force laws in effect; what differs between simulations of one model is passed in here."""
+    """Selects which forces act, for simulations of one model that differ in them."""
 
     contact: contact.ContactLaw = contact.penalty
     extra: tuple[ForceLaw, ...] = ()
+    """User-defined force laws."""
     contact_enabled: bool = True
-    """Whether contact and joint limits act at all."""
+    """Whether contact and joint limits act."""
+    actuators_enabled: bool = True
+    """Whether actuators act."""
 
 
 def substep(world: World, force: Sequence[Real], h: Real, laws: ForceLaws) -> tuple[list[Real], list[Real]]:
-    """Positions and velocities `h` seconds later, under the world's controls and generalised forces `force`."""
-    return integrate.semi_implicit(world.model, world.q, world.v, forward_dynamics(world, force, laws), h)
+    """Return positions and velocities `h` seconds later, under the world's controls and generalized forces `force`."""
+    joint_force, wrenches = total_forces(world, force, laws)
+    qacc = dynamics.acceleration(world.model, world.motion, joint_force, wrenches)
+    return integrate.semi_implicit(world.model, world.q, world.v, qacc, h)
 
 
-def forward_dynamics(world: World, force: Sequence[Real], laws: ForceLaws) -> list[Real]:
-    """v̇ under the world's controls, generalised forces `force` and everything else."""
-    drive = actuators.actuate(world.model, world.motion, world.q, world.v, world.control)
-    total = [f + d for f, d in zip(force, drive.force, strict=True)]
-    return acceleration(world, total, drive.wrenches, laws)
+def total_forces(world: World, force: Sequence[Real], laws: ForceLaws) -> tuple[list[Real], dict[int, Spatial]]:
+    """Return the generalized forces and the wrenches by link that act on a world, `force` included."""
+    model, q, v = world.model, world.q, world.v
+    motion = world.motion  # kinematics
+    idle = actuators.ActuatorForces([0.0] * model.nv, {})
+    actuation = actuators.actuate(model, motion, q, v, world.control) if laws.actuators_enabled else idle
+    driven = [f + a for f, a in zip(force, actuation.force, strict=True)]
+    drag = fluid.drag(model, motion)
+    passive = joints.passive_force(model, q, v)
+    contacts = contact.wrenches(world.contact_points, laws.contact) if laws.contact_enabled else {}
+    limits = joints.limit_force(model, q, v) if laws.contact_enabled else [0.0] * model.nv
+    joint_force = [d + p + limit for d, p, limit in zip(driven, passive, limits, strict=True)]
+    joint_force, extra = _add_extra_forces(joint_force, laws.extra, world)
+    return joint_force, _sum_wrenches(actuation.wrenches.items(), drag.items(), contacts.items(), extra)
 
 
-def acceleration(world: World, force: Sequence[Real], wrenches: dict[int, Spatial], laws: ForceLaws) -> list[Real]:
-    """v̇ under `force` and `wrenches`, joints' passive forces, the medium, contact, limits and the user's own laws."""
-    model, motion = world.model, world.motion
-    pushes = [*wrenches.items(), *fluid.drag(model, motion).items()]
-    forces = [force, joints.passive_force(model, world.q, world.v)]
-    if laws.contact_enabled:
-        pushes += contact.wrenches(world.contact_points, laws.contact).items()
-        forces.append(joints.limit_force(model, world.q, world.v))
-    total: list[Real] = [sum(parts[1:], parts[0]) for parts in zip(*forces, strict=True)]
-    for law in laws.extra:
-        for effort in _applied_forces(law, world):
-            if effort.dof >= 0:
-                total[effort.dof] = total[effort.dof] + effort.force
+def _add_extra_forces(
+    joint_force: Sequence[Real], laws: Iterable[ForceLaw], world: World
+) -> tuple[list[Real], list[tuple[int, Spatial]]]:
+    """Add user-defined joint forces, and return the user-defined wrenches on links as (link, wrench) pairs."""
+    total = list(joint_force)
+    wrenches: list[tuple[int, Spatial]] = []
+    for law in laws:
+        for applied in _applied_forces(law, world):
+            if applied.dof >= 0:
+                total[applied.dof] = total[applied.dof] + applied.force
             else:
-                pushes.append((effort.link, effort.wrench))
-    external: dict[int, Spatial] = {}
-    for link, wrench in pushes:
-        external[link] = external.get(link, ZERO_SPATIAL) + wrench
-    return dynamics.acceleration(model, motion, total, external)
+                wrenches.append((applied.link, applied.wrench))
+    return total, wrenches
 
 
 def _applied_forces(law: ForceLaw, world: World) -> list[AppliedForce]:
-    found = law(world)
-    listed = list(found) if isinstance(found, Iterable) else [found]
-    efforts = [effort for effort in listed if isinstance(effort, AppliedForce)]
-    if len(efforts) == len(listed):
-        return efforts
+    result = law(world)
+    items = list(result) if isinstance(result, Iterable) else [result]
+    forces = [item for item in items if isinstance(item, AppliedForce)]
+    if len(forces) == len(items):
+        return forces
     name = getattr(law, "__name__", repr(law))
     raise TraceError(
-        f"force law {name!r} must return a list of world.apply_force(...) and world.apply_joint_force(...), got {found!r}"
+        f"force law {name!r} must return a list of world.apply_force(...) and world.apply_joint_force(...), "
+        f"got {result!r}"
     )
+
+
+def _sum_wrenches(*groups: Iterable[tuple[int, Spatial]]) -> dict[int, Spatial]:
+    total: dict[int, Spatial] = {}
+    for group in groups:
+        for link, wrench in group:
+            total[link] = total.get(link, ZERO_SPATIAL) + wrench
+    return total

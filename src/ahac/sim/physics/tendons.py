@@ -1,9 +1,9 @@
-"""Tendons: straight lines through way-points, and what a force along them does to the links they join.
+"""Tendons: straight lines through waypoints, and the wrenches that a force along them exerts on links.
 
-A tendon's length changes by d·(u₂ − u₁) on every segment whose ends sit on different links, with d the segment's
-direction; so a force along it pushes the far end by +d and the near end by −d. Both ends lie on the force's line: about
-one origin its moment is the same at either. So all segments between the same two links add up to one wrench, which is
-found in the axes of one of them, where that one's way-points are constants.
+The length of a segment between two links changes at the rate d·(u₂ − u₁), with d the segment's direction and u₁, u₂ the
+velocities of its ends. So a force along the tendon acts on the far end along +d and on the near end along −d. Both ends
+lie on the line of the force, so its moment about one origin is the same at either. Hence all segments between the same
+two links add up to one wrench. It is computed in the axes of the near link, where that link's waypoints are constants.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ IDENTITY = Mat3.of(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
 
 @dataclass(frozen=True)
 class Segment:
-    """The part of a tendon between two links, in the axes of the first one."""
+    """The part of a tendon between two links, in the axes of the near link."""
 
     pair: tuple[int, int]
-    """Links of the near and the far end; the one that comes first in the tree counts as near, or the world."""
+    """Links of the near and the far end; the near one comes first in the tree, and the world before all links."""
     arm: Vec3
-    """The near end, from the near link's frame."""
+    """Position of the near end in the near link's frame."""
     line: Vec3
-    """From near to far end."""
+    """Vector from the near to the far end."""
     span: Real
-    """Its length [m]."""
+    """Length [m]."""
     speed: Real
-    """At which it grows [m/s]."""
+    """Rate of change of the length [m/s]."""
 
 
 @dataclass
 class TendonForces:
-    """Gathers the forces of all tendons of a world."""
+    """Accumulates the forces of all tendons of a world."""
 
     motion: Motion
     _views: dict[tuple[int, int], tuple[Vec3, Mat3]] = field(default_factory=dict)
     _wrenches: dict[tuple[int, int], Spatial] = field(default_factory=dict)
 
     def segments(self, tendon: Tendon) -> tuple[float, list[Segment]]:
-        """Length of all parts that never change, because both ends ride on one link; and the parts that do change."""
-        constant, found = 0.0, []
+        """Return the total length of segments with both ends on one link, which is constant, and all other segments."""
+        constant, segments = 0.0, []
         for (near, near_at), (far, far_at) in zip(tendon.points, tendon.points[1:], strict=False):
             if near == far:
                 constant += float(sum((a - b) ** 2 for a, b in zip(near_at, far_at, strict=True)) ** 0.5)
             else:
                 ends = sorted([(near, near_at), (far, far_at)])
-                found.append(self._segment(*ends[0], *ends[1]))
-        return constant, found
+                segments.append(self._segment(*ends[0], *ends[1]))
+        return constant, segments
 
     def pull(self, segment: Segment, force: Real) -> None:
-        """Push the segment's far end away from its near end."""
-        push = segment.line * (force / segment.span)
-        wrench = Spatial(segment.arm.cross(push), push)
+        """Apply a force that drives the segment's ends apart; a negative one pulls them together."""
+        on_far = segment.line * (force / segment.span)
+        wrench = Spatial(segment.arm.cross(on_far), on_far)
         self._wrenches[segment.pair] = self._wrenches.get(segment.pair, ZERO_SPATIAL) + wrench
 
     def wrenches(self) -> dict[int, Spatial]:
-        """What all of them do to each link, in world axes about its tree's origin."""
+        """Return the total wrench on each link, in world axes about its tree's origin."""
         total: dict[int, Spatial] = {}
         for (near, far), wrench in self._wrenches.items():
             position, axes = self._frame(near)
@@ -80,16 +80,16 @@ class TendonForces:
     def _segment(self, near: int, near_at: Vector, far: int, far_at: Vector) -> Segment:
         if (near, far) not in self._views:
             self._views[near, far] = self._view(near, far)
-        offset, turn = self._views[near, far]
+        offset, rotation = self._views[near, far]
         arm = Vec3.of(near_at)
-        line = (offset - arm) + turn @ Vec3.of(far_at)
+        line = (offset - arm) + rotation @ Vec3.of(far_at)
         span = norm(line)
         _, axes = self._frame(near)
         speed = (axes @ line).dot(self._velocity(far, far_at) - self._velocity(near, near_at)) / span
         return Segment((near, far), arm, line, span, speed)
 
     def _view(self, near: int, far: int) -> tuple[Vec3, Mat3]:
-        """Position and rotation of the far link's frame, as seen from the near one's."""
+        """Return position and rotation of the far link's frame in the near link's frame."""
         (x0, r0), (x1, r1) = self._frame(near), self._frame(far)
         between = x1 - x0
         if self._origin(near) is not self._origin(far):
@@ -98,7 +98,7 @@ class TendonForces:
         return inverse @ between, inverse.times(r1)
 
     def _frame(self, link: int) -> tuple[Vec3, Mat3]:
-        """Position from the tree's origin, and axes."""
+        """Return a link's position relative to its tree's origin, and its axes."""
         return (ZERO, IDENTITY) if link == WORLD else (self.motion.position[link], self.motion.rotation[link])
 
     def _origin(self, link: int) -> Vec3:

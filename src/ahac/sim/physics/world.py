@@ -1,7 +1,7 @@
-"""One traced world, as force laws and readouts see it: names in, vectors out.
+"""One traced world, as force laws and readouts see it: bodies, sites and joints by name.
 
-Everything is in world axes, SI units and MuJoCo's conventions. Bodies and sites are named as in the model file, also
-those that were merged into others.
+Everything is in world axes, SI units and MuJoCo's conventions. Bodies and sites have the names of the model file,
+including those merged into others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class AppliedForce:
-    """What a force law adds: a wrench on a link (about its tree's origin), or a force on a coordinate."""
+    """Result of a force law: a wrench on a link (about its tree's origin), or a force on a velocity coordinate."""
 
     link: int = WORLD
     wrench: Spatial = ZERO_SPATIAL
@@ -34,7 +34,7 @@ class AppliedForce:
 
 
 class World:
-    """State and controls of one world while it is traced."""
+    """State and controls of one world during tracing."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class World:
         self.v = list(v)
         """Velocity coordinates, as MuJoCo's qvel."""
         self.control = list(control)
-        """Controls, as given to the step, before any clipping."""
+        """Controls as passed to the step, before clipping."""
         self.before = before
-        """In a readout, the world before the step; in a force law, None."""
+        """World before the step in a readout; None in a force law."""
         self.context: Mapping[str, Sequence[Real]] = {}
-        """In a readout, what the caller handed to the step, by name."""
+        """Numbers that the caller passed to the step, by name; empty in a force law."""
         self.after: World | None = None
-        """Of a world before a step, the world after it."""
+        """World after the step, if this is the world before it."""
         if before is not None:
             before.after = self
 
@@ -67,61 +67,70 @@ class World:
 
     @cached_property
     def contact_points(self) -> list[contact.ContactPoint]:
-        """Every point that may touch a plane, touching or not."""
+        """State of every contact candidate, in contact or not."""
         return contact.contact_points(self.model, self.motion)
 
     def position(self, name: str) -> Vec3:
-        """Where a body's or site's frame is [m]."""
-        place = self._place(name)
-        if place.link == WORLD:
-            return Vec3.of(place.position)
-        return self.motion.origin[place.link] + self._lever(place)
+        """Return the position of a body's or site's origin [m]."""
+        frame = self._frame(name)
+        if frame.link == WORLD:
+            return Vec3.of(frame.position)
+        return self.motion.origin[frame.link] + self._lever(frame)
 
     def rotation(self, name: str) -> Mat3:
-        """A body's or site's axes, as columns."""
-        place = self._place(name)
-        own = Mat3.of(place.rotation)
-        return own if place.link == WORLD else self.motion.rotation[place.link].times(own)
+        """Return the axes of a body or site, as columns."""
+        frame = self._frame(name)
+        rotation = Mat3.of(frame.rotation)
+        return rotation if frame.link == WORLD else self.motion.rotation[frame.link].times(rotation)
 
     def velocity(self, name: str) -> Vec3:
-        """Velocity of a body's or site's origin [m/s]."""
-        place = self._place(name)
-        return ZERO if place.link == WORLD else self.motion.velocity[place.link].at(self._lever(place))
+        """Return the velocity of a body's or site's origin [m/s]."""
+        frame = self._frame(name)
+        return ZERO if frame.link == WORLD else self.motion.velocity[frame.link].at(self._lever(frame))
 
     def angular_velocity(self, name: str) -> Vec3:
-        """Angular velocity of a body or site [rad/s]."""
-        place = self._place(name)
-        return ZERO if place.link == WORLD else self.motion.velocity[place.link].angular
+        """Return the angular velocity of a body or site [rad/s]."""
+        frame = self._frame(name)
+        return ZERO if frame.link == WORLD else self.motion.velocity[frame.link].angular
 
     def joint_position(self, name: str) -> Real:
-        """Coordinate of a hinge or slide [rad] or [m]."""
+        """Return the position of a hinge [rad] or slide [m]."""
         return self.q[self._joint(name).q]
 
     def joint_velocity(self, name: str) -> Real:
-        """Rate of a hinge or slide [rad/s] or [m/s]."""
+        """Return the velocity of a hinge [rad/s] or slide [m/s]."""
         return self.v[self._joint(name).v]
 
     def apply_force(self, name: str, force: Vec3, at: Vec3 | None = None, torque: Vec3 = ZERO) -> AppliedForce:
-        """A force [N] on a body, at a point of the world (default: the body's or site's origin), and a torque [N m]."""
-        place = self._place(name)
+        """Apply a force [N] and a torque [N m] to a body.
+
+        Args:
+            name: Body or site.
+            force: Force [N].
+            at: Point of application in the world [m]; the origin of the body or site by default.
+            torque: Additional torque [N m].
+        """
+        frame = self._frame(name)
         if not isinstance(force, Vec3) or not isinstance(torque, Vec3) or not isinstance(at, Vec3 | None):
-            raise TraceError(f"push({name!r}) takes force, at and torque as Vec3, got {force!r}, {at!r}, {torque!r}")
-        if place.link == WORLD:
-            raise TraceError(f"{name!r} is fixed to the world: a push on it moves nothing")
-        lever = self._lever(place) if at is None else at - self.motion.origin[place.link]
-        return AppliedForce(link=place.link, wrench=Spatial(lever.cross(force) + torque, force))
+            raise TraceError(
+                f"apply_force({name!r}) takes force, at and torque as Vec3, got {force!r}, {at!r}, {torque!r}"
+            )
+        if frame.link == WORLD:
+            raise TraceError(f"{name!r} is fixed to the world: a force on it has no effect")
+        lever = self._lever(frame) if at is None else at - self.motion.origin[frame.link]
+        return AppliedForce(link=frame.link, wrench=Spatial(lever.cross(force) + torque, force))
 
     def apply_joint_force(self, joint: str, force: Real) -> AppliedForce:
-        """A force [N] or torque [N m] along a slide or hinge."""
+        """Apply a force [N] along a slide or a torque [N m] about a hinge."""
         return AppliedForce(dof=self._joint(joint).v, force=force)
 
-    def _lever(self, place: Frame) -> Vec3:
-        return self.motion.position[place.link] + self.motion.rotation[place.link] @ Vec3.of(place.position)
+    def _lever(self, frame: Frame) -> Vec3:
+        return self.motion.position[frame.link] + self.motion.rotation[frame.link] @ Vec3.of(frame.position)
 
-    def _place(self, name: str) -> Frame:
+    def _frame(self, name: str) -> Frame:
         bodies, sites = self.model.bodies, self.model.sites
         if name in bodies and name in sites:
-            raise TraceError(f"{name!r} is both a body and a site: say 'body:{name}' or 'site:{name}'")
+            raise TraceError(f"{name!r} is both a body and a site: write 'body:{name}' or 'site:{name}'")
         table = {**bodies, **sites}
         kind, _, rest = name.partition(":")
         if name not in table and kind in ("body", "site"):
