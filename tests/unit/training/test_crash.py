@@ -128,7 +128,7 @@ def test_the_first_error_is_seen_where_saving_fails_too(
     fill_disk(monkeypatch)
     with caplog.at_level(logging.ERROR), pytest.raises(BrokenError, match="the first"):
         train(run, display=False)
-    assert "saving the last completed iteration failed, too: no space left" in caplog.text
+    assert "saving the last completed iteration also failed: no space left" in caplog.text
     assert any("no space left" in note for note in error.__notes__)
     assert len(closed) == 1
 

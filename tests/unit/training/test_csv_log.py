@@ -72,7 +72,7 @@ def test_half_a_line_at_the_end_is_left_out(cut: int, tmp_path: Path, caplog: py
     path.write_bytes(path.read_bytes()[:-cut])
     with caplog.at_level(logging.WARNING, "ahac"):
         assert read_csv(path) == [row(1, x=0.25), row(2, x=0.5)]
-    assert caplog.messages == [f"line 4 of {path} is damaged and left out"]
+    assert caplog.messages == [f"line 4 of {path} is damaged and skipped"]
     CsvLog(path, keep_until=3).write(row(3, x=0.75))
     assert [r["iteration"] for r in read_csv(path)] == [1, 2, 3]
 
@@ -83,7 +83,7 @@ def test_a_damaged_line_costs_no_other(line: str, tmp_path: Path, caplog: pytest
     path.write_text(f"iteration,env_steps,x\r\n1.0,64.0,1.0\r\n{line}\r\n3.0,192.0,\r\n", encoding="utf-8", newline="")
     with caplog.at_level(logging.WARNING, "ahac"):
         assert read_csv(path) == [row(1, x=1.0), row(3)]
-    assert caplog.messages == [f"line 3 of {path} is damaged and left out"]
+    assert caplog.messages == [f"line 3 of {path} is damaged and skipped"]
 
 
 @pytest.mark.parametrize("content", [b"", b"iteration,env", b"\xff\xfe\r\n", b"x\r\n1.0\r\n"])

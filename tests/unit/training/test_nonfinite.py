@@ -90,7 +90,7 @@ def test_one_bad_reward_is_named_kept_and_survived(
     kept = load_checkpoint(path)
     action = [round(x, 4) for x in kept.tensors["actions"][3, WORLD].tolist()]
     wanted = f"the reward of step 3 in world {WORLD} is not finite; the action there is {action} ({path})"
-    assert [text for text in caplog.messages if "learnt nothing" in text] == [f"iteration 3 learnt nothing: {wanted}"]
+    assert [text for text in caplog.messages if "skipped the update" in text] == [f"iteration 3 skipped the update: {wanted}"]
     assert spoil.restarted == [[world == WORLD for world in range(8)]], "that world and no other"
     rows = table(run.folder)
     assert [row["failures"] for row in rows] == ["", "", "1.0", *[""] * 11]
@@ -138,7 +138,7 @@ def test_a_reproducer_shows_the_trouble_again(run: Run, monkeypatch: pytest.Monk
 def test_trouble_without_end_ends_training_with_advice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Spoil(monkeypatch, of_iterations(*range(2, 15)))
     with pytest.raises(
-        TrainingError, match=rf"{MAX_CONSECUTIVE_FAILURES} iterations in a row learnt nothing: the reward of"
+        TrainingError, match=rf"{MAX_CONSECUTIVE_FAILURES} iterations in a row skipped the update: the reward of"
     ) as e:
         train(run, display=False)
     assert all(

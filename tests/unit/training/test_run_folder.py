@@ -71,16 +71,16 @@ def test_auto_is_written_down_as_the_device_that_it_meant(tmp_path: Path) -> Non
 
 
 def test_a_folder_without_settings_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is not a run: it has no config\.json; `ahac train` makes runs"):
+    with pytest.raises(InputError, match=r"is not a run: it has no config\.json; create a run with `ahac train`"):
         open_run(tmp_path)
-    with pytest.raises(InputError, match="is not a run: there is no such folder; `ahac list runs`"):
+    with pytest.raises(InputError, match="is not a run: the folder does not exist; `ahac list runs`"):
         open_run(tmp_path / "missing")
 
 
 def test_a_folder_of_runs_is_no_run_and_says_which_it_holds(tmp_path: Path) -> None:
     for name in ("one", "two"):
         create_run(small_config(tmp_path, name=name))
-    with pytest.raises(InputError, match=r"it has no config\.json, but holds runs: one, two$"):
+    with pytest.raises(InputError, match=r"it has no config\.json, but contains runs: one, two$"):
         open_run(tmp_path)
 
 
@@ -103,7 +103,7 @@ def test_the_last_checkpoint_knows_the_settings(tmp_path: Path, caplog: pytest.L
     train(run, display=False)
     (run.folder / "config.json").unlink()
     assert open_run(run.folder).config == run.config
-    assert "config.json is missing; the settings are those of" in caplog.text
+    assert "config.json is missing; using the settings in" in caplog.text
 
 
 def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
