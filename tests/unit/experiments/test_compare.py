@@ -84,7 +84,7 @@ def test_returns_are_compared_where_asked(runs: Path) -> None:
     assert found["ant-shac"].at_steps == {250.0: 11.0}
     assert found["ant-shac"].at_seconds[2.0] == 11.0
     assert math.isnan(found["ant-shac"].at_seconds[4.0]), "it has three seconds"
-    with pytest.raises(InputError, match=r"a place on env_steps must be a finite number of at least 0, got -1"):
+    with pytest.raises(InputError, match=r"a point on env_steps must be a finite number of at least 0, got -1"):
         compare([runs], at_steps=[-1])
 
 
@@ -217,7 +217,7 @@ def test_a_run_that_has_not_begun_is_left_out(tmp_path: Path, caplog: pytest.Log
     made_run(tmp_path / "a-1", 1, [1.0])
     with caplog.at_level(logging.WARNING, "ahac"):
         assert compare([tmp_path])[0].seeds == (1,)
-    assert "a-0 is left out: it has no completed iteration" in caplog.text
+    assert "a-0 is skipped: it has no completed iteration" in caplog.text
     with pytest.raises(InputError, match="nothing to compare"):
         compare([tmp_path / "a-0"])
 
@@ -226,7 +226,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is neither a run nor a folder of runs"):
         compare([tmp_path])
     (tmp_path / "config.json").write_text('{"name": "ant"}', encoding="utf-8")
-    with pytest.raises(InputError, match="is not that of a run: it lacks task"):
+    with pytest.raises(InputError, match="is not the config of a run: it lacks task"):
         compare([tmp_path])
     (tmp_path / "config.json").write_text('{"task', encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json is damaged or cannot be read"):

@@ -203,7 +203,7 @@ def test_list_tells_the_reason_and_compare_leaves_the_run_out(
         assert main(["compare", str(runs)]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["good", "1"]
     (warning,) = caplog.messages
-    assert warning.startswith(f"{runs / 'good-1'} is left out: {runs / 'good-1' / name} ")
+    assert warning.startswith(f"{runs / 'good-1'} is skipped: {runs / 'good-1' / name} ")
     assert told in warning
     assert main(["compare", str(runs / "good-1")]) == 2
     error = capsys.readouterr().err.splitlines()[-1]

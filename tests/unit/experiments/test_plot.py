@@ -90,7 +90,7 @@ def test_other_columns_are_drawn_of_the_groups_that_have_them(
     assert "growth of the adjoint" in text
     assert "ant-c" in text
     assert "ant-a" not in text
-    with pytest.raises(InputError, match=r"no group has 'phi' in its metrics\.csv; there is episode_return, growth"):
+    with pytest.raises(InputError, match=r"no group has 'phi' in its metrics\.csv; available: episode_return, growth"):
         plot(tmp_path / "b.svg", groups, ["phi"])
 
 

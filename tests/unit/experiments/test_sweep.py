@@ -123,7 +123,7 @@ def test_a_second_ctrl_c_ends_all_processes(tmp_path: Path, monkeypatch: pytest.
 
     def launch(config: RunConfig, cores: set[int]) -> workers.Worker:
         worker = honest(config, cores)
-        launched.append(worker.system.pid)
+        launched.append(worker.process.pid)
         return worker
 
     def twice(line: str) -> None:
@@ -163,7 +163,7 @@ def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: 
     assert isinstance(config.algorithm, ShortHorizonConfig)
     learner = replace(config.algorithm, horizon=replace(config.algorithm.horizon, initial=9))
     create_run(replace(config, algorithm=learner, device="auto"))
-    told = r"b was made with other settings \(seed, algorithm\.horizon\.initial\).*choose another name"
+    told = r"b was created with different settings \(seed, algorithm\.horizon\.initial\).*choose another name"
     with pytest.raises(InputError, match=told):
         sweep(configs(tmp_path, "a", "b"))
     assert not (tmp_path / "a").exists()
@@ -303,13 +303,13 @@ def test_a_name_may_begin_with_a_dash(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_run_named_like_the_log_of_another_is_refused(tmp_path: Path) -> None:
     for names in (["a", "a.log"], ["a.log", "a"]):
-        with pytest.raises(InputError, match=r"run 'a\.log' has the name of the log of run 'a'; rename one"):
+        with pytest.raises(InputError, match=r"run 'a\.log' has the same name as the log of run 'a'; rename one"):
             sweep(configs(tmp_path, *names))
     assert not list(tmp_path.iterdir())
 
 
 def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="more than one has the name a"):
+    with pytest.raises(InputError, match="more than one is named a"):
         sweep(configs(tmp_path, "a", "a"))
     with pytest.raises(InputError, match="every run in a sweep needs a name"):
         sweep(configs(tmp_path, ""))
