@@ -11,7 +11,7 @@ from torch import Tensor, distributed
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.distributed import ProcessGroup
 from ahac.envs import make
-from support.small_runs import small_learner
+from support.small_runs import small_algorithm
 
 
 class Twins(ProcessGroup):
@@ -29,7 +29,7 @@ def learnt(device: str, algo: str, graphs: bool) -> tuple[list[dict[str, float]]
     """What some iterations come to."""
     ranks = Twins(size=2)
     env = make("hopper", num_envs=8, device=device, seed=3, ranks=ranks)
-    algorithm = ShortHorizonActorCritic(small_learner("hopper", algo), env.spec, 1, graphs, ranks)
+    algorithm = ShortHorizonActorCritic(small_algorithm("hopper", algo), env.spec, 1, graphs, ranks)
     rows = [dict(algorithm.iterate(env, 0.05 * k).metrics) for k in range(8)]
     return rows, algorithm.state_dict() | env.state_dict()
 
