@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Attacks:
-    """Makes the trials of each attack; what several need is made once, when it is first asked for."""
+    """Creates the trials of each attack; shared inputs are created once, on first use."""
 
     def __init__(self, options: argparse.Namespace, out: Path) -> None:
         self.options = options
@@ -59,7 +59,7 @@ class _Attacks:
 
     @cached_property
     def references(self) -> dict[str, Reference]:
-        """Runs that nothing happens to."""
+        """Train the undisturbed reference runs."""
         self.prepared()
         return make_references(self.options.algos, self.folder, self.options.device, self.fork, self.jobs)
 
@@ -137,7 +137,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--out", metavar="DIR", help="an empty folder; keeps the files of failures (default: a new one)"
     )
     parser.add_argument(
-        "--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="trials side by side"
+        "--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="trials in parallel"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where runs train (default: cpu)")
     parser.add_argument(

@@ -46,7 +46,7 @@ class Ended:
         return self.status == -signal.SIGKILL
 
     def faults(self) -> list[str]:
-        """What no command may do, whatever happened to its files."""
+        """Problems that no command may have, whatever happened to its files."""
         name = self.command[0]
         found = []
         if self.status is None:
@@ -72,13 +72,13 @@ class Child:
     pid: int
     logs: Path
     system: subprocess.Popen[bytes] | None = None
-    """Of a process of its own."""
+    """Set if the command is a separate process."""
     since: float = field(default_factory=time.monotonic)
     status: int | None = None
     """Once it has ended."""
 
     def kill(self) -> None:
-        """At once."""
+        """Kill it immediately."""
         os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, limit: float = LIMIT) -> Ended:
@@ -135,7 +135,7 @@ class Starter:
 
 
 def spawned(words: Sequence[str], logs: Path, environment: Mapping[str, str] | None = None) -> Child:
-    """Start Python with these arguments in a process of its own."""
+    """Start Python with these arguments in a separate process."""
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
     with logs.open("wb") as out, logs.with_suffix(".err").open("wb") as err:
         system = subprocess.Popen(
@@ -150,7 +150,7 @@ def spawned(words: Sequence[str], logs: Path, environment: Mapping[str, str] | N
 
 
 def forked(act: Callable[[], int], logs: Path, environment: Mapping[str, str] | None = None) -> int:
-    """Do something in a forked child, as a program of its own would: its process id."""
+    """Run a function in a forked child, like a separate program; return its process id."""
     sys.stdout.flush()
     sys.stderr.flush()
     with warnings.catch_warnings():
@@ -172,7 +172,7 @@ def _be_child(act: Callable[[], int], logs: Path, environment: Mapping[str, str]
         status = act()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # whatever it is, a program of its own would end with it
+    except BaseException:  # a separate program would end with any exception
         traceback.print_exc()
     finally:
         for stream in (sys.stdout, sys.stderr):

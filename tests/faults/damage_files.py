@@ -24,7 +24,7 @@ class Scene:
 
 
 Damage = Callable[[Scene], str]
-"""Does it, and says what it did."""
+"""Damages a file and returns a description."""
 
 
 def rewrite(change: Callable[[bytearray, Random], str]) -> Damage:

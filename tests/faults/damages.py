@@ -26,7 +26,7 @@ DECISIVE = ("last", "segment", "config.json")
 WHOLE_FILES = ("twin's", "another algorithm's")
 """Files of other runs, of which `list` and `compare` cannot know; `resume` compares them with the checkpoint."""
 LEFT_ALONE = ("best", "iteration", "manifest.json", "config.json")
-"""Files that training leaves as they are, unless it writes them anew."""
+"""Files that training leaves unchanged unless it rewrites them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Case:
 def damage_trials(
     references: Mapping[str, Reference], count: int, seed: int, fork: bool, folder: Path, jobs: int = 1
 ) -> list[Trial]:
-    """So many damaged files: every way to damage every kind of file in turn."""
+    """Return the given number of trials, cycling through all kinds of files and damage."""
 
     def look(algo: str) -> Normal:
         return _normal(references[algo], Starter(folder / "logs" / "normal" / algo, fork), folder / "normal" / algo)
@@ -186,7 +186,7 @@ class Judge:
             return
         self.problems += [f"silent: `resume`: {', '.join(found)}"] if found else []
         if self.case.kind == "last" and absent(self.case.way) and not says:
-            self.problems.append("silent: `resume` begins anew without a word, though checkpoints and rows exist")
+            self.problems.append("silent: `resume` starts over without a message, although checkpoints and rows exist")
 
     def _table(self, says: bool, run: Path) -> None:
         """What became of a damaged table that is not as it would have been."""

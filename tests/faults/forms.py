@@ -1,4 +1,4 @@
-"""What is left of a damaged file: the same file with other values, which nobody can tell from a real one, or less."""
+"""Classification of damaged files: valid files with other values, or detectably wrong ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Form:
     wrong: bool = False
     """Checksums do not help, as there is none or it is valid, but names, shapes, types or numbers are wrong."""
     valid: bool = False
-    """Sound, with a checksum that matches and of a run with the same settings: it could not be told from a real one."""
+    """Sound, with a matching checksum and of a run with the same settings: indistinguishable from an undamaged file."""
 
 
 def form_of(path: Path, original: bytes) -> Form:

@@ -43,7 +43,7 @@ CHOSEN_KIND, HALF_KIND, OPERATION_KIND, TIME_KIND = (
 PATTERN = (CHOSEN_KIND, HALF_KIND, TIME_KIND, CHOSEN_KIND, OPERATION_KIND, CHOSEN_KIND, HALF_KIND, CHOSEN_KIND,
            TIME_KIND, CHOSEN_KIND)  # fmt: skip
 OWN_PROCESS = 12
-"""One of so many trials starts its commands as processes of their own, not as forks."""
+"""One in this many trials starts its commands as separate processes, not as forks."""
 EARLY_OPERATIONS = 60
 """A later kill, of `resume`, is before one of its first operations."""
 
@@ -66,7 +66,7 @@ class Plan:
 
 
 def kill_trials(references: Mapping[str, Reference], count: int, seed: int, fork: bool) -> list[Trial]:
-    """So many runs of all algorithms."""
+    """Return the given number of trials, cycling through the algorithms."""
     turns = dict.fromkeys(PATTERN, 0)
     trials = []
     for k in range(count):
@@ -128,7 +128,7 @@ def _killed(plan: Plan, folder: Path) -> Verdict:
         place = Path(final.out.strip().splitlines()[-1])
         problems += differences(place, plan.reference.whole) + listed(starter, out, place)
         problems += [f"temporary file left: {path.name}" for path in sorted(out.iterdir()) if ".tmp" in path.name]
-    problems += [] if kills else ["not killed: the trial is worth nothing"]
+    problems += [] if kills else ["not killed: the trial does not count"]
     passed = "resumed, identical" if started else "not started, then identical"
     detail = "" if kills == len(plan.kills) else f"it ended before kill {kills + 1}"
     return Verdict(_kind(problems) if problems else passed, tuple(problems), detail)
@@ -150,7 +150,7 @@ def _end(starter: Starter, command: list[str], kill: Kill, out: Path) -> tuple[E
     else:
         child: Child = starter.start(command)
         while not starter.fork and not (out / "run" / "config.json").exists() and child.poll(0.0) is None:
-            time.sleep(0.01)  # a process of its own spends most of its time on imports
+            time.sleep(0.01)  # a separate process spends most of its time on imports
         time.sleep(kill)
         if child.poll(0.0) is None:
             child.kill()

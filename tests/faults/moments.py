@@ -155,7 +155,7 @@ class _Watch:
 
     def _cut(self, path: str, share: float, appended: bool) -> None:
         """Leave what a kill in the middle of a write leaves: the start of the file, or of one more line."""
-        self.busy = True  # what follows is no operation of the program's
+        self.busy = True  # ignore the operations below
         file = Path(path)
         if not file.is_file():
             return

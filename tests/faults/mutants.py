@@ -15,14 +15,14 @@ __all__ = ["robot_trials"]
 LOAD_LIMIT, STEP_LIMIT = 60.0, 600.0
 """Seconds; the largest robot takes two to compile on an idle machine, and thirty on a loaded one."""
 STEPPED_SHARE = 25
-"""One of so many mutants is compiled and stepped."""
+"""One in this many mutants is compiled and stepped."""
 TRIES = 200
 SIMPLE = ("pendulum", "free sphere", "rover", "servo arm", "URDF arm", "cartpole", "ball", "hopper", "double_pendulum")
 """Robots whose mutants are stepped: their kernels compile in seconds."""
 
 
 def robot_trials(count: int, seed: int) -> list[Trial]:
-    """So many mutants that are loaded, and some more that are stepped."""
+    """Return the given number of trials that load mutants, and some more that step them."""
     texts, trials = robots(), list[Trial]()
     for k in range(count):
         rng = random.Random(f"{seed} robot {k}")

@@ -25,13 +25,13 @@ DEEP = (50, 300, 3000)
 
 
 def robots() -> dict[str, str]:
-    """The project's own, and small ones, as text by name."""
+    """Return the robots of the project and some small ones, as text by name."""
     own = sorted(Path(ahac.__file__).parent.rglob("assets/*.xml"))
     return {path.stem: path.read_text(encoding="utf-8") for path in own} | SMALL_ROBOTS
 
 
 def mutated(text: str, rng: Random, gentle: bool = False) -> tuple[bytes, str]:
-    """A file and what was changed; a gentle change is of one attribute."""
+    """Return a mutated file and a description; a gentle change affects one attribute."""
     tree = ElementTree.fromstring(text)
     said = []
     for _ in range(1 if gentle else rng.choice((1, 1, 1, 3))):

@@ -1,4 +1,4 @@
-"""Training in several processes of which some are killed: the others end, and the run goes on afterwards."""
+"""Data-parallel training in which some ranks are killed: the others end, and the run can be resumed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAST, ROW = ("rename", "last.safetensors"), "metrics.csv"
 
 @dataclass(frozen=True)
 class RankReference:
-    """A run of two ranks that nothing happens to."""
+    """An undisturbed run of two ranks."""
 
     algo: str
     whole: Path
@@ -43,7 +43,7 @@ class RankReference:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who is killed and when, and how many ranks go on."""
+    """Which ranks are killed and when, and how many ranks resume."""
 
     what: str
     moment: Moment | float
@@ -68,7 +68,7 @@ def make_rank_references(algos: Iterable[str], folder: Path, fork: bool) -> list
 
 
 def rank_trials(references: Sequence[RankReference], count: int, seed: int, fork: bool) -> list[Trial]:
-    """So many, in turn."""
+    """Return the given number of trials, cycling through the cases."""
     trials = []
     for k in range(count if references else 0):
         rng = random.Random(f"{seed} ranks {k}")
@@ -219,7 +219,7 @@ def _under_torchrun(starter: Starter, command: list[str], hook: Hook) -> tuple[l
 
 
 def _unlike(run: Path, whole: Path, before: list[dict[str, str]]) -> list[str]:
-    """What is wrong with a run that another number of ranks ended: it differs from the reference by rounding alone.
+    """Return problems of a run finished by another number of ranks; it may differ from the reference by rounding only.
 
     Rows from before the kill are unchanged, and the same as those of the reference.
     """

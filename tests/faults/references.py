@@ -1,4 +1,4 @@
-"""Runs that nothing happens to, one per algorithm: what attacked ones are compared with, and begin from."""
+"""Undisturbed runs, one per algorithm, with which attacked runs are compared and from which they start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reference:
     operations: tuple[tuple[str, str], ...]
     """Event and kind of its file operations."""
     seconds: float
-    """That it took."""
+    """Duration of the run [s]."""
     begun: Path
     """The same run, stopped in the middle and evaluated."""
     twin: Path
@@ -41,12 +41,12 @@ class Reference:
 
 
 def make_references(algos: Sequence[str], folder: Path, device: str, fork: bool, jobs: int = 1) -> dict[str, Reference]:
-    """Train them, `jobs` side by side."""
+    """Train the references, `jobs` in parallel."""
     return for_each(algos, lambda algo: _made(algo, folder, device, fork), jobs)
 
 
 def for_each(algos: Iterable[str], make: Callable[[str], Made], jobs: int) -> dict[str, Made]:
-    """Something for each algorithm; side by side only where nothing is forked: forks and threads do not mix."""
+    """Apply a function to each algorithm, in parallel unless processes are forked: forks and threads do not mix."""
     if jobs == 1:
         return {algo: make(algo) for algo in algos}
     with ThreadPoolExecutor(jobs) as pool:

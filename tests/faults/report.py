@@ -16,7 +16,7 @@ HEAD = ("attack", "trials", "failures", "came to")
 
 
 def failed(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Those with a problem."""
+    """Return the outcomes with a problem."""
     return [outcome for outcome in outcomes if outcome.problems]
 
 

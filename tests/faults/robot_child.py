@@ -1,4 +1,4 @@
-"""Loads a mutated robot; `python -m faults.robot_child FILE` compiles and steps it, in a process of its own."""
+"""Load a mutated robot; `python -m faults.robot_child FILE` compiles and steps it in a separate process."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def step(path: Path) -> int:
     except AhacError as error:
         sys.stdout.write(f"refused: {error}\n")
         return REFUSED
-    chance, state = torch.Generator().manual_seed(0), sim.rest_state()
+    rng = torch.Generator().manual_seed(0)
+    state = sim.rest_state()
     for _ in range(STEPS):
-        control = 2.0 * torch.rand(WORLDS, sim.model.nu, generator=chance) - 1.0
+        control = 2.0 * torch.rand(WORLDS, sim.model.nu, generator=rng) - 1.0
         state = sim.step(state, control)
     finite = bool(sim.is_finite(state).all())
     sys.stdout.write(f"stepped, {'finite' if finite else 'not finite'}\n")

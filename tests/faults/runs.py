@@ -20,16 +20,19 @@ WORLDS = 6
 ITERATIONS = 12
 EVERY = 3
 ROWS = 40
-"""Of the replay buffer, one per step of all worlds; it is full halfway through the run."""
+"""Rows of the replay buffer, one per step of all worlds; it is full halfway through the run."""
 
 HORIZON = "--algorithm.horizon.initial 16 --algorithm.horizon.min 8 --algorithm.horizon.max 24"
 FIRST_ORDER = f"--algorithm.actor.hidden 8 --algorithm.critic.hidden 8 --algorithm.critic.epochs 3 {HORIZON}"
 OFF_POLICY = (
-    "--algorithm.hidden 8 --algorithm.critic-hidden 8 --algorithm.steps-per-env 8 --algorithm.batch-size 16 --algorithm.learning-starts 90 "
-    f"--algorithm.buffer-size {ROWS * WORLDS}"
+    "--algorithm.hidden 8 --algorithm.critic-hidden 8 --algorithm.steps-per-env 8 --algorithm.batch-size 16 "
+    f"--algorithm.learning-starts 90 --algorithm.buffer-size {ROWS * WORLDS}"
 )
-MODEL = "--algorithm.model-hidden 8 --algorithm.latent 4 --algorithm.sequences 8 --algorithm.updates 1 --algorithm.model-updates 1"
-LEARNERS = {
+MODEL = (
+    "--algorithm.model-hidden 8 --algorithm.latent 4 --algorithm.sequences 8 --algorithm.updates 1 "
+    "--algorithm.model-updates 1"
+)
+ALGORITHM_OPTIONS = {
     "bptt": f"--algorithm.actor.hidden 8 {HORIZON}",
     "ppo": "--algorithm.hidden 8 --algorithm.critic-hidden 8 --algorithm.steps-per-env 16 --algorithm.epochs 2",
     "sac": OFF_POLICY,
@@ -54,7 +57,7 @@ def training(algo: str, out: Path, name: str, device: str = "cpu", seed: int = 0
     }
     flags = [word for key, value in settings.items() for word in (f"--{key}", str(value))]
     exact = ["--deterministic"] if device != "cpu" else []
-    return ["train", TASK, *flags, *exact, *LEARNERS.get(algo, FIRST_ORDER).split()]
+    return ["train", TASK, *flags, *exact, *ALGORITHM_OPTIONS.get(algo, FIRST_ORDER).split()]
 
 
 def names(folder: Path) -> set[str]:

@@ -24,7 +24,7 @@ ATTACK = "signals: while a checkpoint is written"
 
 
 def signal_trials(references: Mapping[str, Reference], count: int, seed: int, fork: bool) -> list[Trial]:
-    """So many: every signal, once and twice, at every step of writing every file, in an order of chance."""
+    """Return the given number of trials: each signal, once and twice, at each step of writing each file, shuffled."""
     rng = random.Random(f"{seed} signals")
     each = list(product(FILES, EVENTS, (SIGTERM, SIGINT, SIGHUP), (1, 2)))
     rng.shuffle(each)

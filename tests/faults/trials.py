@@ -1,4 +1,4 @@
-"""Trials: each in a process and a folder of its own, several side by side."""
+"""Trials, each in a separate process and folder, several in parallel."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Outcome", "Trial", "Verdict", "run_trials"]
 
 POLL = 0.01
 PATIENCE = 1200.0
-"""Seconds that a trial may take; its commands have limits of their own."""
+"""Time limit of a trial [s]; its commands have separate limits."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a trial came to."""
+    """Result of a trial."""
 
     result: str
     """In a word or two: how it passed, or what kind of failure it is."""
@@ -36,7 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Trial:
-    """Something to try."""
+    """One trial of an attack."""
 
     name: str
     """Unique, and the name of its folder."""
@@ -45,12 +45,12 @@ class Trial:
     what: str
     """Enough to do it again by hand."""
     act: Callable[[Path], Verdict] = field(repr=False)
-    """Does it in a folder."""
+    """Runs the trial in a folder."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trial that is over."""
+    """A finished trial."""
 
     name: str
     attack: str
@@ -87,7 +87,7 @@ def _log(out: Path, trial: Trial) -> Path:
 
 
 def _act(trial: Trial, out: Path) -> int:
-    """In a process of its own."""
+    """Run a trial in a separate process."""
     try:
         verdict = trial.act(out / trial.name)
     except Exception:

@@ -22,7 +22,7 @@ from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make
 from ahac.training.run import create_run, open_run
 from ahac.training.trainer import train
-from support.small_runs import small_config, small_learner
+from support.small_runs import small_algorithm, small_config
 
 WORLDS, ITERATIONS = 8, 5
 POISONED = (6, 17)
@@ -32,10 +32,10 @@ POISONED = (6, 17)
 def learners() -> dict[str, ShortHorizonConfig]:
     """Of everything that ranks tell each other something different."""
     made = {
-        "shac": small_learner("hopper", "shac"),
-        "growth": small_learner("hopper", "ahac"),
-        "paper": small_learner("hopper", "ahac", "paper"),
-        "cut": small_learner("hopper", "ahac1"),
+        "shac": small_algorithm("hopper", "shac"),
+        "growth": small_algorithm("hopper", "ahac"),
+        "paper": small_algorithm("hopper", "ahac", "paper"),
+        "cut": small_algorithm("hopper", "ahac1"),
     }
     # Horizons that move within a few iterations.
     made |= {

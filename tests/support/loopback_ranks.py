@@ -12,7 +12,7 @@ from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.distributed import ProcessGroup
 from ahac.envs import make
 from ahac.runtime.cuda_graphs import make_executor
-from support.small_runs import small_learner
+from support.small_runs import small_algorithm
 
 
 class Twins(ProcessGroup):
@@ -30,7 +30,7 @@ def learnt(device: str, algo: str, graphs: bool) -> tuple[list[dict[str, float]]
     """What some iterations come to."""
     ranks = Twins(size=2)
     env = make("hopper", num_envs=8, device=device, seed=3, ranks=ranks)
-    algorithm = ShortHorizonActorCritic(small_learner("hopper", algo), env.spec, 1, ranks)
+    algorithm = ShortHorizonActorCritic(small_algorithm("hopper", algo), env.spec, 1, ranks)
     executor = make_executor(env, [algorithm.generator], graphs)
     rows = [dict(executor.call(algorithm.iterate, env, 0.05 * k).metrics) for k in range(8)]
     return rows, algorithm.state_dict() | env.state_dict()

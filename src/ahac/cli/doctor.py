@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -13,6 +12,7 @@ from ahac.core.errors import CompileError
 from ahac.core.hardware import usable_cores
 from ahac.native.build import cache_contents
 from ahac.native.cache import Module
+from ahac.training.manifest import package_version
 
 __all__ = ["findings"]
 
@@ -22,7 +22,7 @@ PACKAGES = ("ahac", "torch", "warp-lang", "mujoco", "gymnasium", "numpy")
 def findings() -> list[str]:
     """One line each, as it is."""
     lines = [f"python {platform.python_version()} on {platform.platform()}"]
-    lines += [f"{name} {_version(name)}" for name in PACKAGES]
+    lines += [f"{name} {package_version(name) or 'is not installed'}" for name in PACKAGES]
     lines.append(f"cpu: {usable_cores()} cores, {torch.backends.cpu.get_cpu_capability()}")
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
@@ -51,10 +51,3 @@ def _kernel_cache() -> list[str]:
     if unchecked := sum(state is Module.UNCHECKED for state in cache.modules.values()):
         lines.append(f"kernel cache: {unchecked} without checksums, {again}")
     return lines
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "is not installed"

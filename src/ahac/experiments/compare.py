@@ -1,4 +1,4 @@
-"""Runs side by side: groups of seeds, what their policies are worth, and how they stood at equal cost."""
+"""Comparison of runs: groups of seeds, their evaluation scores, and their returns at equal cost."""
 
 from __future__ import annotations
 
@@ -25,64 +25,66 @@ logger = logging.getLogger("ahac")
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A group of runs that differ by their seeds; what is not known is not a number."""
+    """Statistics of a group of runs that differ only in their seeds; unknown values are NaN."""
 
     group: str
-    """The folders' name without the seed, or task, algorithm and preset."""
+    """Folder name without the seed, or task, algorithm and preset."""
     task: str
     seeds: tuple[int, ...]
-    """Different ones, in order."""
+    """Distinct seeds in ascending order."""
     runs: int
-    """More than there are seeds where several runs have the same one."""
+    """Number of runs; exceeds the number of seeds if several runs share one."""
     env_steps: float
-    """At the end, mean over runs."""
+    """Environment steps at the end, mean over runs."""
     seconds: float
-    """Of training, without compilation; mean over runs."""
+    """Training time without compilation [s], mean over runs."""
     compile_seconds: float
-    """Spent compiling kernels, mean over runs; not known if a run of an earlier version is among them."""
+    """Kernel compilation time [s], mean over runs; NaN if the group has a run of an earlier version."""
     evaluated: int
-    """Runs whose last policy was evaluated."""
+    """Number of runs with a final evaluation."""
     score: float
-    """Interquartile mean, over these runs, of the mean return of their final evaluations."""
+    """Interquartile mean over the evaluated runs of their mean evaluation return."""
     low: float
-    """95 % bootstrap interval of the score, over runs; not known of a single one."""
+    """Lower end of the 95% bootstrap interval of the score over runs; NaN for a single run."""
     high: float
+    """Upper end of the interval."""
     at_steps: Mapping[float, float]
-    """By environment steps, the interquartile mean over runs of the return in training there.
+    """Interquartile mean over runs of the training return, by environment steps.
 
-    Not known where a run did not come so far.
+    NaN where a run ended earlier.
     """
     at_seconds: Mapping[float, float]
-    """The same by seconds of training."""
+    """The same by seconds of training time."""
 
 
 def compare(
     folders: Iterable[str | os.PathLike[str]], at_steps: Sequence[float] = (), at_seconds: Sequence[float] = ()
 ) -> list[Comparison]:
-    """Groups of runs, side by side.
+    """Compare groups of runs.
 
     Args:
-        folders: Runs, or folders of runs. Runs whose folders are named alike but for a seed at the end (ant-shac-0,
-            ant-shac-s1) are a group, others are grouped by task, algorithm and preset; folders of runs stay apart.
-        at_steps: Environment steps at which returns are compared; by default all that the shortest run of the task has.
-        at_seconds: The same for seconds of training.
+        folders: Run folders, or folders of run folders. Runs whose folder names differ only in a trailing seed
+            (ant-shac-0, ant-shac-s1) form a group; others are grouped by task, algorithm and preset. Runs in different
+            parent folders are never grouped together.
+        at_steps: Environment steps at which to compare returns; by default the end of the task's shortest run.
+        at_seconds: The same for seconds of training time.
     """
     return summarize(group_runs(folders), at_steps, at_seconds)
 
 
 def group_runs(folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[RunFiles]]:
-    """Runs by the names of their groups."""
+    """Read runs and return them by group name."""
     groups: dict[tuple[Path, str], list[RunFiles]] = {}
-    for record in _records(folders):
-        groups.setdefault((record.folder.parent, _group(record)), []).append(record)
-    for (_, name), records in groups.items():
-        _check(name, records)
+    for run in _read_runs(folders):
+        groups.setdefault((run.folder.parent, _group(run)), []).append(run)
+    for (_, name), runs in groups.items():
+        _check(name, runs)
     return {_distinguish(parent, name, list(groups)): runs for (parent, name), runs in groups.items()}
 
 
 def _distinguish(parent: Path, name: str, groups: list[tuple[Path, str]]) -> str:
-    """A group's name, with as much of its folder's as it needs to differ from the others."""
-    same = [other for other, found in groups if found == name]
+    """Return a group's name, prefixed with as much of its folder as needed to make it unique."""
+    same = [other for other, other_name in groups if other_name == name]
     if len(same) == 1:
         return name
     return f"{parent.name}/{name}" if len({other.name for other in same}) == len(same) else str(parent / name)
@@ -91,101 +93,108 @@ def _distinguish(parent: Path, name: str, groups: list[tuple[Path, str]]) -> str
 def summarize(
     groups: Mapping[str, list[RunFiles]], at_steps: Sequence[float] = (), at_seconds: Sequence[float] = ()
 ) -> list[Comparison]:
-    """The same of groups that were found before."""
+    """Compare groups of runs that were already read; see `compare`."""
     steps = comparison_points(groups, "env_steps", at_steps)
     seconds = comparison_points(groups, "seconds", at_seconds)
-    found = []
-    for name, records in groups.items():
-        task = records[0].settings["task"]
-        scores = np.array([r.evaluation["mean"] for r in records if r.evaluation is not None], dtype=np.float64)
+    comparisons: list[Comparison] = []
+    for name, runs in groups.items():
+        task = runs[0].settings["task"]
+        scores = np.array([r.evaluation["mean"] for r in runs if r.evaluation is not None], dtype=np.float64)
         low, high = bootstrap_interval(scores, np.random.default_rng(0)) if len(scores) > 1 else (math.nan, math.nan)
-        found.append(
+        comparisons.append(
             Comparison(
                 group=name,
                 task=task,
-                seeds=tuple(sorted({r.settings["seed"] for r in records})),
-                runs=len(records),
-                env_steps=float(np.mean([r.last("env_steps") for r in records])),
-                seconds=float(np.mean([r.last("seconds") for r in records])),
-                compile_seconds=float(np.mean([r.last("compile_seconds") for r in records])),
+                seeds=tuple(sorted({r.settings["seed"] for r in runs})),
+                runs=len(runs),
+                env_steps=float(np.mean([r.last("env_steps") for r in runs])),
+                seconds=float(np.mean([r.last("seconds") for r in runs])),
+                compile_seconds=float(np.mean([r.last("compile_seconds") for r in runs])),
                 evaluated=len(scores),
                 score=iqm(scores) if len(scores) else math.nan,
                 low=low,
                 high=high,
-                at_steps={x: iqm(np.array([r.return_at("env_steps", x) for r in records])) for x in steps[task]},
-                at_seconds={x: iqm(np.array([r.return_at("seconds", x) for r in records])) for x in seconds[task]},
+                at_steps={x: iqm(np.array([r.return_at("env_steps", x) for r in runs])) for x in steps[task]},
+                at_seconds={x: iqm(np.array([r.return_at("seconds", x) for r in runs])) for x in seconds[task]},
             )
         )
-    return found
+    return comparisons
 
 
 def comparison_points(
     groups: Mapping[str, list[RunFiles]], axis: str, asked: Sequence[float]
 ) -> dict[str, tuple[float, ...]]:
-    """Where a task's returns are compared, on "env_steps" or "seconds": as asked, or where its shortest run ends."""
-    chosen = tuple(dict.fromkeys(check_finite(f"a place on {axis}", x, 0.0) for x in asked))
+    """Return the points on "env_steps" or "seconds" at which to compare each task's returns.
+
+    These are the points in `asked` or, if it is empty, the end of the task's shortest run.
+    """
+    points = tuple(dict.fromkeys(check_finite(f"a point on {axis}", x, 0.0) for x in asked))
     ends: dict[str, list[float]] = {}
-    for record in (record for records in groups.values() for record in records):
-        ends.setdefault(record.settings["task"], []).append(record.last(axis))
-    return {task: chosen or (min(found),) for task, found in ends.items()}
+    for run in (run for runs in groups.values() for run in runs):
+        ends.setdefault(run.settings["task"], []).append(run.last(axis))
+    return {task: points or (min(task_ends),) for task, task_ends in ends.items()}
 
 
-def _records(folders: Iterable[str | os.PathLike[str]]) -> list[RunFiles]:
-    """All runs in these folders, each once; those that cannot be used are left out with a warning."""
+def _read_runs(folders: Iterable[str | os.PathLike[str]]) -> list[RunFiles]:
+    """Read all runs in these folders, each once; skip unusable ones with a warning."""
     paths: dict[Path, None] = {}
     for folder in map(Path, folders):
-        runs = find_runs(folder)
-        if not runs:
+        run_folders = find_runs(folder)
+        if not run_folders:
             raise InputError(f"{folder} is neither a run nor a folder of runs: there is no config.json in or below it")
-        paths |= dict.fromkeys(path.resolve() for path in runs)
-    records, reasons = [], []
+        paths |= dict.fromkeys(path.resolve() for path in run_folders)
+    runs: list[RunFiles] = []
+    reasons: list[str] = []
     for path in paths:
         try:
-            record = read_run(path)
+            run = read_run(path)
         except InputError as error:
             reasons.append(str(error))
-            logger.warning("%s is left out: %s", path, error)
+            logger.warning("%s is skipped: %s", path, error)
             continue
-        if not record.rows:
+        if not run.rows:
             reasons.append(f"{path} has no completed iteration")
-            logger.warning("%s is left out: it has no completed iteration", path)
+            logger.warning("%s is skipped: it has no completed iteration", path)
             continue
-        records.append(record)
-    if not records:
+        runs.append(run)
+    if not runs:
         more = f"; and {len(reasons) - 1} more like it" if len(reasons) > 1 else ""
         raise InputError(f"there is nothing to compare: {reasons[0]}{more}")
-    return records
+    return runs
 
 
-def _group(record: RunFiles) -> str:
-    """What a run is one of: its name without the seed at the end, or what it was made from."""
-    settings, name = record.settings, record.folder.name
-    # A second run of the same name has a number behind the seed.
+def _group(run: RunFiles) -> str:
+    """Return a run's group: its name without the trailing seed, or task, algorithm and preset."""
+    settings = run.settings
+    name = run.folder.name
+    # A second run of the same name has a number after the seed.
     without = re.sub(rf"-(s|seed)?{settings['seed']:d}(-\d+)?$", "", name)
     return without if without != name else f"{settings['task']}-{settings['algo']}-{settings['preset']}"
 
 
-def _check(name: str, records: list[RunFiles]) -> None:
-    """Runs of a group are of one task, and should differ by chance alone."""
-    first, *others = records
-    keys = {key for record in records for key in record.settings} - NON_SEMANTIC_FIELDS - {"seed", "schema"}
-    odd = sorted(key for key in keys if any(first.settings.get(key) != other.settings.get(key) for other in others))
-    if "task" in odd:
+def _check(name: str, runs: list[RunFiles]) -> None:
+    """Raise an InputError if the runs of a group have different tasks; warn about other differences than seeds."""
+    first, *others = runs
+    keys = {key for run in runs for key in run.settings} - NON_SEMANTIC_FIELDS - {"seed", "schema"}
+    different = sorted(
+        key for key in keys if any(first.settings.get(key) != other.settings.get(key) for other in others)
+    )
+    if "task" in different:
         raise InputError(
-            f"the runs of group {name!r} have different tasks: {', '.join(str(r.folder) for r in records)}; "
+            f"the runs of group {name!r} have different tasks: {', '.join(str(r.folder) for r in runs)}; "
             "compare them separately, or rename their folders"
         )
-    if odd:
-        logger.warning("the runs of group %r differ in more than their seeds: %s", name, ", ".join(odd))
+    if different:
+        logger.warning("the runs of group %r differ in more than their seeds: %s", name, ", ".join(different))
     seeds: dict[int, list[str]] = {}
-    for record in records:
-        seeds.setdefault(record.settings["seed"], []).append(record.folder.name)
-    for seed, runs in seeds.items():
-        if len(runs) > 1:
+    for run in runs:
+        seeds.setdefault(run.settings["seed"], []).append(run.folder.name)
+    for seed, names in seeds.items():
+        if len(names) > 1:
             logger.warning(
                 "group %r has seed %d more than once (%s): these runs are not independent, yet each counts in the "
-                "mean and its interval; leave all but one out",
+                "mean and its interval; remove all but one",
                 name,
                 seed,
-                ", ".join(runs),
+                ", ".join(names),
             )

@@ -1,4 +1,4 @@
-"""Comparisons as CSV files: a row per group, or a row per run."""
+"""Comparisons as CSV files, with a row per group or a row per run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, object]
 
 
 def write_groups(path: Path, groups: Sequence[Comparison]) -> None:
-    """A row per group, with all digits; seeds are separated by spaces, what is not known is nan."""
+    """Write a row per group in full precision; seeds are separated by spaces, unknown values are nan."""
     rows: list[Row] = []
     for group in groups:
         row: Row = {**asdict(group), "seeds": " ".join(map(str, group.seeds))}
@@ -32,36 +32,36 @@ def write_groups(path: Path, groups: Sequence[Comparison]) -> None:
 def write_runs(
     path: Path, groups: Mapping[str, list[RunFiles]], at_steps: Sequence[float] = (), at_seconds: Sequence[float] = ()
 ) -> None:
-    """A row per run, numbers to five digits; what is not known is empty."""
+    """Write a row per run with numbers to five digits; unknown values are empty."""
     _write(path, run_rows(groups, at_steps, at_seconds))
 
 
 def run_rows(
     groups: Mapping[str, list[RunFiles]], at_steps: Sequence[float] = (), at_seconds: Sequence[float] = ()
 ) -> list[Row]:
-    """What is known of each run, by column; returns are those in training at the given places, or at `places`."""
-    wanted = {
+    """Return a row per run, with training returns at the given points; see `comparison_points` for the default."""
+    points = {
         "env_steps": comparison_points(groups, "env_steps", at_steps),
         "seconds": comparison_points(groups, "seconds", at_seconds),
     }
-    return [_row(group, run, wanted) for group, records in groups.items() for run in records]
+    return [_row(group, run, points) for group, runs in groups.items() for run in runs]
 
 
-def _row(group: str, run: RunFiles, wanted: Mapping[str, Mapping[str, Sequence[float]]]) -> Row:
-    """Of one run, with returns at the places of its task on each axis."""
-    found = run.evaluation or {}
+def _row(group: str, run: RunFiles, points: Mapping[str, Mapping[str, Sequence[float]]]) -> Row:
+    """Return the row of one run, with returns at the points of its task on each axis."""
+    evaluation = run.evaluation or {}
     numbers = {
         "seconds": run.last("seconds"),
         "compile_seconds": run.last("compile_seconds"),
         "horizon_mean": run.mean("horizon"),
         "horizon_end": run.last("horizon"),
         "critic_epochs_mean": run.mean("critic_epochs"),
-        "evaluation_mean": found.get("mean", math.nan),
-        "evaluation_iqm": found.get("iqm", math.nan),
+        "evaluation_mean": evaluation.get("mean", math.nan),
+        "evaluation_iqm": evaluation.get("iqm", math.nan),
         **{
             _column(axis, x): run.return_at(axis, x)
-            for axis, chosen in wanted.items()
-            for x in chosen[run.settings["task"]]
+            for axis, task_points in points.items()
+            for x in task_points[run.settings["task"]]
         },
     }
     return {
@@ -74,16 +74,16 @@ def _row(group: str, run: RunFiles, wanted: Mapping[str, Mapping[str, Sequence[f
     }
 
 
-def _column(axis: str, place: float) -> str:
-    """Name of a column of returns: return_at_2.5M_steps, return_at_30_s."""
+def _column(axis: str, point: float) -> str:
+    """Return the name of a column of returns: return_at_2.5M_steps, return_at_30_s."""
     if axis == "seconds":
-        return f"return_at_{place:.10g}_s"
-    return f"return_at_{place / 1e6:.10g}M_steps" if place % 1e5 == 0 else f"return_at_{place:.10g}_steps"
+        return f"return_at_{point:.10g}_s"
+    return f"return_at_{point / 1e6:.10g}M_steps" if point % 1e5 == 0 else f"return_at_{point:.10g}_steps"
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
-    """All columns that any row has, in their order. Names are written so that spreadsheets do not run them."""
-    with atomic_write(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+    """Write the union of all columns in order of appearance. Escape names that spreadsheets would run as formulas."""
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)

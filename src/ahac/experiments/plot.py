@@ -1,4 +1,4 @@
-"""Curves of groups of runs, as a picture: returns, or whatever the runs' tables have."""
+"""Learning curves of groups of runs, of returns or other columns of metrics.csv."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ if TYPE_CHECKING:
 __all__ = ["RETURN", "curve", "plot"]
 
 CURVE_POINTS = 300
-"""Points of a curve."""
+"""Number of points of a curve."""
 AXES = {"env_steps": "environment steps", "seconds": "seconds of training"}
 RETURN = "episode_return"
-"""The column that is drawn where no other is asked for; its axis is always linear."""
+"""Column that is plotted by default; its axis is always linear."""
 NAMES = {RETURN: "return in training", "esnr": "ESNR", "growth": "growth of the adjoint"}
-"""Of columns that are called otherwise in a picture."""
+"""Axis labels of columns, where they differ from the column name."""
 
 
 def plot(path: Path, groups: Mapping[str, Sequence[RunFiles]], columns: Sequence[str] = (RETURN,)) -> None:
-    """Write a picture: a row per task and column of metrics.csv, against environment steps and against seconds.
+    """Write a figure with a row per task and column of metrics.csv, against environment steps and training time.
 
-    A line is the mean over the runs of a group, its band goes from the lowest to the highest of them. Both end where
-    the shortest run of the group does. A column is drawn of the groups whose runs all have it; with a logarithmic axis
-    where it is above zero and spreads over two orders of magnitude.
+    A line is the mean over the runs of a group; its band spans the lowest to the highest run. Both end where the
+    shortest run of the group ends. A column is plotted for the groups whose runs all have it, on a logarithmic axis if
+    it is positive and spans two orders of magnitude.
     """
-    rows, looks = _rows(groups, list(dict.fromkeys(columns))), _styles(groups)
-    heights = [max(3.8, 0.6 + 0.22 * len(chosen)) for _, _, chosen in rows]  # as high as the legend at least
+    rows = _rows(groups, list(dict.fromkeys(columns)))
+    styles = _styles(groups)
+    heights = [max(3.8, 0.6 + 0.22 * len(row_groups)) for _, _, row_groups in rows]  # at least as high as the legend
     with new_figure([path], 11.0, 0.4 + sum(heights)) as figure:
         panels: Any = figure.subplots(len(rows), 2, sharey="row", squeeze=False, height_ratios=heights)
         above = ""
-        for (task, column, chosen), pair in zip(rows, panels, strict=True):
+        for (task, column, row_groups), pair in zip(rows, panels, strict=True):
             for axes, axis in zip(pair, AXES, strict=True):
-                _panel(axes, chosen, axis, column, looks)
+                _panel(axes, row_groups, axis, column, styles)
             if column != RETURN and _wide(pair[0]):
                 pair[0].set_yscale("log")
             pair[0].set_title(plain(task) if task != above else "", loc="left", fontweight="bold")
@@ -53,28 +54,29 @@ def plot(path: Path, groups: Mapping[str, Sequence[RunFiles]], columns: Sequence
 
 
 def curve(records: Sequence[RunFiles], axis: str, column: str = RETURN) -> tuple[np.ndarray, np.ndarray]:
-    """Places [n] on an axis and what each run has there [runs, n].
+    """Return x values `[n]` on an axis and the value of each run there `[runs, n]`.
 
-    That is the mean of its rows since the place before, or the latest where there was none; what is not finite does not
-    count. From where all runs have the column to where the first of them ends; nothing where there is no such place.
+    A value is the mean of the run's finite rows since the previous x or, if there are none, the latest one. The x
+    values range from where all runs have the column to where the first run ends; n is 0 if that range is empty.
     """
-    known = [
+    samples = [
         np.array([(row[axis], row[column]) for row in record.rows if math.isfinite(row.get(column, math.nan))])
         for record in records
     ]
-    if any(len(points) == 0 for points in known):
+    if any(len(points) == 0 for points in samples):
         return np.empty(0), np.empty((len(records), 0))
-    for points in known:
-        points[:, 0] = np.maximum.accumulate(points[:, 0])  # time may go back by a hair where compilation is taken off
-    begin = max(points[0, 0] for points in known)
-    end = min(points[-1, 0] for points in known)
-    places = np.linspace(begin, end, CURVE_POINTS) if begin <= end else np.empty(0)
-    return places, np.array([_means(points, places) for points in known])
+    for points in samples:
+        # Subtracting compilation time can make the training time decrease slightly.
+        points[:, 0] = np.maximum.accumulate(points[:, 0])
+    begin = max(points[0, 0] for points in samples)
+    end = min(points[-1, 0] for points in samples)
+    x = np.linspace(begin, end, CURVE_POINTS) if begin <= end else np.empty(0)
+    return x, np.array([_means(points, x) for points in samples])
 
 
-def _means(points: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Of what lies (place, value) between one place and the next, at the latter."""
-    last = np.searchsorted(points[:, 0], places, side="right")
+def _means(points: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the mean of the points (x, value) between each x and the previous one, or else the latest value."""
+    last = np.searchsorted(points[:, 0], x, side="right")
     first = np.minimum(np.concatenate([last[:1], last[:-1]]), last - 1)
     return np.array([points[i:j, 1].mean() for i, j in zip(first, last, strict=True)])
 
@@ -82,7 +84,10 @@ def _means(points: np.ndarray, places: np.ndarray) -> np.ndarray:
 def _rows(
     groups: Mapping[str, Sequence[RunFiles]], columns: Sequence[str]
 ) -> list[tuple[str, str, dict[str, Sequence[RunFiles]]]]:
-    """Tasks, columns and the groups that have them; a column that no group has is refused. Returns may come late."""
+    """Return tasks, columns and the groups that have them; raise an InputError for a column that no group has.
+
+    Groups without any return yet are included, since the first episode may end late.
+    """
     tasks = dict.fromkeys(records[0].settings["task"] for records in groups.values())
     rows = [
         (
@@ -98,45 +103,48 @@ def _rows(
         for column in columns
     ]
     for column in columns:
-        if not any(chosen for _, drawn, chosen in rows if drawn == column):
-            known = {name for records in groups.values() for record in records for row in record.rows for name in row}
-            there = ", ".join(sorted(known - AXES.keys()))
-            raise InputError(f"no group has {column!r} in its metrics.csv; there is {there}")
+        if not any(row_groups for _, row_column, row_groups in rows if row_column == column):
+            available = {
+                name for records in groups.values() for record in records for row in record.rows for name in row
+            }
+            names = ", ".join(sorted(available - AXES.keys()))
+            raise InputError(f"no group has {column!r} in its metrics.csv; available: {names}")
     return [row for row in rows if row[2]]
 
 
 def _have_column(records: Sequence[RunFiles], column: str) -> bool:
-    """Whether all of these runs have a column that can be drawn."""
+    """Return whether all runs have a column that can be plotted."""
     return column not in AXES and all(any(column in row for row in record.rows) for record in records)
 
 
 def _styles(groups: Mapping[str, Sequence[RunFiles]]) -> dict[str, tuple[str, str]]:
-    """Colours and strokes of groups, the same in all rows that have them; tasks begin anew."""
-    looks: dict[str, tuple[str, str]] = {}
-    seen: Counter[str] = Counter()
+    """Return colors and line styles of groups, the same in all rows of a task; each task starts at the first color."""
+    styles: dict[str, tuple[str, str]] = {}
+    counts: Counter[str] = Counter()
     for name, records in groups.items():
         task = records[0].settings["task"]
-        k = seen[task]
-        looks[name] = COLORS[k % len(COLORS)], LINESTYLES[k // len(COLORS) % len(LINESTYLES)]
-        seen[task] += 1
-    return looks
+        k = counts[task]
+        styles[name] = COLORS[k % len(COLORS)], LINESTYLES[k // len(COLORS) % len(LINESTYLES)]
+        counts[task] += 1
+    return styles
 
 
 def _panel(
-    axes: Axes, groups: Mapping[str, Sequence[RunFiles]], axis: str, column: str, looks: Mapping[str, tuple[str, str]]
+    axes: Axes, groups: Mapping[str, Sequence[RunFiles]], axis: str, column: str, styles: Mapping[str, tuple[str, str]]
 ) -> None:
-    """The curves of one task and column."""
+    """Plot the curves of one task and column."""
     from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
-    faint = 0.15 if len(groups) <= len(COLORS) else 0.06
+    alpha = 0.15 if len(groups) <= len(COLORS) else 0.06
     for name, records in groups.items():
-        (colour, stroke), (places, values) = looks[name], curve(records, axis, column)
+        color, linestyle = styles[name]
+        x, values = curve(records, axis, column)
         seeds = len({record.settings["seed"] for record in records})
         label = f"{plain(name)} ({seeds} seed{'s' * (seeds != 1)})"
-        dot = "o" if len(places) and places[0] == places[-1] else ""
-        axes.plot(places, values.mean(axis=0), stroke + dot, color=colour, linewidth=1.6, label=label)
+        marker = "o" if len(x) and x[0] == x[-1] else ""
+        axes.plot(x, values.mean(axis=0), linestyle + marker, color=color, linewidth=1.6, label=label)
         if len(records) > 1:
-            axes.fill_between(places, values.min(axis=0), values.max(axis=0), color=colour, alpha=faint, linewidth=0)
+            axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=alpha, linewidth=0)
     axes.set_xlabel(AXES[axis])
     axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))
@@ -144,13 +152,13 @@ def _panel(
 
 
 def _wide(axes: Axes) -> bool:
-    """Whether all lines are above zero, and two orders of magnitude from the lowest to the highest point."""
+    """Return whether all lines are positive and span two orders of magnitude."""
     points = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()])
     return points.size > 0 and points.min() > 0.0 and points.max() > 100.0 * points.min()
 
 
 def _legend(axes: Axes, left: Axes) -> None:
-    """Beside the row, in the order in which the curves against environment steps end."""
+    """Add a legend next to the row, ordered by the final values of the curves against environment steps."""
     heights = [
         float(np.asarray(line.get_ydata())[-1]) if len(np.asarray(line.get_ydata())) else -np.inf
         for line in left.get_lines()

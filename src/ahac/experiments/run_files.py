@@ -1,7 +1,7 @@
-"""Runs as their folders tell of them: settings, table and evaluation, without making anything of them.
+"""Read-only view of a run folder: settings, metrics and evaluation, without building the environment or networks.
 
-These files come from other versions, other machines and killed processes. What is read is checked here, once, so that
-whatever uses a record can rely on it; a file that cannot be used is refused with its name and the reason.
+These files may come from other versions, other machines and killed processes. They are validated here once, so that
+users of `RunFiles` can rely on the content; an unusable file raises an InputError with its name and the reason.
 """
 
 from __future__ import annotations
@@ -25,63 +25,67 @@ from ahac.training.run import open_run
 
 __all__ = ["RunFiles", "find_runs", "read_run"]
 
-NAMES, COUNTS = ("task", "algo", "preset"), {"seed": 0, "iterations": 1}
-"""What every run must have: texts, and whole numbers with the least that they can be."""
+NAMES = ("task", "algo", "preset")
+"""Required string settings."""
+COUNTS = {"seed": 0, "iterations": 1}
+"""Required integer settings, with their minimum."""
 DEFAULTS = {name: value for name, value in to_dict(RunConfig()).items() if name not in ("task", "algorithm")}
-"""Settings that may be missing in config.json, as `resume` reads them; it is not a run's without a task."""
+"""Defaults of settings that may be missing in config.json, as in `ahac resume`; the task is required."""
 AXES = ("iteration", "env_steps", "seconds")
-"""What every row of metrics.csv must have."""
+"""Required columns of every row of metrics.csv."""
 LARGEST = 1e100
-"""Beyond what 32-bit training can produce: a larger number in a file is damage."""
+"""Beyond what 32-bit training can produce; a larger number in a file indicates damage."""
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """One run."""
+    """Validated content of a run folder."""
 
     folder: Path
     settings: Mapping[str, Any]
-    """Of config.json or, where that is missing, of a checkpoint; other versions may have other names."""
+    """Settings from config.json or, if that is missing, from a checkpoint; other versions may have other names."""
     rows: list[dict[str, float]]
-    """Of metrics.csv, one per iteration; what is not a finite number is left out."""
+    """Rows of metrics.csv, one per iteration, without non-finite values."""
     evaluation: Mapping[str, Any] | None
-    """Of evaluation.json; None where there is none, or the run has gone on since."""
+    """Content of evaluation.json; None if it is missing or older than the last iteration."""
 
     def last(self, name: str, otherwise: float = float("nan")) -> float:
-        """A number of the last iteration."""
+        """Return a metric of the last iteration, or `otherwise` if it is missing."""
         return self.rows[-1].get(name, otherwise) if self.rows else otherwise
 
     @property
     def complete(self) -> bool:
-        """Whether all iterations, or environment steps, are done."""
+        """Whether all iterations or environment steps are done."""
         if (steps := self.settings.get("env_steps")) is not None:
             return self.last("env_steps", 0.0) >= steps
         return self.last("iteration", 0.0) >= self.settings["iterations"]
 
     @property
     def score(self) -> str:
-        """What the last policy is worth, "interquartile mean [low, high]"; "-" where that is not known."""
-        found = self.evaluation
-        return "-" if found is None else "{:.1f} [{:.1f}, {:.1f}]".format(found["iqm"], *found["interval"])
+        """Evaluation score as "interquartile mean [low, high]"; "-" if there is none."""
+        if self.evaluation is None:
+            return "-"
+        low, high = self.evaluation["interval"]
+        return f"{self.evaluation['iqm']:.1f} [{low:.1f}, {high:.1f}]"
 
     def mean(self, name: str) -> float:
-        """Of a number over all iterations that have it; not a number where none has."""
-        known = [row[name] for row in self.rows if name in row]
-        return sum(known) / len(known) if known else float("nan")
+        """Return the mean of a metric over all iterations that have it; NaN if none has."""
+        values = [row[name] for row in self.rows if name in row]
+        return sum(values) / len(values) if values else float("nan")
 
     def return_at(self, axis: str, point: float) -> float:
-        """The latest return in training at this place on "env_steps" or "seconds", not beyond.
+        """Return the latest training return up to a point on "env_steps" or "seconds".
 
-        Not a number where the run did not come so far, or no episode had ended.
+        NaN if the run ended before that point, or no episode had ended by then.
         """
-        known = [row["episode_return"] for row in self.rows if row[axis] <= point and "episode_return" in row]
-        return known[-1] if known and self.last(axis) >= point else float("nan")
+        returns = [row["episode_return"] for row in self.rows if row[axis] <= point and "episode_return" in row]
+        return returns[-1] if returns and self.last(axis) >= point else float("nan")
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """This folder if it is that of a run, else the run folders in it; hidden ones are skipped.
+    """Return the folder itself if it is a run folder, else the run folders in it, without hidden ones.
 
-    A run that has lost its config.json is found by its checkpoints, which hold the settings, too.
+    A run without config.json is recognized by its checkpoints, which also hold the settings.
     """
     if _is_run(folder):
         return [folder]
@@ -91,7 +95,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def read_run(folder: Path) -> RunFiles:
-    """What a run's folder holds; refused where a file of it is damaged."""
+    """Read a run folder; raise an InputError if a file in it is damaged."""
     settings = _settings(folder)
     rows = _rows(folder / "metrics.csv")
     evaluation = _evaluation(folder / "evaluation.json")
@@ -109,7 +113,7 @@ def _has_checkpoints(folder: Path) -> bool:
 
 
 def _holds_config(folder: Path) -> bool:
-    """Whether there is a config.json; also if it cannot be looked at, so that it is told of rather than hidden."""
+    """Return whether there is a config.json, even an unreadable one, so that the run is reported and not hidden."""
     try:
         (folder / "config.json").lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -120,50 +124,54 @@ def _holds_config(folder: Path) -> bool:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """Of config.json or, where that is missing, of a checkpoint; checked as far as they are needed here."""
+    """Read the settings from config.json or, if that is missing, from a checkpoint; check those needed here."""
     path = folder / "config.json"
     try:
-        lost = not path.is_file() and _has_checkpoints(folder)
-        found = to_dict(open_run(folder).config) if lost else upgrade_settings(read_json(path, editable=True))
+        from_checkpoint = not path.is_file() and _has_checkpoints(folder)
+        saved = (
+            to_dict(open_run(folder).config) if from_checkpoint else upgrade_settings(read_json(path, editable=True))
+        )
     except (CheckpointError, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    found = {**DEFAULTS, **found}
-    if missing := {*NAMES, *COUNTS} - found.keys():
-        raise InputError(f"{path} is not that of a run: it lacks {', '.join(sorted(missing))}")
+    settings = {**DEFAULTS, **saved}
+    if missing := {*NAMES, *COUNTS} - settings.keys():
+        raise InputError(f"{path} is not the config of a run: it lacks {', '.join(sorted(missing))}")
     for name in NAMES:
-        if not isinstance(found[name], str) or not found[name]:
-            raise InputError(f"{path} is damaged: {name} must be a name, got {_short(found[name])}")
-    for name, least in COUNTS.items():
-        _whole(path, name, found[name], least)
-    if found.get("env_steps") is not None:
-        _whole(path, "env_steps", found["env_steps"], 1)
-    return found
+        if not isinstance(settings[name], str) or not settings[name]:
+            raise InputError(f"{path} is damaged: {name} must be a name, got {_short(settings[name])}")
+    for name, minimum in COUNTS.items():
+        _check_count(path, name, settings[name], minimum)
+    if settings.get("env_steps") is not None:
+        _check_count(path, "env_steps", settings["env_steps"], 1)
+    return settings
 
 
 def _evaluation(path: Path) -> dict[str, Any] | None:
-    """Of evaluation.json; None where there is none."""
+    """Read evaluation.json; return None if it does not exist."""
     if not os.path.lexists(path):
         return None
-    found = read_json(path)
-    if missing := {"iteration", "mean", "iqm", "interval"} - found.keys():
+    evaluation = read_json(path)
+    if missing := {"iteration", "mean", "iqm", "interval"} - evaluation.keys():
         raise InputError(f"{path} is damaged: it has no {', '.join(sorted(missing))}")
-    _whole(path, "iteration", found["iteration"], 0)
-    interval = found["interval"]
+    _check_count(path, "iteration", evaluation["iteration"], 0)
+    interval = evaluation["interval"]
     if not isinstance(interval, Sequence) or len(interval) != 2:
         raise InputError(f"{path} is damaged: interval must be two numbers, got {_short(interval)}")
-    for name, value in (("mean", found["mean"]), ("iqm", found["iqm"]), *(("interval", x) for x in interval)):
-        _number(path, name, value)
-    return found
+    for name in ("mean", "iqm"):
+        _check_number(path, name, evaluation[name])
+    for end in interval:
+        _check_number(path, "interval", end)
+    return evaluation
 
 
 def _rows(path: Path) -> list[dict[str, float]]:
-    """Of metrics.csv; none where there is no such file."""
+    """Read metrics.csv; return no rows if it does not exist."""
     if not os.path.lexists(path):
         return []
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             header = file.readline()
-        if not header.endswith("\n"):  # which is there even before the first iteration
+        if not header.endswith("\n"):  # written even before the first iteration
             raise InputError(f"{path} is damaged: its first line is incomplete")
         columns = header.strip().split(",")
         if columns == [""]:  # before the first iteration
@@ -179,31 +187,31 @@ def _rows(path: Path) -> list[dict[str, float]]:
         if missing := [name for name in AXES if name not in row]:
             raise InputError(f"{path} is damaged: {', '.join(missing)} is missing {where}")
         for name in AXES:
-            _number(path, f"{name} {where}", row[name])
+            _check_number(path, f"{name} {where}", row[name])
         if row["iteration"] <= iteration or row["env_steps"] < env_steps:
             raise InputError(f"{path} is damaged: iteration or env_steps does not increase {where}")
-        iteration, env_steps = row["iteration"], row["env_steps"]
+        iteration = row["iteration"]
+        env_steps = row["env_steps"]
     return [{name: value for name, value in row.items() if abs(value) < LARGEST} for row in rows]
 
 
-def _whole(path: Path, name: str, value: object, least: int) -> None:
+def _check_count(path: Path, name: str, value: object, minimum: int) -> None:
     try:
-        check_int(name, value, least)
+        check_int(name, value, minimum)
     except InputError as error:
         raise InputError(f"{path} is damaged: {name} must be a whole number, got {_short(value)}") from error
 
 
-def _number(path: Path, name: str, value: object) -> float:
+def _check_number(path: Path, name: str, value: object) -> None:
     try:
         number = check_finite(name, value)
-    except (InputError, OverflowError):  # the latter of an integer with hundreds of digits
+    except (InputError, OverflowError):  # OverflowError for an integer with hundreds of digits
         number = math.inf
     if abs(number) >= LARGEST:
         raise InputError(f"{path} is damaged: {name} must be a finite number, got {_short(value)}")
-    return number
 
 
 def _short(value: object) -> str:
-    """A value for an error message, cut where it is long."""
+    """Return a value as text for an error message, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

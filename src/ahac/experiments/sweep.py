@@ -1,6 +1,6 @@
-"""Many runs, some at a time: each a process of its own, on cores of its own, with a log beside its folder.
+"""Sweeps: train many runs, several at a time, each in a separate process on separate cores.
 
-What is complete is left alone, and what is not goes on where it stopped: a sweep can be stopped and given again.
+Complete runs are skipped and unfinished ones resume from their last checkpoint, so a sweep can be stopped and repeated.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from ahac.training.run import create_run, open_run
 __all__ = ["FolderError", "Outcome", "folder_of", "log_of", "run_status", "sweep"]
 
 COMMAND = (sys.executable, "-m", "ahac", "resume")
-"""What trains the run of a folder, from its start or from its last checkpoint on."""
-PAUSE = 0.1
-"""Seconds between two looks at the processes."""
+"""Command that trains the run in a folder, from the start or from its last checkpoint."""
+POLL_INTERVAL = 0.1
+"""Time between two polls of the processes [s]."""
 
 RunStatus = Literal["new", "unfinished", "complete"]
 RunState = Literal["complete", "finished", "stopped", "waiting", "failed"]
 
 
 class FolderError(InputError):
-    """A folder that is there, but cannot be used for the run of that name; other runs of the sweep are not affected."""
+    """An existing folder cannot be used for the run of its name; other runs of the sweep are not affected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one run of a sweep."""
+    """Outcome of one run of a sweep."""
 
     name: str
     state: RunState
-    """Complete before the sweep, finished by it, stopped with a checkpoint, never begun, or failed."""
+    """Complete before the sweep, finished by it, stopped with a checkpoint, still waiting, or failed."""
     log: Path
-    """What its process wrote."""
+    """Output of the run's process."""
     detail: str = ""
-    """Its evaluation, or why it failed."""
+    """Evaluation, or reason for the failure."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.state}" + (f": {self.detail}" if self.detail else "")
@@ -65,33 +65,35 @@ def sweep(
     seconds: float | None = None,
     on_event: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:
-    """Train many runs, and tell what became of each.
+    """Train many runs and return the outcome of each.
 
-    The settings of all are checked before the first one starts. A run that fails, or whose folder is damaged, does not
-    stop the others. Ctrl-C, or the time's end, stops those that run after their iteration, with a checkpoint; once more
-    ends them at once.
+    All settings are checked before the first run starts. A run that fails, or whose folder is damaged, does not stop
+    the others. Ctrl-C or the time limit stops the active runs after their current iteration, with a checkpoint; a
+    second Ctrl-C stops them immediately.
 
     Args:
-        configs: What the runs are made from, as `ahac.training.api.configure` gives it; each has a name of its own.
-        jobs: Runs at a time; they share the cores of this process among themselves.
-        seconds: After which the sweep stops; by default not before all are through.
-        on_event: Called with a line for each run that starts or ends.
+        configs: Settings of the runs, as returned by `ahac.training.api.configure`, with distinct names.
+        jobs: Number of runs at a time; they divide the cores of this process among them.
+        seconds: Time limit of the sweep [s]; by default none.
+        on_event: Called with a line of text for each run that starts or ends.
     """
-    wanted = list(configs)
+    all_configs = list(configs)
     check_int("jobs", jobs, 1)
     end = math.inf if seconds is None else time.monotonic() + check_finite("seconds", seconds, 0.0)
-    left, outcomes = _sorted(wanted)
+    pending, outcomes = _pending_runs(all_configs)
     for outcome in outcomes.values():
         if outcome.state == "failed":
             on_event(str(outcome))
-    waiting, running = deque(left), list[Worker]()
-    free = split_cores(min(jobs, len(left)))
+    waiting = deque(pending)
+    running: list[Worker] = []
+    free = split_cores(min(jobs, len(pending)))
     with catch_signals() as stop, terminate_on_exit(running):
         stop.can_wait = True
         while running or (waiting and not stop.requested):
             stop.requested |= time.monotonic() >= end
             while waiting and free and not stop.requested:
-                config, cores = waiting.popleft(), free.popleft()
+                config = waiting.popleft()
+                cores = free.popleft()
                 try:
                     running.append(_launch(config, cores))
                     on_event(f"{config.name} started, log: {_log(config)}")
@@ -102,31 +104,32 @@ def sweep(
             for worker in [w for w in running if w.poll(stop.requested)]:
                 running.remove(worker)
                 free.append(worker.cores)
-                outcomes[worker.config.name] = found = _end_state(worker)
-                on_event(f"{found} ({len(outcomes)} of {len(wanted)})")
+                outcomes[worker.config.name] = outcome = _outcome_of(worker)
+                on_event(f"{outcome} ({len(outcomes)} of {len(all_configs)})")
             if running:
-                time.sleep(PAUSE)
-    return [outcomes.get(config.name) or _outcome(config, "waiting") for config in wanted]
+                time.sleep(POLL_INTERVAL)
+    return [outcomes.get(config.name) or _outcome(config, "waiting") for config in all_configs]
 
 
 def folder_of(config: RunConfig) -> Path:
-    """Where a run of a sweep is."""
+    """Return the run folder of a config, which must have a name."""
     if not config.name:
-        raise InputError("every run in a sweep needs a name, so that it can be found when the sweep is resumed")
+        raise InputError("every run in a sweep needs a name, so that it is found when the sweep is repeated")
     check_name(config.name)
     return Path(config.out) / config.name
 
 
 def log_of(name: str) -> str:
-    """Name of the file that a run's process writes to; beside its folder, which others may want to move or remove."""
+    """Return the name of a run's log file, which is next to its folder so that the folder can be moved or removed."""
     return f"{name}.log"
 
 
 def run_status(config: RunConfig) -> RunStatus:
-    """How far a run is; one that cannot be made, or was made with other settings, is refused.
+    """Return whether a run is new, unfinished or complete.
 
     Raises:
-        FolderError: There is a folder of that name which is damaged, or is not that of a run.
+        FolderError: The folder of that name is damaged or not a run.
+        InputError: The settings are invalid, or the run was created with different ones.
     """
     validate_config(config)
     folder = folder_of(config)
@@ -135,76 +138,81 @@ def run_status(config: RunConfig) -> RunStatus:
             return "new"
         if not folder.is_dir():
             raise FolderError(f"{folder} is not a folder; move it away, or choose another name")
-        there = flatten(to_dict(open_run(folder).config))
+        saved = flatten(to_dict(open_run(folder).config))
     except FolderError:
         raise
     except (AhacError, OSError) as error:
         raise FolderError(str(error)) from error
-    here = flatten(to_dict(config))
-    if odd := [
-        name for name in {**here, **there} if name not in NON_SEMANTIC_FIELDS and here.get(name) != there.get(name)
+    requested = flatten(to_dict(config))
+    if different := [
+        name
+        for name in {**requested, **saved}
+        if name not in NON_SEMANTIC_FIELDS and requested.get(name) != saved.get(name)
     ]:
         raise InputError(
-            f"{folder} was made with other settings ({', '.join(odd)}) than those asked for; choose another name or "
-            "another folder of runs, or move it away"
+            f"{folder} was created with different settings ({', '.join(different)}); choose another name or --out "
+            "folder, or move it away"
         )
     try:
-        record = read_run(folder)
-    except InputError:  # to be mended or complained about by the process that goes on with it
+        run = read_run(folder)
+    except InputError:  # the process that resumes the run repairs or reports it
         return "unfinished"
-    # Without an evaluation something is left to do, even after the last iteration.
-    return "complete" if record.complete and record.evaluation is not None else "unfinished"
+    # After the last iteration, the evaluation may still be missing.
+    return "complete" if run.complete and run.evaluation is not None else "unfinished"
 
 
-def _sorted(configs: Sequence[RunConfig]) -> tuple[list[RunConfig], dict[str, Outcome]]:
-    """Runs with something left to do, and what is known of the others; refuses what cannot be run here."""
+def _pending_runs(configs: Sequence[RunConfig]) -> tuple[list[RunConfig], dict[str, Outcome]]:
+    """Return the unfinished runs and the outcomes of the others; raise an InputError if one cannot run here."""
     _check_names(configs)
-    left: list[RunConfig] = []
+    pending: list[RunConfig] = []
     outcomes: dict[str, Outcome] = {}
     for config in configs:
         try:
             if run_status(config) == "complete":
                 outcomes[config.name] = _outcome(config, "complete", _score(config))
             else:
-                left.append(config)
+                pending.append(config)
         except FolderError as error:
             outcomes[config.name] = _outcome(config, "failed", str(error))
-    for device in {config.device for config in left}:
+    for device in {config.device for config in pending}:
         resolve_run_device(device)
-    return left, outcomes
+    return pending, outcomes
 
 
 def _check_names(configs: Sequence[RunConfig]) -> None:
-    """Refuse runs that would write to the same place: of one name, or one named like the log of another."""
+    """Raise an InputError if two runs have the same name, or one is named like the log of another."""
     folders = Counter(folder_of(config).resolve() for config in configs)
-    if twice := [folder.name for folder, count in folders.items() if count > 1]:
-        raise InputError(f"runs of a sweep need names of their own; more than one has the name {', '.join(twice)}")
+    if repeated := [folder.name for folder, count in folders.items() if count > 1]:
+        raise InputError(f"runs of a sweep need distinct names; more than one is named {', '.join(repeated)}")
     for config in configs:
         if _log(config).resolve() in folders:
-            raise InputError(f"run {_log(config).name!r} has the name of the log of run {config.name!r}; rename one")
+            raise InputError(
+                f"run {_log(config).name!r} has the same name as the log of run {config.name!r}; rename one"
+            )
 
 
 def _launch(config: RunConfig, cores: set[int]) -> Worker:
-    """Begin a run or go on with it, on these cores."""
+    """Start or resume a run on the given cores."""
     folder = folder_of(config)
-    with pin_to_cores(cores):  # whose number stands in the new run's manifest, and which the process keeps
+    with pin_to_cores(cores):  # inherited by the process, and counted in the manifest of a new run
         if run_status(config) == "new":
             if folder.exists():
                 clear_leftovers(folder)
             create_run(config)
-        # By its whole path: a name may begin with a dash.
+        # The absolute path, because a name may start with a dash.
         return launch(config, cores, [*COMMAND, str(folder.absolute())], _log(config))
 
 
-def _end_state(worker: Worker) -> Outcome:
-    """What became of the run of a process that has ended."""
-    config, status = worker.config, worker.system.returncode
+def _outcome_of(worker: Worker) -> Outcome:
+    """Return the outcome of a run whose process has ended."""
+    config = worker.config
+    status = worker.process.returncode
     try:
         if status == 0 and run_status(config) == "complete":
             return _outcome(config, "finished", f"{_score(config)}, {worker.seconds:.0f} s")
         if status == 0:
-            read_run(folder_of(config))  # says what is damaged, if anything is
-    except AhacError as error:  # the others go on
+            read_run(folder_of(config))  # raises if a file is damaged
+    except AhacError as error:  # the other runs continue
         return _outcome(config, "failed", str(error))
     if worker.stop_sent:
         return _outcome(config, "stopped")
@@ -212,7 +220,7 @@ def _end_state(worker: Worker) -> Outcome:
 
 
 def _score(config: RunConfig) -> str:
-    """Of a complete run, its final evaluation."""
+    """Return the final evaluation of a complete run."""
     return f"return {read_run(folder_of(config)).score}"
 
 
@@ -227,6 +235,6 @@ def _log(config: RunConfig) -> Path:
 def _last_line(path: Path) -> str:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:  # somebody removed it
+    except OSError:  # it was removed
         return "no log"
-    return next((line.strip() for line in reversed(lines) if line.strip()), "without a word")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "empty log")

@@ -1,4 +1,4 @@
-"""Processes that train the runs of a sweep."""
+"""Worker processes that train the runs of a sweep."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ from ahac.training.config import RunConfig
 
 __all__ = ["Worker", "launch", "terminate_on_exit"]
 
-GRACE = 30.0
-"""Seconds that a process has to end after it was told to do so at once."""
+TERMINATE_TIMEOUT = 30.0
+"""Time between terminating and killing a process [s]."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """A process that trains a run."""
+    """Process that trains a run."""
 
     config: RunConfig
     cores: set[int]
-    system: subprocess.Popen[bytes]
-    since: float
+    process: subprocess.Popen[bytes]
+    started: float
+    """`time.monotonic` at launch [s]."""
     stop_sent: bool = False
-    """To stop."""
+    """Whether the process was asked to stop."""
 
     @property
     def seconds(self) -> float:
-        """Since it was launched."""
-        return time.monotonic() - self.since
+        """Time since launch [s]."""
+        return time.monotonic() - self.started
 
     def poll(self, stop: bool) -> bool:
-        """Whether it has ended; it is told to stop once."""
+        """Return whether the process has ended. With `stop`, ask it to stop, but only once."""
         if stop and not self.stop_sent:
             self.stop_sent = True
-            self.system.terminate()
-        return self.system.poll() is not None
+            self.process.terminate()
+        return self.process.poll() is not None
 
 
 def launch(config: RunConfig, cores: set[int], command: Sequence[str], log: Path) -> Worker:
-    """Start a command for a run; what it says goes to the end of the log."""
+    """Start a command for a run and append its output to the log."""
     with log.open("ab") as file:
-        # In a group of its own: Ctrl-C in a terminal is for the one who started it, who tells it to stop, once.
-        system = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0)
-    return Worker(config, cores, system, time.monotonic())
+        # A separate process group: Ctrl-C reaches only the sweep, which asks each worker to stop exactly once.
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0)
+    return Worker(config, cores, process, time.monotonic())
 
 
 @contextmanager
 def terminate_on_exit(running: list[Worker]) -> Iterator[None]:
-    """None of these processes outlives what is done meanwhile, however that ends."""
+    """Terminate all running workers when the block exits, even on an error."""
     try:
         yield
     finally:
         for worker in running:
-            worker.system.terminate()
+            worker.process.terminate()
         for worker in running:
             try:
-                worker.system.wait(GRACE)
+                worker.process.wait(TERMINATE_TIMEOUT)
             except subprocess.TimeoutExpired:
-                worker.system.kill()
-                worker.system.wait()
+                worker.process.kill()
+                worker.process.wait()

@@ -1,1 +1,1 @@
-"""Statistics of scores: numpy only."""
+"""Statistics of scores; depends on NumPy only."""

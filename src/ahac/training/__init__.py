@@ -1,1 +1,1 @@
-"""The training loop and its services: runs, checkpoints, metrics, evaluation."""
+"""Training loop, run folders, checkpoints, metrics and evaluation."""

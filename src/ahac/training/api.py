@@ -1,4 +1,4 @@
-"""Training from Python: the same runs as the command line's."""
+"""Train and resume runs from Python; the runs are the same as those of the command line."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from ahac.algos.recipes import recipe
 from ahac.core.distributed import init_distributed
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, create_run, open_run, prepare
-from ahac.training.trainer import train as carry_on
+from ahac.training.trainer import train as train_run
 
 __all__ = ["configure", "resume", "train"]
 
 
 def configure(task: str, algo: str = "ahac", preset: str = "default", **settings: Any) -> RunConfig:  # noqa: ANN401 - fields of RunConfig
-    """What a run would be made from: the recipe of a task and an algorithm, with settings of your own."""
-    made = recipe(task, algo, preset)
+    """Return the run settings of a task's recipe, with the given fields of `RunConfig` replaced."""
+    base = recipe(task, algo, preset)
     config = RunConfig(
         task=task,
         algo=algo,
         preset=preset,
-        num_envs=made.num_envs,
-        iterations=made.iterations,
-        algorithm=made.algorithm,
+        num_envs=base.num_envs,
+        iterations=base.iterations,
+        algorithm=base.algorithm,
     )
     return replace(config, **settings)
 
 
 def train(task: str, algo: str = "ahac", preset: str = "default", **settings: Any) -> Run:  # noqa: ANN401 - fields of RunConfig
-    """Train a policy, and return the run; in a program that torchrun started, together with its other processes.
+    """Train a policy and return the run. Under torchrun, all processes train together.
 
     Args:
-        task: A name out of `ahac.tasks()`.
+        task: Task name, one of `ahac.tasks()`.
         algo: "ahac", "ahac1", "shac", "bptt", "ppo", "sac" or "svg".
         preset: "default", "paper" or "released".
-        settings: Any other field of `RunConfig`: seed, num_envs, iterations, device, out, learner, ...
+        settings: Any other field of `RunConfig`: seed, num_envs, iterations, device, out, algorithm, ...
     """
     run = create_run(configure(task, algo, preset, **settings), init_distributed())
-    carry_on(run)
+    train_run(run)
     return run
 
 
@@ -49,16 +49,16 @@ def resume(
     env_steps: int | None = None,
     checkpoint: str | None = None,
 ) -> Run:
-    """Resume a run exactly from its last checkpoint, and return it.
+    """Resume a run bit-exactly from its last checkpoint and return it.
 
     Args:
-        folder: Of the run.
-        iterations: Make the run longer or shorter, to this many in all; at least what is done. Learning rates then fall
-            over the new number: they jump at this point, and the result is not that of a run so long from the start.
-        env_steps: The same, in environment steps.
-        checkpoint: Go back to this checkpoint, "best" or "iteration-NNNNNN". The last checkpoint and the table are kept
-            under other names.
+        folder: Run folder.
+        iterations: New total number of iterations, at least the number already done. Learning rates then decay over the
+            new length: they jump at this point, so the result differs from a run started with that length.
+        env_steps: New total number of environment steps; the same caveat applies.
+        checkpoint: Resume from this checkpoint instead, "best" or "iteration-NNNNNN". The replaced last checkpoint and
+            metrics.csv are kept under other names.
     """
     run = prepare(open_run(folder, init_distributed()), checkpoint, iterations, env_steps)
-    carry_on(run)
+    train_run(run)
     return run

@@ -1,4 +1,4 @@
-"""Checkpoints: everything that training resumes from, in one file that is complete or absent."""
+"""Checkpoints: the full training state in one file, written atomically."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -20,31 +20,31 @@ __all__ = [
 ]  # fmt: skip
 
 LAST = "last"
-"""Name of the checkpoint that a run is resumed from."""
+"""Name of the checkpoint from which a run resumes."""
 LARGEST_COUNT = 2**53
-"""Up to which a float holds every whole number."""
+"""Largest count that a 64-bit float represents exactly, along with all smaller ones."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a training run after an iteration."""
+    """State of a training run after an iteration."""
 
     tensors: Mapping[str, Tensor]
-    """Of the algorithm, the environment and the trainer; names are OWNER/NAME."""
+    """Tensors of the algorithm, the environment and the trainer, named OWNER/NAME."""
     numbers: Mapping[str, float]
-    """Iteration, environment steps, seconds, best return, failed iterations in a row."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The run's config when the checkpoint was written; empty in checkpoints of version 0.1.0."""
+    """Iteration, environment steps, seconds, best return, consecutive failed iterations."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of the run when the checkpoint was written; empty in checkpoints of version 0.1.0."""
     table: str = ""
     """Checksum of the rows of metrics.csv up to this iteration; empty in checkpoints of version 0.1.0."""
 
     def section(self, owner: str) -> dict[str, Tensor]:
-        """The tensors of one owner."""
+        """Return the tensors of one owner, without the owner's prefix."""
         prefix = f"{owner}/"
         return {name.removeprefix(prefix): x for name, x in self.tensors.items() if name.startswith(prefix)}
 
     def check(self) -> None:
-        """Refuse numbers that no training can resume from."""
+        """Raise a CheckpointError if training cannot resume from the numbers."""
         for name in ("iteration", "env_steps"):
             self.count(name)
         self.number("seconds")
@@ -54,14 +54,14 @@ class Checkpoint:
             self.number(name)
 
     def count(self, name: str) -> int:
-        """A number that must be there, as a whole number of at least zero."""
+        """Return a required number as a non-negative integer."""
         value = self.number(name)
         if not 0 <= value <= LARGEST_COUNT or value != int(value):
             raise CheckpointError(f"{name} must be a whole number from 0 to 2**53 in a checkpoint, got {value}")
         return int(value)
 
     def number(self, name: str) -> float:
-        """A number that must be there and be finite."""
+        """Return a required finite number."""
         if not math.isfinite(value := self.numbers.get(name, math.nan)):
             raise CheckpointError(f"a checkpoint needs a finite number {name!r}, got {value}")
         return value
@@ -76,36 +76,36 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; a damaged one is refused."""
+    """Load a checkpoint; raise a CheckpointError if it is damaged."""
     tensors, header = read_tensors(path)
     settings = _dictionary(path, header.get("settings", "{}"), "settings")
     return Checkpoint(tensors, _numbers(path, header), settings, header.get("table", ""))
 
 
 def checkpoint_names(folder: Path) -> list[str]:
-    """Names of the checkpoints in a folder; temporary files do not count."""
+    """Return the names of the checkpoints in a folder, without temporary files."""
     return sorted(path.stem for path in folder.glob("[!.]*.safetensors") if path.is_file())
 
 
 def newest_first(names: Iterable[str]) -> list[str]:
-    """Names of checkpoints, as far as they tell: the last one, then iterations from the latest on, then others."""
+    """Sort checkpoint names: the last checkpoint, then iterations in descending order, then others."""
     return sorted(names, key=lambda name: (name == LAST, name.startswith("iteration-"), name), reverse=True)
 
 
 def _numbers(path: Path, header: Mapping[str, str]) -> dict[str, float]:
-    found = _dictionary(path, header.get("numbers", ""), "numbers")
-    for name, value in found.items():
+    numbers = _dictionary(path, header.get("numbers", ""), "numbers")
+    for name, value in numbers.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or value != value or (abs(value) > sys.float_info.max and value != -math.inf):
             raise CheckpointError(f"{path} is damaged: {name} must be a number, got {str(value)[:60]}")
-    return found
+    return numbers
 
 
 def _dictionary(path: Path, text: str, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        content: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: the {name} in its header are not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path} is damaged: the {name} in its header must be a dictionary, got {found!r}")
-    return found
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} is damaged: the {name} in its header must be a dictionary, got {content!r}")
+    return cast("dict[str, Any]", content)

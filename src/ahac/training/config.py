@@ -19,52 +19,55 @@ from ahac.training.old_settings import upgrade_settings
 __all__ = ["NON_SEMANTIC_FIELDS", "SCHEMA", "RunConfig", "config_from_file", "config_to_file"]
 
 SCHEMA = 2
-"""Version of config.json. Files of version 0.1.0 have none, which counts as 0."""
+"""Version of the config.json format. Files written by version 0.1.0 have no `schema` and count as 0."""
 
 NON_SEMANTIC_FIELDS = frozenset(
     {"name", "out", "device", "graphs", "torch_threads", "checkpoint_every", "deterministic"}
 )
-"""Settings in which two runs may differ, and still be the same; where it is about seeds, those, too."""
+"""Settings that do not affect results; runs that differ only in these count as identical.
+
+Comparisons of runs with different seeds ignore `seed` as well.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that a run is made from; a run's folder holds it as config.json."""
+    """Settings of a run, saved as config.json in its run folder."""
 
     task: Fixed[str] = "hopper"
-    """Name of the task: `ahac list tasks`."""
+    """Task name; see `ahac list tasks`."""
     algo: str = "ahac"
-    """Name of the algorithm: `ahac list algos`."""
+    """Algorithm name; see `ahac list algos`."""
     preset: str = "default"
-    """Where the hyper-parameters come from: default, paper or released."""
+    """Source of the hyperparameters: default, paper or released."""
     variant: str = "paper"
-    """Which reward the task has, where the two differ: paper or released."""
+    """Reward variant, for tasks where the two differ: paper or released."""
     num_envs: int = 256
-    """Worlds side by side."""
+    """Number of worlds simulated in parallel."""
     iterations: int = 500
-    """Rollouts, and updates of the policy; learning rates fall over all of them."""
+    """Number of training iterations, each a rollout and an update. Learning rates decay over this length."""
     env_steps: int | None = None
-    """World-steps after which the run is complete, and over which learning rates fall; then iterations do not count."""
+    """Total environment steps; overrides --iterations. Learning rates decay over this length."""
     seed: int = 0
-    """Of all chance: networks, actions, starts of episodes."""
+    """Random seed for network initialization, action noise and episode resets."""
     device: str = "auto"
-    """auto takes CUDA where there is one; else cpu, cuda, cuda:1, ..."""
+    """Device: auto (CUDA if available), cpu, cuda, cuda:1, ..."""
     deterministic: bool = False
-    """Refuse what may give other bits when run again; on the CPU a run repeats without, on CUDA it may be slower."""
+    """Allow deterministic kernels only (CUDA; may be slower). CPU runs are always reproducible."""
     graphs: bool = True
-    """On CUDA, record iterations and replay them (CUDA graphs); the results are the same, to the bit."""
+    """Capture iterations as CUDA graphs and replay them (CUDA only). Results are bit-identical either way."""
     torch_threads: int = 1
-    """Threads of torch on the CPU; more of them fight with the simulator's own."""
+    """Number of PyTorch CPU threads; more than 1 compete with the simulator's threads."""
     checkpoint_every: int = 50
-    """Iterations between checkpoints; one more is written at the end, and after a crash."""
+    """Iterations between checkpoints; one is also written at the end and after a crash."""
     eval_episodes: int = 128
-    """Episodes of the final evaluation."""
+    """Number of episodes in the final evaluation."""
     out: str = "runs"
-    """Folder of run folders."""
+    """Parent folder of the run folders."""
     name: str = ""
-    """Name of the run's folder; if empty, made of task, algorithm and seed. A number follows where it is taken."""
+    """Run folder name (default: TASK-ALGO-sSEED); a number is appended if it exists."""
     algorithm: AlgorithmConfig = field(default_factory=ShortHorizonConfig)
-    """The algorithm's own settings."""
+    """Settings of the algorithm."""
 
     def __post_init__(self) -> None:
         for name in ("num_envs", "iterations", "torch_threads", "checkpoint_every", "eval_episodes"):
@@ -77,22 +80,24 @@ class RunConfig:
 
     @property
     def length(self) -> tuple[str, int]:
-        """What the run's length is counted in, "iteration" or "env_steps", and how many there are."""
+        """Unit of the run's length ("iteration" or "env_steps") and the length in that unit."""
         return ("iteration", self.iterations) if self.env_steps is None else ("env_steps", self.env_steps)
 
 
 def config_to_file(config: RunConfig) -> dict[str, Any]:
-    """What config.json holds."""
+    """Return the content of config.json."""
     return {"schema": SCHEMA, **to_dict(config)}
 
 
 def config_from_file(content: Mapping[str, Any]) -> RunConfig:
-    """The config in a config.json of this or an earlier schema.
+    """Return the config from the content of a config.json of this or an earlier schema.
 
-    Missing settings take the defaults of that schema, unknown ones are refused by name. No default has changed since
-    schema 0, so the defaults of `RunConfig` and of the algorithm configs apply to all schemas.
+    Missing settings take the defaults of that schema; an unknown setting raises an InputError that names it. No default
+    has changed since schema 0, so the defaults of `RunConfig` and of the algorithm configs apply to all schemas.
     """
     schema = check_int("schema", content.get("schema", 0), 0)
     if schema > SCHEMA:
-        raise InputError(f"it has schema {schema}, this version reads up to {SCHEMA}; install a newer version of ahac")
+        raise InputError(
+            f"its schema is {schema}, but this version reads schemas up to {SCHEMA}; install a newer version of ahac"
+        )
     return from_dict(RunConfig, {name: value for name, value in upgrade_settings(content).items() if name != "schema"})

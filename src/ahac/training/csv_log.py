@@ -1,4 +1,4 @@
-"""metrics.csv: one row of numbers per iteration, written so that a kill at any moment costs one row at most."""
+"""metrics.csv: one row of metrics per iteration. A process killed at any moment loses at most one row."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ logger = logging.getLogger("ahac")
 
 
 class CsvLog:
-    """One row per iteration. New columns may come later, and rows after a point may be dropped."""
+    """CSV file with one row per iteration. Later rows may add columns; resuming drops rows after the checkpoint."""
 
     def __init__(self, path: Path, keep_until: int = 0, checksum: str = "") -> None:
-        """Append to the table of `path`; rows after iteration `keep_until` are dropped.
+        """Open the file at `path` for appending and drop rows after iteration `keep_until`.
 
-        The rows that stay should have this checksum, if one is given. A damaged table is kept beside the new one.
+        If `checksum` is given, the remaining rows should match it. A damaged file is kept under another name next to
+        the new one.
         """
         self.path = path
-        found = _read(path) if path.is_file() else CsvContents([], [])
-        kept = [row for row in found.rows if row["iteration"] <= keep_until]
+        contents = _read(path) if path.is_file() else CsvContents([], [])
+        kept = [row for row in contents.rows if row["iteration"] <= keep_until]
         self.rows = _in_order(kept)
         self.checksum = ""
         for row in self.rows:
             self.checksum = _chained(self.checksum, row)
-        damaged = any(line != found.incomplete for line in found.damaged) or kept != self.rows
-        # A table that has lost rows once matches the checksum of later checkpoints.
+        damaged = any(line != contents.incomplete for line in contents.damaged) or kept != self.rows
+        # Once a file has lost rows, later checkpoints store the checksum of the shorter file: the row count may differ.
         if damaged or (checksum != self.checksum if checksum else len(kept) != keep_until):
             _keep_damaged(path, keep_until - len(self.rows), keep_until)
         self.columns: list[str] = []
@@ -44,7 +45,7 @@ class CsvLog:
         self._rewrite()
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Append, and start the table anew where a column is new."""
+        """Append a row; rewrite the file if the row adds a column."""
         self.rows.append(dict(row))
         self.checksum = _chained(self.checksum, row)
         if not row.keys() <= set(self.columns):
@@ -55,12 +56,12 @@ class CsvLog:
             csv.DictWriter(file, self.columns).writerow(row)
 
     def sync(self) -> None:
-        """Make sure that every row is on disk."""
+        """Flush all rows to disk."""
         with explain_write_errors(self.path), self.path.open("rb") as file:
             os.fsync(file.fileno())
 
     def close(self) -> None:
-        """Every row is written already."""
+        """Do nothing: every row is already written."""
 
     def _rewrite(self) -> None:
         with atomic_write(self.path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
@@ -70,45 +71,48 @@ class CsvLog:
 
 
 def _merged(columns: list[str], row: Mapping[str, float]) -> list[str]:
-    """With the columns of a row, new ones where the row has them: a table looks the same whenever they came."""
-    merged, place = list(columns), 0
+    """Insert a row's new columns at their positions in the row, so that the order is the same whenever they appear."""
+    merged = list(columns)
+    position = 0
     for name in row:
         if name not in merged:
-            merged.insert(place, name)
-        place = merged.index(name) + 1
+            merged.insert(position, name)
+        position = merged.index(name) + 1
     return merged
 
 
 class CsvContents(NamedTuple):
-    """What could be read of a table."""
+    """Readable content of a CSV file."""
 
     rows: list[dict[str, float]]
     damaged: list[int]
-    """Numbers of the lines that could not be read."""
+    """Numbers of the lines that could not be parsed."""
     incomplete: int = 0
-    """Number of the last line, if it has no end: a killed process leaves that. 0 if there is none."""
+    """Number of the last line if it lacks a newline, as a killed process leaves it; otherwise 0."""
 
 
 def read_csv(path: Path) -> list[dict[str, float]]:
-    """Rows of a table of numbers; empty cells are left out, and so are damaged lines, with a warning."""
-    found = _read(path)
-    for number in found.damaged:
-        logger.warning("line %d of %s is damaged and left out", number, path)
-    return found.rows
+    """Return the rows of a CSV file of numbers, without empty cells. Damaged lines are skipped with a warning."""
+    contents = _read(path)
+    for number in contents.damaged:
+        logger.warning("line %d of %s is damaged and skipped", number, path)
+    return contents.rows
 
 
 def _read(path: Path) -> CsvContents:
-    """What can be read of a table.
+    """Read a CSV file as far as it can be parsed.
 
-    A process that was killed while it wrote leaves half a line at the end, whose numbers may be cut off: a line counts
-    only with the end of line behind it.
+    A process killed during a write may leave a partial last line with truncated numbers, so a line without a newline
+    does not count.
     """
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
         header, *lines = file.read().split("\n") or [""]
-    columns, end = _cells(header), len(lines) + 1
-    rows, damaged = [], []
+    columns = _cells(header)
+    end = len(lines) + 1
+    rows: list[dict[str, float]] = []
+    damaged: list[int] = []
     for number, line in enumerate(lines, start=2):
-        if number == end and not line:  # behind the last end of line
+        if number == end and not line:  # after the last newline
             continue
         row = _row(columns, line)
         if row is None or number == end:
@@ -118,24 +122,24 @@ def _read(path: Path) -> CsvContents:
     return CsvContents(rows, damaged, end if lines and lines[-1] else 0)
 
 
-def _keep_damaged(path: Path, lost: int, wanted: int) -> None:
-    """Keep a damaged table beside the new one, and say so."""
+def _keep_damaged(path: Path, missing: int, expected: int) -> None:
+    """Keep a damaged file under another name and warn; `missing` of the `expected` rows are gone."""
     if not os.path.lexists(path):
-        logger.warning("%s is missing: the rows of %d iterations are lost", path, wanted)
+        logger.warning("%s is missing: the rows of %d iterations are lost", path, expected)
         return
     kept = set_aside(path, "damaged", copy=path.is_file())
-    what = f"lacks {lost} of {wanted} rows" if lost > 0 else "is damaged or was changed"
-    logger.warning("%s %s; the old file is kept as %s", path, what, kept.name)
+    state = f"lacks {missing} of {expected} rows" if missing > 0 else "is damaged or was changed"
+    logger.warning("%s %s; the old file is kept as %s", path, state, kept.name)
 
 
 def _chained(checksum: str, row: Mapping[str, float]) -> str:
-    """Checksum of the rows so far and one more."""
+    """Return the checksum of the previous rows extended by one row."""
     text = json.dumps({name: float(value) for name, value in row.items()}, sort_keys=True)
     return hashlib.sha256(f"{checksum}{text}".encode()).hexdigest()
 
 
 def _in_order(rows: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Every iteration once, in order."""
+    """Return each iteration once, in ascending order."""
     unique = {row["iteration"]: row for row in rows}
     return [unique[k] for k in sorted(unique)]
 
@@ -145,7 +149,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _row(columns: list[str], line: str) -> dict[str, float] | None:
-    """The numbers of a line; None where it is no row of this table."""
+    """Parse a line; return None if it is not a valid row."""
     cells = _cells(line)
     if len(cells) != len(columns):
         return None

@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes under the policy's best actions."""
+"""Evaluation of a policy over complete episodes with deterministic actions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Evaluation", "evaluate"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns of finished episodes."""
+    """Returns and lengths of evaluation episodes."""
 
     returns: np.ndarray
-    """[episodes]."""
+    """Return of each episode `[episodes]`."""
     lengths: np.ndarray
-    """[episodes]."""
+    """Number of steps of each episode `[episodes]`."""
 
     @property
     def mean(self) -> float:
-        """Of the returns."""
+        """Mean return."""
         return float(self.returns.mean())
 
     @property
@@ -36,11 +36,11 @@ class Evaluation:
         return iqm(self.returns)
 
     def interval(self, seed: int = 0) -> tuple[float, float]:
-        """95 % bootstrap interval of the interquartile mean."""
+        """Return the 95% bootstrap interval of the interquartile mean."""
         return bootstrap_interval(self.returns, np.random.default_rng(seed))
 
     def summary(self) -> dict[str, object]:
-        """Its numbers by name, ready for JSON."""
+        """Return the statistics as a JSON-serializable dictionary."""
         low, high = self.interval()
         return {
             "episodes": len(self.returns),
@@ -59,9 +59,9 @@ class Evaluation:
 
 
 def evaluate(env: Env, act: Callable[[Tensor], Tensor], episodes: int) -> Evaluation:
-    """The first episode of each world, and the next ones of all worlds until there are enough.
+    """Run at least the given number of episodes, the same number in every world, and return the first `episodes`.
 
-    Every world contributes the same number of episodes: taking the first that finish would favour short ones.
+    Taking the first episodes to finish over all worlds would favor short ones.
     """
     check_int("episodes", episodes, 1)
     each = -(-episodes // env.spec.num_envs)
@@ -73,7 +73,7 @@ def evaluate(env: Env, act: Callable[[Tensor], Tensor], episodes: int) -> Evalua
         while bool((finished < each).any()):
             step = env.step(act(obs))
             obs = step.obs
-            for world in step.done.nonzero().flatten().tolist():
+            for world in np.flatnonzero(step.done.cpu().numpy()).tolist():
                 if finished[world] < each:
                     returns[finished[world], world] = step.episode_return[world].cpu()
                     lengths[finished[world], world] = step.episode_length[world].cpu()

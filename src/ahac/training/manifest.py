@@ -1,4 +1,4 @@
-"""What a run was started with: versions, hardware, time and git state."""
+"""Record of the environment in which a run was started: versions, hardware, time and git state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 
 from ahac.core.hardware import usable_cores
 
-__all__ = ["manifest"]
+__all__ = ["manifest", "package_version"]
 
 
 def manifest(seed: int, device: str) -> dict[str, object]:
-    """Of this machine, now."""
+    """Return the content of manifest.json for this machine and the current time."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -27,12 +27,13 @@ def manifest(seed: int, device: str) -> dict[str, object]:
         "gpu": gpu,
         "device": device,
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in ("ahac", "torch", "warp-lang", "mujoco", "numpy")},
+        "versions": {name: package_version(name) for name in ("ahac", "torch", "warp-lang", "mujoco", "numpy")},
         "git": _git_state(),
     }
 
 
-def _version(package: str) -> str | None:
+def package_version(package: str) -> str | None:
+    """Return the installed version of a package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -40,7 +41,7 @@ def _version(package: str) -> str | None:
 
 
 def _git_state() -> dict[str, object] | None:
-    """Commit of the source tree that runs, and whether it was changed; None outside of one."""
+    """Return the commit of the source tree and whether it has uncommitted changes; None outside a git repository."""
     here = Path(__file__).parent
     try:
         commit, changes = (

@@ -1,4 +1,4 @@
-"""What episodes came to, and where the time went."""
+"""Episode statistics and training time."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from ahac.native.build import compile_seconds as compiled
 __all__ = ["EpisodeStats", "Stopwatch"]
 
 WINDOW = 100
-"""Finished episodes that means are taken over."""
+"""Number of latest episodes over which means are taken."""
 
 
 class EpisodeStats:
-    """Returns and lengths of the latest finished episodes."""
+    """Returns and lengths of the latest finished episodes, over all ranks."""
 
     def __init__(self) -> None:
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.lengths: deque[float] = deque(maxlen=WINDOW)
 
     def update(self, steps: list[Step], ranks: ProcessGroup = SINGLE_PROCESS) -> None:
-        """Take in what the steps of a rollout finished, on all ranks."""
-        if not steps:  # the rollout ended before its first
+        """Add the episodes that ended during a rollout, gathered from all ranks."""
+        if not steps:  # the rollout failed before its first step
             return
         returns = ranks.gather(torch.stack([step.episode_return for step in steps]), dim=1)
-        # A return that is not finite would spoil the mean for a hundred episodes; the trouble is reported elsewhere.
+        # A non-finite return would make the mean non-finite for a hundred episodes; the failure is reported elsewhere.
         done = ranks.gather(torch.stack([step.done for step in steps]), dim=1) & returns.isfinite()
         if not bool(done.any()):
             return
-        self.returns.extend(returns[done].tolist())
+        self.returns.extend(_floats(returns[done]))
         lengths = ranks.gather(torch.stack([step.episode_length for step in steps]), dim=1)
-        self.lengths.extend(lengths[done].tolist())
+        self.lengths.extend(_floats(lengths[done]))
 
     def metrics(self) -> dict[str, float]:
-        """Mean return and length; nothing before the first episode has ended."""
+        """Return the mean return and length; empty before the first episode has ended."""
         if not self.returns:
             return {}
         return {
@@ -49,26 +49,30 @@ class EpisodeStats:
         }
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The window."""
-        kept = [list(self.returns), list(self.lengths)]
-        return {"episodes": torch.tensor(kept, dtype=torch.float64).reshape(2, -1)}
+        """Return the window of latest episodes."""
+        window = [list(self.returns), list(self.lengths)]
+        return {"episodes": torch.tensor(window, dtype=torch.float64).reshape(2, -1)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Resume from a saved window."""
+        """Load a saved window."""
         saved = state.get("episodes")
         if saved is None or saved.dim() != 2 or len(saved) != 2 or saved.dtype != torch.float64:
             got = "none" if saved is None else f"{saved.dtype} {list(saved.shape)}"
             raise InputError(f"'episodes' of a checkpoint must be a float64 tensor of shape [2, n], got {got}")
-        returns, lengths = saved.tolist()
-        self.returns = deque(returns, maxlen=WINDOW)
-        self.lengths = deque(lengths, maxlen=WINDOW)
+        self.returns = deque(_floats(saved[0]), maxlen=WINDOW)
+        self.lengths = deque(_floats(saved[1]), maxlen=WINDOW)
+
+
+def _floats(x: Tensor) -> list[float]:
+    """Return a one-dimensional tensor as a list."""
+    return x.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class Stopwatch:
-    """Seconds of training over interruptions, apart from those spent waiting for kernels to be compiled."""
+    """Training time summed over interruptions, with kernel compilation counted separately."""
 
     def __init__(self, seconds: float = 0.0, compile_seconds: float = 0.0) -> None:
-        """Continue from these."""
+        """Start from times accumulated by earlier processes [s]."""
         self._seconds = seconds
         self._compile_seconds = compile_seconds
         self._start = time.perf_counter()
@@ -76,10 +80,10 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Of training so far, without compilation."""
+        """Training time so far without compilation [s]."""
         return self._seconds + time.perf_counter() - self._start - (compiled() - self._compile_start)
 
     @property
     def compile_seconds(self) -> float:
-        """Spent waiting for kernels so far."""
+        """Kernel compilation time so far [s]."""
         return self._compile_seconds + compiled() - self._compile_start

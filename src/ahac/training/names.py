@@ -1,4 +1,4 @@
-"""Names of runs: each is the name of a folder, and is shown in terminals, tables and pictures."""
+"""Validation of run names, which serve as folder names and appear in terminals, tables and plots."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ahac.core.errors import InputError
 __all__ = ["check_folder_name", "check_name"]
 
 LONGEST = 200
-"""Bytes of a name. File systems take 255, and numbers and endings are added to it."""
+"""Maximum size of a name in bytes. File systems allow 255; numbers and file extensions are appended."""
 
 
 def check_folder_name(name: str, separators: str = "/") -> None:
-    """Refuse a name that is a path."""
+    """Raise an InputError if a name contains a path."""
     if name in (".", "..") or Path(name).name != name or any(mark in name for mark in separators):
         raise InputError(
             f"name must be a folder name without a path, got {name!r}; choose the parent folder with `out`"
@@ -21,7 +21,7 @@ def check_folder_name(name: str, separators: str = "/") -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that a new run cannot have."""
+    """Raise an InputError if a new run cannot have this name."""
     check_folder_name(name, "/\\")
     if not name.isprintable():
         raise InputError(f"name must have printable characters only, got {name!r}; rename the run")

@@ -1,17 +1,17 @@
-"""Names that settings had in earlier versions: config.json and checkpoints of schemas 0 and 1 still open.
+"""Setting names of earlier versions, so that config.json files and checkpoints of schemas 0 and 1 can be loaded.
 
-Schema 2 renamed most settings of the algorithms; nothing else changed.
+Schema 2 renamed `learner` to `algorithm` and most of the settings in it; nothing else changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["upgrade_settings"]
 
 RENAMED_IN = 2
-"""The first schema with the names of today."""
+"""First schema with the current names."""
 
 NETWORK = {"rate": "learning_rate", "max_norm": "max_grad_norm"}
 SHORT_HORIZON: dict[str, dict[str, str]] = {
@@ -58,7 +58,7 @@ BASELINES: dict[str, dict[str, dict[str, str]]] = {"ppo": {"": PPO}, "sac": {"":
 
 
 def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings read from a file, under the names of today; the given settings themselves if they are new enough."""
+    """Return settings read from a file under their current names; unchanged if they already have them."""
     schema = content.get("schema", 0)
     if not isinstance(schema, int) or schema >= RENAMED_IN or not isinstance(content.get("learner"), Mapping):
         return dict(content)
@@ -66,7 +66,7 @@ def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     algorithm = _renamed(content["learner"], names.get("", {}))
     for section, value in algorithm.items():
         if isinstance(value, Mapping):
-            algorithm[section] = _renamed(value, names.get(section, {}))
+            algorithm[section] = _renamed(cast("Mapping[str, Any]", value), names.get(section, {}))
     others = {name: value for name, value in content.items() if name != "learner"}
     return {**others, "schema": RENAMED_IN, "algorithm": algorithm}
 

@@ -1,4 +1,4 @@
-"""What a run needs before it begins: settings that can be run, a device that is here, a folder of its own."""
+"""Checks and folder creation before a run starts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import errno
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ahac.algos.recipes import ALGOS, recipe
-from ahac.algos.registry import check_process_group
+from ahac.algos.registry import AlgorithmConfig, check_process_group
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import (
@@ -41,27 +41,29 @@ logger = logging.getLogger("ahac")
 
 
 def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
-    """Refuse what no run can be made from, whatever the machine."""
+    """Raise an InputError if no machine could run these settings."""
     if config.name:
         check_name(config.name)
     make_task(config.task, config.variant)
     check_process_group(config.algorithm, ranks)
     if config.algo in ALGOS:
-        wanted = type(recipe(config.task, config.algo).algorithm)
-        if type(config.algorithm) is not wanted:
+        default: AlgorithmConfig = recipe(config.task, config.algo).algorithm
+        expected = type(default)
+        if type(config.algorithm) is not expected:
             raise InputError(
-                f"algorithm must be a {wanted.__name__} for algo {config.algo!r}, got a {type(config.algorithm).__name__}; "
-                "take the recipe's, ahac.training.api.configure(task, algo).algorithm, and replace what differs"
+                f"algorithm must be a {expected.__name__} for algo {config.algo!r}, "
+                f"got a {type(config.algorithm).__name__}; "
+                "start from ahac.training.api.configure(task, algo).algorithm and replace the fields that differ"
             )
 
 
 @contextmanager
-def new_folder(wanted: Path) -> Iterator[Path]:
-    """A temporary folder to fill; `claim` gives it its name, and it is removed if that does not happen."""
-    make_folder(wanted.parent)
-    with explain_write_errors(wanted):
-        _remove_unfinished(wanted.parent)
-        temporary = temporary_name(wanted)
+def new_folder(folder: Path) -> Generator[Path, None, None]:
+    """Create a temporary folder to fill and rename with `claim_folder`; remove it on exit if it was not renamed."""
+    make_folder(folder.parent)
+    with explain_write_errors(folder):
+        _remove_unfinished(folder.parent)
+        temporary = temporary_name(folder)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
     try:
@@ -71,7 +73,7 @@ def new_folder(wanted: Path) -> Iterator[Path]:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the folders of runs whose process was killed before they had their name."""
+    """Remove temporary run folders whose process was killed before renaming them."""
     for path in folder.iterdir():
         if not path.is_symlink() and path.is_dir() and is_abandoned(path):
             names = {inner.name for inner in path.iterdir() if not TEMPORARY.fullmatch(inner.name)}
@@ -79,18 +81,18 @@ def _remove_unfinished(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def free_names(wanted: Path) -> Iterator[Path]:
-    """This folder and others like it, those that do not exist or are empty."""
+def free_names(base: Path) -> Iterator[Path]:
+    """Yield the folders NAME, NAME-2, NAME-3, ... that do not exist or are empty."""
     for k in range(1, 10_000):
-        folder = wanted if k == 1 else wanted.with_name(f"{wanted.name}-{k}")
+        folder = base if k == 1 else base.with_name(f"{base.name}-{k}")
         if not os.path.lexists(folder) or (folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())):
             yield folder
 
 
 def claim_folder(temporary: Path, folder: Path) -> bool:
-    """Give a filled folder its name; False if another process was faster."""
+    """Rename a filled temporary folder; return False if another process has taken the name."""
     try:
-        temporary.rename(folder)  # which replaces an empty folder, and no other
+        temporary.rename(folder)  # replaces an empty folder only
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY):
             return False
@@ -100,12 +102,12 @@ def claim_folder(temporary: Path, folder: Path) -> bool:
 
 
 def is_leftover(folder: Path) -> bool:
-    """Whether a folder holds nothing but what a run leaves that was killed before it wrote its config.json."""
+    """Return whether a folder holds only the files of a run that was killed before it wrote its config.json."""
     return folder.is_dir() and not folder.is_symlink() and all(_is_leftover_file(path) for path in folder.iterdir())
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Empty such a folder, so that a run can take its place."""
+    """Remove these files, so that a new run can use the folder."""
     for path in list(folder.iterdir()):
         if _is_leftover_file(path):
             path.unlink()
@@ -113,16 +115,16 @@ def clear_leftovers(folder: Path) -> None:
 
 def _is_leftover_file(path: Path) -> bool:
     temporary = TEMPORARY.fullmatch(path.name) or OLD_TEMPORARY.fullmatch(path.name)
-    known = path.name in ("manifest.json", ".lock") or temporary is not None
-    return known and path.is_file() and not path.is_symlink()
+    expected = path.name in ("manifest.json", ".lock") or temporary is not None
+    return expected and path.is_file() and not path.is_symlink()
 
 
 def explain_missing_run(folder: Path) -> str:
-    """Why a folder without config.json is no run, and what to do."""
+    """Return why a folder without config.json is not a run, and what to do."""
     if not folder.is_dir():
-        return "there is no such folder; `ahac list runs` lists those in runs, --out those of another folder"
+        return "the folder does not exist; `ahac list runs` lists the runs in ./runs, --out selects another folder"
     if runs := sorted(path.parent.name for path in folder.glob("*/config.json")):
-        return f"it has no config.json, but holds runs: {', '.join(runs[:5])}{', ...' * (len(runs) > 5)}"
+        return f"it has no config.json, but contains runs: {', '.join(runs[:5])}{', ...' * (len(runs) > 5)}"
     if (folder / "checkpoints").is_dir():
-        return "its config.json is missing; copy one from a run with the same settings, and set `seed` and `name` in it"
-    return "it has no config.json; `ahac train` makes runs"
+        return "its config.json is missing; copy one from a run with the same settings and set `seed` and `name` in it"
+    return "it has no config.json; create a run with `ahac train`"

@@ -1,4 +1,4 @@
-"""What a run asks of the process that it trains in: torch's settings, signals, and to be alone in its folder."""
+"""Process-wide state during training: torch settings, CPU affinity, signal handlers and the run folder lock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,15 +30,15 @@ logger = logging.getLogger("ahac")
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 CUBLAS_FIXED = ":4096:8"
-"""Eight buffers of 4 MiB each, with which cuBLAS repeats its sums in the same order; torch asks for it by name."""
+"""Eight buffers of 4 MiB, with which cuBLAS is deterministic; torch requires this setting or :16:8."""
 
 
 @contextmanager
-def torch_settings(config: RunConfig, device: torch.device) -> Iterator[None]:
-    """A run's threads and determinism, and those of the program afterwards.
+def torch_settings(config: RunConfig, device: torch.device) -> Generator[None, None, None]:
+    """Apply a run's thread count, determinism and current GPU inside the block; restore the previous ones on exit.
 
-    cuBLAS looks at its setting when the process first multiplies matrices on the GPU. A program that has done so
-    before sets CUBLAS_WORKSPACE_CONFIG=:4096:8 itself, before it starts.
+    cuBLAS reads its setting at the first matrix product on the GPU. A program that uses the GPU before training must
+    set CUBLAS_WORKSPACE_CONFIG=:4096:8 before it starts.
     """
     threads = torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled()
@@ -46,8 +46,9 @@ def torch_settings(config: RunConfig, device: torch.device) -> Iterator[None]:
     workspace = os.environ.get(CUBLAS)
     torch.set_num_threads(config.torch_threads)
     torch.use_deterministic_algorithms(config.deterministic)
-    # One of several GPUs is the current one meanwhile: graphs and NCCL look at that.
-    current = nullcontext() if device.index is None else torch.cuda.device(device)
+    # CUDA graphs and NCCL use the current GPU. torch declares `index` as int, but "cpu" and "cuda" have none.
+    has_index = device.index is not None  # pyright: ignore[reportUnnecessaryComparison]
+    current = torch.cuda.device(device) if has_index else nullcontext()
     if config.deterministic and device.type == "cuda":
         os.environ.setdefault(CUBLAS, CUBLAS_FIXED)
     try:
@@ -61,27 +62,27 @@ def torch_settings(config: RunConfig, device: torch.device) -> Iterator[None]:
 
 
 def pin_rank(ranks: ProcessGroup, device: torch.device) -> AbstractContextManager[None]:
-    """Where ranks compute on the CPU, each is on cores of its own meanwhile."""
-    alone_here = ranks.local_size == 1 or device.type != "cpu"
-    return nullcontext() if alone_here else pin_to_cores(split_cores(ranks.local_size)[ranks.local])
+    """Pin this rank to its share of the cores inside the block if several ranks of this machine compute on the CPU."""
+    shares_cores = ranks.local_size > 1 and device.type == "cpu"
+    return nullcontext() if not shares_cores else pin_to_cores(split_cores(ranks.local_size)[ranks.local])
 
 
 @dataclass
 class StopRequest:
-    """Whether an end was asked for, and whether there is anything worth waiting for."""
+    """State shared between the signal handler and the training loop."""
 
     requested: bool = False
-    """Training ends after this iteration."""
+    """Training stops after this iteration."""
     can_wait: bool = False
-    """An iteration is waited for. Before the first one is through, kernels are compiled and nothing can be lost."""
+    """Whether a signal waits for the iteration to end; false until the first one ends, as nothing can be lost yet."""
     interrupted: bool = False
-    """A second signal came while something was written, and ends training once that is done."""
+    """A second signal arrived during a write; training stops as soon as the write is complete."""
     writing: int = 0
-    """How many `uninterrupted` blocks are open."""
+    """Number of open `uninterrupted` blocks."""
 
     @contextmanager
-    def uninterrupted(self) -> Iterator[None]:
-        """Let signals wait until what is done inside is complete."""
+    def uninterrupted(self) -> Generator[None, None, None]:
+        """Defer signals until the block is complete."""
         self.writing += 1
         try:
             yield
@@ -93,18 +94,18 @@ class StopRequest:
 
 
 @contextmanager
-def catch_signals() -> Iterator[StopRequest]:
-    """Note Ctrl-C, SIGTERM or a closed terminal (SIGHUP) instead of ending in the middle of an iteration.
+def catch_signals() -> Generator[StopRequest, None, None]:
+    """Turn Ctrl-C, SIGTERM or a closed terminal (SIGHUP) into a request to stop after the current iteration.
 
-    A second or an early signal ends at once, but never in the middle of a write. A SIGHUP that was ignored before, as
-    under nohup, stays ignored.
+    A second signal, or one before the first iteration is complete, stops immediately, but never during a write. A
+    SIGHUP that was ignored before, as under nohup, stays ignored.
     """
     stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
-    def ask(number: int, frame: object) -> None:
+    def handle(number: int, frame: object) -> None:
         if (stop.requested and number != hangup) or not stop.can_wait:
             if not stop.writing:
                 raise KeyboardInterrupt
@@ -113,23 +114,23 @@ def catch_signals() -> Iterator[StopRequest]:
             logger.warning("stopping after this iteration, with a checkpoint; press Ctrl-C again to stop immediately")
         stop.requested = True
 
-    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
-    heard = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)  # missing on Windows
+    signals = [signal.SIGINT, signal.SIGTERM]
     if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-        heard.append(hangup)
-    before = {number: signal.signal(number, ask) for number in heard}
+        signals.append(hangup)
+    previous = {number: signal.signal(number, handle) for number in signals}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Hold a run's folder: two processes that train in it would spoil each other's checkpoints.
+def exclusive_lock(folder: Path) -> Generator[None, None, None]:
+    """Lock a run folder: two processes training in it would overwrite each other's checkpoints.
 
-    The system lets go of the lock when the process ends, however it ends.
+    The operating system releases the lock when the process ends, even if it is killed.
     """
     if fcntl is None:
         yield
@@ -143,6 +144,6 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
             raise InputError(
                 f"{folder} is in use: another process is training it; wait until it finishes, or stop it"
             ) from error
-        except OSError as error:  # some network file systems have no locks
+        except OSError as error:  # some network file systems do not support locks
             logger.warning("%s cannot be locked (%s); make sure that no other process is training it", folder, error)
         yield

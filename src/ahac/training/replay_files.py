@@ -1,7 +1,8 @@
-"""The replay buffer on disk: rows in segments of some megabytes, each a file that is complete or absent.
+"""Replay buffer on disk: rows in segment files of up to about 64 MiB, each written atomically.
 
-A checkpoint writes the rows that no segment holds yet before it is written itself; segments never change. Those that
-the last checkpoint does not need are removed once it is in place (docs/decisions/0010-replay-on-disk.md).
+Before a checkpoint is written, the rows that no segment holds yet are written as new segments; segments never change.
+Segments that the last checkpoint does not need are removed after it is written
+(docs/decisions/0010-replay-on-disk.md).
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ __all__ = ["ReplayFiles"]
 logger = logging.getLogger("ahac")
 
 SEGMENT = 2**26
-"""Bytes of a segment, at most about."""
+"""Approximate maximum size of a segment in bytes."""
 NAME = re.compile(r"rows-(\d+)-(\d+)\.safetensors")
 
 
 class _Segment(NamedTuple):
-    """Rows from `first` to before `last`."""
+    """File with rows `first` to `last - 1`."""
 
     first: int
     last: int
@@ -34,22 +35,22 @@ class _Segment(NamedTuple):
 
 
 class ReplayFiles:
-    """The folder of a replay buffer."""
+    """Segment files of a replay buffer in one folder."""
 
     def __init__(self, folder: Path, replay: Replay, origin: str = "") -> None:
-        """`origin` names the run that the segments belong to."""
+        """Save `replay` in `folder`; `origin` identifies the run that the segments belong to."""
         self.folder = folder
         self.replay = replay
         self.origin = origin
         self.most = max(SEGMENT // (replay.worlds * replay.width * replay.dtype.itemsize), 1)
         """Rows per segment."""
         self.written = 0
-        """Rows before this number are on disk, or too old to be wanted."""
+        """Rows before this number are on disk or no longer in the buffer."""
 
     def save(self, added: int) -> None:
-        """Write what a checkpoint after `added` rows needs, before it is written itself."""
+        """Write the rows that a checkpoint after `added` rows needs; call this before writing it."""
         make_folder(self.folder)
-        # Of a process that ended before its checkpoint, or of a later checkpoint than the one training resumed from.
+        # Left by a process that ended before its checkpoint, or by a checkpoint later than the one resumed from.
         stale = [segment for segment in self._segments() if segment.last > self.written]
         self.written = min([self.written, *(segment.first for segment in stale)])
         first = max(self.written, added - self.replay.length, 0)
@@ -64,36 +65,36 @@ class ReplayFiles:
             segment.path.unlink()
 
     def prune(self, added: int) -> None:
-        """Remove what a checkpoint after `added` rows does not need, once it is in place."""
+        """Remove segments that a checkpoint after `added` rows does not need; call this after writing it."""
         for segment in self._segments():
             if segment.last <= added - self.replay.length:
                 segment.path.unlink()
 
     def load(self, added: int) -> None:
-        """Fill the replay as it was after `added` rows, a segment at a time."""
-        place = max(added - self.replay.length, 0)
+        """Restore the replay buffer as it was after `added` rows, one segment at a time."""
+        row = max(added - self.replay.length, 0)
         for segment in self._segments():
-            if segment.first <= place < min(segment.last, added):
-                self._read(segment, place, min(segment.last, added))
-                place = min(segment.last, added)
-        if place < added:
+            if segment.first <= row < min(segment.last, added):
+                self._read(segment, row, min(segment.last, added))
+                row = min(segment.last, added)
+        if row < added:
             raise CheckpointError(
-                f"{self.folder} lacks rows {place} to {added} of the replay buffer: the run cannot be resumed from "
+                f"{self.folder} lacks rows {row} to {added} of the replay buffer: the run cannot be resumed from "
                 "this checkpoint, but its policy can be evaluated and played"
             )
         self.replay.added = self.written = added
 
     def _read(self, segment: _Segment, first: int, last: int) -> None:
-        """Put rows of a segment into the replay buffer."""
+        """Load rows `first` to `last - 1` of a segment into the replay buffer."""
         tensors, header = read_tensors(segment.path)
         rows = tensors.get("rows")
-        names = {"first": str(segment.first), "last": str(segment.last)}
+        bounds = {"first": str(segment.first), "last": str(segment.last)}
         if rows is None or len(rows) != segment.last - segment.first or rows.dtype != self.replay.dtype:
             got = "none" if rows is None else f"{rows.dtype} {list(rows.shape)}"
-            wanted = f"{self.replay.dtype} [{segment.last - segment.first}, ...]"
-            raise CheckpointError(f"{segment.path} must hold rows of {wanted}, got {got}")
-        if odd := [name for name, text in names.items() if header.get(name, text) != text]:
-            raise CheckpointError(f"{segment.path} was renamed: its {odd[0]} row is {header[odd[0]]}")
+            expected = f"{self.replay.dtype} [{segment.last - segment.first}, ...]"
+            raise CheckpointError(f"{segment.path} must hold rows of {expected}, got {got}")
+        if renamed := [name for name, text in bounds.items() if header.get(name, text) != text]:
+            raise CheckpointError(f"{segment.path} was renamed: its {renamed[0]} row is {header[renamed[0]]}")
         if (origin := header.get("origin", self.origin)) != self.origin:
             logger.warning("%s was written by another run (%s; this one is %s)", segment.path, origin, self.origin)
         try:
@@ -102,6 +103,6 @@ class ReplayFiles:
             raise CheckpointError(f"{segment.path} belongs to another run: {error}") from error
 
     def _segments(self) -> list[_Segment]:
-        """All of them, by their first rows."""
-        found = [(NAME.fullmatch(path.name), path) for path in sorted(self.folder.glob("rows-*.safetensors"))]
-        return [_Segment(int(name[1]), int(name[2]), path) for name, path in found if name is not None]
+        """Return all segments in the order of their first rows."""
+        files = [(NAME.fullmatch(path.name), path) for path in sorted(self.folder.glob("rows-*.safetensors"))]
+        return [_Segment(int(name[1]), int(name[2]), path) for name, path in files if name is not None]

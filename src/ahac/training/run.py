@@ -1,13 +1,13 @@
-"""A run: its folder, what it was made from, its checkpoints and evaluations.
+"""Runs: run folder, settings, checkpoints and evaluations.
 
-`start` makes the folder of a new one, `open_run` finds that of an old one; `trainer.train` goes on with either, from
-the last checkpoint where there is one.
+`create_run` creates the folder of a new run, `open_run` opens an existing one; `trainer.train` trains either, from the
+last checkpoint if there is one. A run folder contains:
 
-    config.json       what it is made from             metrics.csv       one row of numbers per iteration
-    manifest.json     versions, hardware, git          tensorboard/      the same numbers
-    checkpoints/      last, best, iteration-NNNNNN     evaluation.json   what the last policy is worth
-    failures/         iterations that learnt nothing   .lock             held by the process that trains it
-    replay/           of algorithms that have one, as of the last checkpoint
+    config.json       settings                           metrics.csv       one row of metrics per iteration
+    manifest.json     versions, hardware, git state      tensorboard/      the same metrics
+    checkpoints/      last, best, iteration-NNNNNN       evaluation.json   evaluation of the last checkpoint
+    failures/         iterations that skipped the update .lock             locked by the training process
+    replay/           replay buffer of the last checkpoint, for algorithms that have one
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ __all__ = ["Run", "create_run", "open_run", "prepare", "saved_settings"]
 logger = logging.getLogger("ahac")
 
 EVAL_SEED = 1_000_003
-"""Added to a run's seed: evaluations begin elsewhere than training did."""
+"""Offset from the training seed to the evaluation seed, so that evaluations start from other states."""
 
 
 class Run:
-    """A training run and its folder, into which the first of its ranks writes."""
+    """A training run and its folder. Only rank 0 writes to the folder."""
 
     def __init__(self, folder: Path, config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
         self.folder = folder
@@ -79,69 +79,70 @@ class Run:
 
     @cached_property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """Device on which this rank computes."""
         return torch.device(resolve_run_device(self.config.device, self.ranks))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Its settings, as config.json and every checkpoint hold them."""
+        """Settings as saved in config.json and in every checkpoint."""
         return config_to_file(self.config)
 
     @cached_property
     def env(self) -> VecEnv:
-        """The environment that it trains in: this rank's share of the worlds."""
-        c, worlds = self.config, self.ranks.local_count(self.config.num_envs)
+        """Training environment with this rank's share of the worlds."""
+        c = self.config
+        worlds = self.ranks.local_count(c.num_envs)
         return make(c.task, num_envs=worlds, device=self.device, seed=c.seed, variant=c.variant, ranks=self.ranks)
 
     @cached_property
     def algo(self) -> Algorithm:
-        """What learns."""
+        """Algorithm, with its networks and optimizers."""
         return make_algorithm(self.config.algorithm, self.env.spec, self.config.seed, self.ranks)
 
     @cached_property
     def executor(self) -> Executor:
-        """Runs the stages of the algorithm, from CUDA graphs where the settings and the device allow it."""
+        """Runs the stages of the algorithm, from CUDA graphs if the settings and the device allow it."""
         return make_executor(self.env, [self.algo.generator], self.config.graphs)
 
     @cached_property
     def replay_files(self) -> ReplayFiles | None:
-        """Where the replay of an algorithm that has one is kept."""
+        """Replay buffer on disk; None if the algorithm has no replay buffer."""
         algo = self.algo
         origin = f"{self.config.task}, {self.config.algo}, seed {self.config.seed}"
         return ReplayFiles(self.folder / "replay", algo.replay, origin) if isinstance(algo, HasReplayBuffer) else None
 
     @property
     def eval_seed(self) -> int:
-        """Of its final evaluation."""
+        """Seed of the final evaluation."""
         return self.config.seed + EVAL_SEED
 
     def snapshot(self, numbers: Mapping[str, float], extra: Mapping[str, torch.Tensor]) -> Checkpoint:
-        """Where it stands, as a copy."""
+        """Return a copy of the current state, with counters and tensors of the trainer."""
         owners = {"algo": self.algo.state_dict(), "env": self.env.state_dict(), "trainer": extra}
         tensors = {f"{owner}/{key}": value for owner, state in owners.items() for key, value in state.items()}
         return Checkpoint(tensors, numbers, self.settings)
 
     def checkpoint_names(self) -> list[str]:
-        """Of the checkpoints in its folder."""
+        """Return the names of the checkpoints in the run folder."""
         return checkpoint_names(self.checkpoints)
 
     def path_of(self, name: str) -> Path:
-        """Where the checkpoint of this name is, or would be."""
+        """Return the path of a checkpoint, which need not exist."""
         return self.checkpoints / f"{name}.safetensors"
 
     def repair(self) -> None:
-        """Remove temporary files of killed processes, and restore a missing config.json; while nothing else trains."""
+        """Remove temporary files of killed processes and restore a missing config.json; requires the folder lock."""
         for folder in (self.folder, self.checkpoints, self.folder / "replay", self.folder / "failures"):
             remove_leftovers(folder)
         if not (self.folder / "config.json").exists():
             write_json(self.folder / "config.json", self.settings, checksum=True)
 
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint under that name."""
+        """Write a checkpoint under a name and return its path."""
         path = self.path_of(name)
         if not self.ranks.is_main:
             return path
-        files = self.replay_files if name == LAST else None  # a run goes on from its last checkpoint alone
+        files = self.replay_files if name == LAST else None  # others are saved without replay buffer
         added = int(checkpoint.tensors["algo/replay.added"]) if files is not None else 0
         if files is not None:
             files.save(added)
@@ -151,11 +152,13 @@ class Run:
         return path
 
     def restore(self, name: str = LAST, with_env: bool = True) -> Checkpoint:
-        """Go back to a checkpoint, by name."""
+        """Load a checkpoint into the algorithm and, unless `with_env` is False, the environment and replay buffer."""
         path = self.path_of(name)
         saved = self.ranks.run_on_rank_zero(lambda: self._read(path))
-        if odd := _differences(saved.settings, self.settings):
-            logger.warning("%s was written with other settings than %s: %s", path, self.folder / "config.json", odd)
+        if changes := _differences(saved.settings, self.settings):
+            logger.warning(
+                "%s was written with settings different from %s: %s", path, self.folder / "config.json", changes
+            )
         try:
             saved.check()
         except CheckpointError as error:
@@ -176,33 +179,33 @@ class Run:
         return saved
 
     def rewind_to(self, name: str) -> None:
-        """Make a checkpoint the last one, from which training resumes; what it replaces is kept under other names."""
-        chosen = self.restore(name)  # what cannot be resumed from changes nothing
+        """Make a checkpoint the last one, from which training resumes; keep the replaced files under other names."""
+        checkpoint = self.restore(name)  # raises before anything changes if training cannot resume from it
         if name != LAST:
-            self.ranks.run_on_rank_zero(lambda: self._replace_last(chosen))
+            self.ranks.run_on_rank_zero(lambda: self._replace_last(checkpoint))
 
-    def _replace_last(self, chosen: Checkpoint) -> None:
+    def _replace_last(self, checkpoint: Checkpoint) -> None:
         last = self.path_of(LAST)
         replaced = (self.folder / "metrics.csv", self.folder / "evaluation.json", last)
         with exclusive_lock(self.folder):
             for path in (path for path in replaced if os.path.lexists(path)):
                 logger.warning("%s is kept as %s", path, set_aside(path, "replaced", copy=path.is_file()).name)
-            (self.folder / "evaluation.json").unlink(missing_ok=True)  # of another policy than the last one
-            save_checkpoint(last, chosen)
+            (self.folder / "evaluation.json").unlink(missing_ok=True)  # it evaluated the replaced checkpoint
+            save_checkpoint(last, checkpoint)
 
     def _read(self, path: Path) -> Checkpoint:
         others = [name for name in self.checkpoint_names() if name != path.stem]
-        known = ", ".join(others) or "none"
+        available = ", ".join(others) or "none"
         if not path.is_file():
-            raise CheckpointError(f"{self.folder} has no checkpoint {path.stem!r}; it has: {known}")
+            raise CheckpointError(f"{self.folder} has no checkpoint {path.stem!r}; it has: {available}")
         try:
             return load_checkpoint(path)
         except CheckpointError as error:
-            remedy = f"try --checkpoint with one of: {known}" if others else "the run has no other checkpoint"
+            remedy = f"try --checkpoint with one of: {available}" if others else "the run has no other checkpoint"
             raise CheckpointError(f"{error}; {remedy}") from error
 
     def evaluate(self, episodes: int | None = None, seed: int | None = None) -> Evaluation:
-        """Whole episodes under the policy's best actions, in an environment of their own, as torch was in training."""
+        """Evaluate the policy over complete episodes in a separate environment, with the torch settings of training."""
         c = self.config
         count = check_int("episodes", c.eval_episodes if episodes is None else episodes, 1)
         env = make(
@@ -216,7 +219,7 @@ class Run:
             return evaluate(env, self.algo.act, count)
 
     def save_evaluation(self, evaluation: Evaluation, last: Checkpoint) -> Path:
-        """Save the evaluation of the last checkpoint, from the run's own evaluation seed."""
+        """Write evaluation.json for an evaluation of the last checkpoint with `eval_seed`, and return its path."""
         about = {
             "checkpoint": LAST,
             "iteration": last.count("iteration"),
@@ -229,52 +232,52 @@ class Run:
 
 
 def create_run(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> Run:
-    """A new run: makes its folder and writes down what it is made from."""
+    """Create a new run: its folder, config.json and manifest.json."""
     ranks.local_count(config.num_envs)
     return Run(*ranks.run_on_rank_zero(lambda: _create_folder(config, ranks)), ranks)
 
 
 def _create_folder(config: RunConfig, ranks: ProcessGroup) -> tuple[Path, RunConfig]:
-    """Its folder, and its settings with the folder's name. The folder appears with its files in it, or not at all."""
+    """Create the folder with its files atomically; return it and the settings with the folder's name."""
     validate_config(config, ranks)
     about = manifest(config.seed, resolve_run_device(config.device, ranks)) | {"ranks": ranks.size}
-    wanted = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
-    with new_folder(wanted) as temporary:
+    preferred = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
+    with new_folder(preferred) as temporary:
         write_json(temporary / "manifest.json", about)
-        for folder in free_names(wanted):
+        for folder in free_names(preferred):
             named = replace(config, name=folder.name)
             write_json(temporary / "config.json", config_to_file(named), checksum=True)
             if claim_folder(temporary, folder):
                 break
         else:
-            raise InputError(f"{wanted} and ten thousand folders like it exist already; choose another name")
-    if folder != wanted:
+            raise InputError(f"{preferred} and ten thousand numbered folders already exist; choose another name")
+    if folder != preferred:
         logger.warning(
             "%s already exists, so this run is stored in %s; to continue the old one: `ahac resume %s`",
-            wanted,
+            preferred,
             folder,
-            wanted,
+            preferred,
         )
     return folder, named
 
 
 def open_run(folder: str | os.PathLike[str], ranks: ProcessGroup = SINGLE_PROCESS, device: str | None = None) -> Run:
-    """The run of a folder; on its own device, or on another one, where chance goes on differently."""
-    place = Path(folder)
-    config = ranks.run_on_rank_zero(lambda: _config(place))
-    return Run(place, config if device is None else replace(config, device=device), ranks)
+    """Open the run of a folder. On a `device` other than the run's own, random numbers differ after resuming."""
+    path = Path(folder)
+    config = ranks.run_on_rank_zero(lambda: _config(path))
+    return Run(path, config if device is None else replace(config, device=device), ranks)
 
 
-def _config(place: Path) -> RunConfig:
-    """The settings of a run, from config.json or, where that is missing, from its last checkpoint."""
-    path = place / "config.json"
+def _config(folder: Path) -> RunConfig:
+    """Read the settings of a run from config.json or, if that is missing, from its newest checkpoint."""
+    path = folder / "config.json"
     if path.is_file():
         content = read_json(path, editable=True)
-    elif (saved := saved_settings(place / "checkpoints")) is not None:
-        logger.warning("%s is missing; the settings are those of %s", path, saved[0])
+    elif (saved := saved_settings(folder / "checkpoints")) is not None:
+        logger.warning("%s is missing; using the settings in %s", path, saved[0])
         path, content = saved
     else:
-        raise InputError(f"{place} is not a run: {explain_missing_run(place)}")
+        raise InputError(f"{folder} is not a run: {explain_missing_run(folder)}")
     try:
         return config_from_file(content)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -282,15 +285,15 @@ def _config(place: Path) -> RunConfig:
 
 
 def _differences(saved: Mapping[str, object], current: Mapping[str, object]) -> str:
-    """Settings that differ between a checkpoint and config.json and should not; empty where there are none."""
-    free = NON_SEMANTIC_FIELDS | {"schema", "iterations", "env_steps", "eval_episodes"}
+    """List result-changing settings that differ between a checkpoint and config.json; empty if none do."""
+    ignored = NON_SEMANTIC_FIELDS | {"schema", "iterations", "env_steps", "eval_episodes"}
     before, now = flatten(upgrade_settings(saved)), flatten(current)
-    odd = [name for name in before.keys() & now.keys() if name not in free and before[name] != now[name]]
-    return ", ".join(f"{name} was {before[name]!r}, is {now[name]!r}" for name in sorted(odd))
+    changed = [name for name in before.keys() & now.keys() if name not in ignored and before[name] != now[name]]
+    return ", ".join(f"{name} was {before[name]!r}, is {now[name]!r}" for name in sorted(changed))
 
 
 def saved_settings(checkpoints: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Settings in the newest checkpoint of a folder that has them, and its path."""
+    """Return the path and settings of the newest readable checkpoint that has settings; None if there is none."""
     for name in newest_first(checkpoint_names(checkpoints)):
         path = checkpoints / f"{name}.safetensors"
         try:
@@ -305,10 +308,10 @@ def saved_settings(checkpoints: Path) -> tuple[Path, dict[str, Any]] | None:
 def prepare(
     run: Run, checkpoint: str | None = None, iterations: int | None = None, env_steps: int | None = None
 ) -> Run:
-    """A run that is to be resumed: from an earlier checkpoint, or with another length, or as it is.
+    """Prepare a run for resuming, optionally from an earlier checkpoint or with a new length, and return it.
 
-    With another length, learning rates decay over the new one. They jump at this point, and the result is not that of a
-    run of that length from the start.
+    Learning rates decay over the new length. They jump at this point, so the result differs from a run started with
+    that length.
     """
     config = run.config
     if iterations is not None or env_steps is not None:
@@ -327,9 +330,9 @@ def _write_config(folder: Path, config: RunConfig) -> None:
 
 
 def _with_new_length(run: Run, checkpoint: str, iterations: int | None, env_steps: int | None) -> RunConfig:
-    """The settings with another length, in iterations or in environment steps, which that checkpoint has not passed."""
+    """Return the settings with a new length; raise an InputError if the checkpoint is already past it."""
     if iterations is not None and env_steps is not None:
-        raise InputError("the length of a run is a number of iterations or of env_steps; give one of them")
+        raise InputError("the length of a run is either iterations or env_steps, got both; give one of them")
     config = replace(
         run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
     )
@@ -339,6 +342,6 @@ def _with_new_length(run: Run, checkpoint: str, iterations: int | None, env_step
     if length < done:
         raise InputError(
             f"{run.folder} has done {done} {unit.removesuffix('s')}s; the new length must be at least that, got "
-            f"{length}; to go back, use --checkpoint"
+            f"{length}; to resume from an earlier state, use --checkpoint"
         )
     return config

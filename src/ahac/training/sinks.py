@@ -1,4 +1,4 @@
-"""Where numbers go besides the table (`table.py`): TensorBoard and the terminal, against environment steps."""
+"""Metric sinks: TensorBoard and the terminal. The third sink, metrics.csv, is `csv_log.CsvLog`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from contextlib import AbstractContextManager, suppress
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
-from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
-from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.compat.proto import event_pb2, summary_pb2  # pyright: ignore[reportMissingTypeStubs]
+from tensorboard.summary.writer.record_writer import RecordWriter  # pyright: ignore[reportMissingTypeStubs]
 
 from ahac.core.files import explain_write_errors
 
 __all__ = ["Display", "Sink", "TensorBoardSink"]
+
+events: Any = event_pb2
+summaries: Any = summary_pb2
 
 SHOWN = {
     "episode_return": "return", "episode_length": "length", "horizon": "horizon", "stiffness": "stiffness",
@@ -31,61 +33,64 @@ SHOWN = {
     "kl": "KL", "entropy": "entropy", "temperature": "temperature", "model_error_last": "model error",
     "steps_per_second": "steps/s",
 }  # fmt: skip
-"""Numbers that the terminal shows, and what it calls them."""
+"""Metrics shown in the terminal, with their labels."""
 
 
 class Sink(Protocol):
-    """Takes the numbers of an iteration."""
+    """Receives the metrics of each iteration."""
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Of one iteration; "iteration", "env_steps" and "seconds" are among them."""
+        """Write the metrics of one iteration, including "iteration", "env_steps" and "seconds"."""
         ...
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the sink; no more rows follow."""
         ...
 
 
 class TensorBoardSink:
-    """TensorBoard events; `tensorboard --logdir runs` shows them.
+    """Writes TensorBoard event files; view them with `tensorboard --logdir runs`.
 
-    They are written at once, not by a thread as TensorBoard's own writer does: an error reaches whoever trains.
+    Events are written synchronously, unlike by TensorBoard's own writer thread, so that write errors reach the trainer.
     """
 
     def __init__(self, folder: Path, purge_after: int | None = None) -> None:
-        """Events of an earlier process from step `purge_after` on are hidden."""
+        """Create an event file in `folder`; TensorBoard hides earlier events from step `purge_after` on."""
         self.path = folder / f"events.out.tfevents.{time.time_ns() / 1e9:.6f}.{socket.gethostname()}.{os.getpid()}"
         with explain_write_errors(self.path):
             folder.mkdir(parents=True, exist_ok=True)
-            self.writer = RecordWriter(self.path.open("wb"))
-        self._add(Event(file_version="brain.Event:2"))
+            self.writer: Any = RecordWriter(self.path.open("wb"))
+        self._add(file_version="brain.Event:2")
         if purge_after is not None:
-            self._add(Event(step=purge_after, session_log=SessionLog(status=SessionLog.START)))
+            session_log = events.SessionLog(status=events.SessionLog.START)
+            self._add(step=purge_after, session_log=session_log)
 
     def write(self, row: Mapping[str, float]) -> None:
-        """All numbers, against environment steps."""
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
-        self._add(Event(step=int(row["env_steps"]), summary=Summary(value=values)))
+        """Write all metrics of a row against environment steps."""
+        values = [summaries.Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
+        self._add(step=int(row["env_steps"]), summary=summaries.Summary(value=values))
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the event file."""
         with explain_write_errors(self.path):
             self.writer.close()
 
-    def _add(self, event: Event) -> None:
-        event.wall_time = time.time()
+    def _add(self, **fields: object) -> None:
+        """Write an event with the current time."""
+        event = events.Event(wall_time=time.time(), **fields)
         with explain_write_errors(self.path):
             self.writer.write(event.SerializeToString())
             self.writer.flush()
 
 
 class Display(AbstractContextManager["Display"]):
-    """Progress on a terminal; plain lines where there is none."""
+    """Shows progress on a terminal; prints plain lines if the output is not a terminal."""
 
     def __init__(self, length: tuple[str, int], first: int = 0, every: int = 20) -> None:
-        """Of a run of so many iterations or environment steps, of which the first ones are done."""
+        """Show a run of `length` (unit, total), of which `first` are done; `every` is the interval of plain lines."""
         self.console = Console(file=sys.stderr)
-        self.every, (self.unit, self.total) = every, length
+        self.every = every
+        self.unit, self.total = length
         unit = {"iteration": "iterations", "env_steps": "environment steps"}[self.unit]
         columns = (BarColumn(None), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
         self.progress = Progress(*columns, console=self.console)
@@ -103,18 +108,19 @@ class Display(AbstractContextManager["Display"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.live is not None:
-            with suppress(OSError):  # the terminal may be gone
+            with suppress(OSError):  # the terminal may be closed
                 self.live.__exit__(kind, error, trace)
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Show an iteration; training goes on if the terminal is gone."""
+        """Show an iteration; if the terminal is closed, training continues without output."""
         try:
             self._show(row)
         except OSError:
             self.console.file = StringIO()
 
     def _show(self, row: Mapping[str, float]) -> None:
-        done, iteration = int(row[self.unit]), int(row["iteration"])
+        done = int(row[self.unit])
+        iteration = int(row["iteration"])
         if self.live is None:
             if iteration % self.every == 0 or iteration == 1 or done >= self.total:
                 self.console.print(_line(row, self.unit, self.total), highlight=False, soft_wrap=True)
@@ -130,7 +136,8 @@ class Display(AbstractContextManager["Display"]):
 
 
 def _line(row: Mapping[str, float], unit: str, total: int) -> str:
-    iteration, steps = int(row["iteration"]), int(row["env_steps"])
+    iteration = int(row["iteration"])
+    steps = int(row["env_steps"])
     count = f"{iteration}/{total}  {steps} steps" if unit == "iteration" else f"{iteration}  {steps}/{total} steps"
     shown = [f"{title} {row[name]:.4g}" for name, title in SHOWN.items() if name in row]
     return "  ".join([count, f"{row['seconds']:.0f} s", *shown])

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files with a checksum: damage is found before anything is loaded.
+"""Tensors in safetensors files with a checksum, so that damage is detected before anything is loaded.
 
 The checksum covers the names, types, shapes and bytes of all tensors and the rest of the header.
 """
@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -28,11 +29,11 @@ FORMAT = 2
 
 
 class CheckpointError(AhacError, RuntimeError):
-    """A checkpoint or replay segment that cannot be used: missing, damaged, or of another version or run."""
+    """A checkpoint or replay segment is missing, damaged, or belongs to another version or run."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
-    """Write tensors and header texts atomically, with a checksum of both."""
+    """Write tensors and header strings atomically, with a checksum of both."""
     on_host = {name: value.detach().contiguous().cpu() for name, value in tensors.items()}
     header = {**header, "version": str(FORMAT)}
     content = save(on_host, metadata={**header, "checksum": _checksum(on_host, header)})
@@ -41,16 +42,17 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and header texts of a file; a damaged one is refused."""
+    """Return the tensors and header strings of a file; raise a CheckpointError if it is damaged."""
     if not path.is_file():
         raise CheckpointError(f"there is no file {path}")
     try:
-        with safe_open(path, framework="pt") as file:
-            header = dict(file.metadata() or {})
+        reader: Any = safe_open(path, framework="pt")
+        with reader as file:
+            header: dict[str, str] = dict(file.metadata() or {})
             version = header.get("version", "none")
             if version not in ("1", str(FORMAT)):
                 raise CheckpointError(f"{path} has format version {version}; this program reads versions 1 to {FORMAT}")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dictionary
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged or not a checkpoint: {error}") from error
     checksum = header.pop("checksum", None)

@@ -1,17 +1,18 @@
-"""The only training loop: iterate, log, save, until the run is complete or interrupted.
+"""Training loop: iterate, log and save until the run is complete or interrupted.
 
-Nothing is lost on a crash: the state after every completed iteration is kept in memory, and written when something
-goes wrong in the next one. Of several ranks all do the same here; the first alone shows and writes.
+A crash loses no completed iteration: the state after each one is kept in memory and written if the next one fails. All
+ranks run the same loop; only rank 0 displays and writes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import torch
 
@@ -38,72 +39,75 @@ __all__ = ["TrainingError", "finish", "train"]
 logger = logging.getLogger("ahac")
 
 MAX_CONSECUTIVE_FAILURES = 10
-"""Iterations in a row that may learn nothing before training stops."""
+"""Number of consecutive skipped updates after which training stops."""
 MAX_SAVED_FAILURES = 20
-"""Reproducers that a run keeps, the latest ones."""
+"""Number of reproducers that a run keeps; older ones are removed."""
 SMALL_STATE_BYTES = 2**27
-"""Bytes of state of which a copy is taken after every iteration. A heavier run goes back to a checkpoint on a crash."""
+"""Maximum state size in bytes for a copy after every iteration. After a crash, larger runs resume from a checkpoint."""
 
 
 class TrainingError(AhacError, RuntimeError):
-    """A training run that cannot go on."""
+    """Training cannot continue."""
 
 
 def train(run: Run, iterations: int | None = None, display: bool = True) -> bool:
-    """Train from the last checkpoint on, or from the start; whether the run is complete.
+    """Train from the last checkpoint, or from the start if there is none; return whether the run is complete.
 
     Args:
-        run: The run.
-        iterations: Stop after this iteration of the run's; by default at its end.
-        display: Whether progress is shown.
+        run: Run to train.
+        iterations: Stop after this iteration of the run; by default at its end.
+        display: Whether to show progress.
     """
     with _locked(run):
         return _train_until(run, iterations, display)
 
 
 def finish(run: Run, display: bool = True) -> Evaluation | None:
-    """Train to the end, and keep what the policy is worth; None where an end was asked for before.
+    """Train to the end, evaluate the policy and write evaluation.json; return None if training was stopped early.
 
-    Of several ranks the first evaluates; the others have done their part, and get None.
+    Only rank 0 evaluates; other ranks return None.
     """
     with _locked(run):
         if not _train_until(run, None, display) or not run.ranks.is_main:
             return None
-        found = run.evaluate()
-        run.save_evaluation(found, load_checkpoint(run.path_of(LAST)))
-        return found
+        evaluation = run.evaluate()
+        run.save_evaluation(evaluation, load_checkpoint(run.path_of(LAST)))
+        return evaluation
 
 
 @contextmanager
-def _locked(run: Run) -> Iterator[None]:
-    """Hold the run's folder, for all ranks or for none."""
+def _locked(run: Run) -> Generator[None, None, None]:
+    """Lock and repair the run folder on rank 0; if that fails, raise on all ranks."""
     with ExitStack() as stack:
 
-        def hold() -> None:
+        def lock() -> None:
             stack.enter_context(exclusive_lock(run.folder))
             run.repair()
 
-        run.ranks.run_on_rank_zero(hold)
+        run.ranks.run_on_rank_zero(lock)
         yield
 
 
 def _train_until(run: Run, iterations: int | None, display: bool) -> bool:
-    """Train in a folder that is held."""
-    shows = display and run.ranks.is_main
+    """Train in a locked folder."""
+    show = display and run.ranks.is_main
     with torch_settings(run.config, run.device), pin_rank(run.ranks, run.device), catch_signals() as stop:
-        with _Loop(run, stop) as loop, Display(run.config.length, loop.done) if shows else nullcontext() as shown:
+        with (
+            _Loop(run, stop) as loop,
+            Display(run.config.length, loop.done) if show else nullcontext() as terminal,
+        ):
             while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations):
-                if bool(run.ranks.any(torch.tensor(stop.requested))):  # of one rank: all end after the same iteration
+                if bool(run.ranks.any(torch.tensor(stop.requested))):  # all ranks stop after the same iteration
                     break
                 row = loop.advance()
                 stop.can_wait = True
-                if shown is not None:
-                    shown.write(row)
+                if terminal is not None:
+                    terminal.write(row)
         return loop.progress >= 1.0
 
 
 class _Loop(AbstractContextManager["_Loop"]):
-    """A run in progress; however it ends, its last completed iteration is saved and its sinks are closed."""
+    """State of a run in progress. On exit, even after an error, saves the last completed iteration and closes sinks."""
 
     def __init__(self, run: Run, stop: StopRequest) -> None:
         self.run = run
@@ -111,7 +115,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.episodes = EpisodeStats()
         self.best = float("-inf")
         self.pending: list[str] = []
-        """Checkpoints of the last completed iteration that are still to be written."""
+        """Names of checkpoints of the last completed iteration that are not yet written."""
         self.iteration = self.env_steps = self.failures = 0
         self.started_at = 0.0
         self.clock = Stopwatch()
@@ -127,7 +131,7 @@ class _Loop(AbstractContextManager["_Loop"]):
                 raise CheckpointError(f"{run.path_of(LAST)} is damaged: {error}") from error
         else:
             run.ranks.run_on_rank_zero(lambda: _check_not_started(run))
-            run.save(LAST, self._state())  # from now on, a run without it has lost it
+            run.save(LAST, self._state())  # from now on, a missing last checkpoint means it was lost
         self.first = self.iteration
         if run.ranks.is_main:
             self.table = CsvLog(run.folder / "metrics.csv", self.iteration, checksum)
@@ -136,45 +140,45 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.completed: Checkpoint | None = self._state()
 
     def _restore(self, saved: Checkpoint) -> None:
-        """Resume from the counters of a checkpoint."""
+        """Load the counters and episode statistics of a checkpoint."""
         self.iteration = saved.count("iteration")
         self.env_steps = saved.count("env_steps")
         self.best = saved.numbers["best"]
-        # Checkpoints of earlier versions have no failures and no compile_seconds.
+        # Checkpoints of earlier versions lack failures and compile_seconds.
         self.failures = int(saved.numbers.get("failures", 0))
         self.clock = Stopwatch(saved.number("seconds"), saved.numbers.get("compile_seconds", 0.0))
         self.episodes.load_state_dict(saved.section("trainer"))
 
     @property
     def done(self) -> int:
-        """How far it is, in what the run's length is counted in."""
+        """Completed iterations or environment steps, in the unit of the run's length."""
         return self.iteration if self.run.config.env_steps is None else self.env_steps
 
     @property
     def progress(self) -> float:
-        """From 0 to 1 over the run; the last iteration may go past its end."""
+        """Completed fraction of the run; the last iteration may exceed 1."""
         return self.done / self.run.config.length[1]
 
     def advance(self) -> dict[str, float]:
-        """One iteration, its numbers written."""
+        """Run one iteration, write its metrics and return them."""
         before = self.clock.seconds
         self.started_at = self.progress
-        report = self.run.executor.call(self.run.algo.iterate, self.run.env, self.started_at)
+        result = self.run.executor.call(self.run.algo.iterate, self.run.env, self.started_at)
         self.iteration += 1
-        self.env_steps += report.env_steps
-        trouble = self._handle_failure(report)
-        self.episodes.update(report.steps, self.run.ranks)
+        self.env_steps += result.env_steps
+        failure_metrics = self._handle_failure(result)
+        self.episodes.update(result.steps, self.run.ranks)
         seconds = self.clock.seconds
         row = {
             "iteration": float(self.iteration),
             "env_steps": float(self.env_steps),
             "seconds": seconds,
             "compile_seconds": self.clock.compile_seconds,
-            "steps_per_second": report.env_steps / max(seconds - before, 1e-9),
+            "steps_per_second": result.env_steps / max(seconds - before, 1e-9),
             **self.episodes.metrics(),
-            **report.metrics,
-            **{f"seconds_{part}": spent for part, spent in report.seconds.items()},
-            **trouble,
+            **result.metrics,
+            **{f"seconds_{part}": spent for part, spent in result.seconds.items()},
+            **failure_metrics,
         }
         with self.stop.uninterrupted():
             for sink in self.sinks:
@@ -182,40 +186,41 @@ class _Loop(AbstractContextManager["_Loop"]):
             self._checkpoint(row)
         return row
 
-    def _handle_failure(self, report: IterationResult) -> dict[str, float]:
-        """Say what went wrong, keep enough to see it again, and give up when it does not end."""
-        if report.failure is None:
+    def _handle_failure(self, result: IterationResult) -> dict[str, float]:
+        """Log a skipped update and save a reproducer; raise a TrainingError after too many in a row."""
+        if result.failure is None:
             self.failures = 0
             return {}
         self.failures += 1
         path = self.run.folder / "failures" / f"iteration-{self.iteration:06d}.safetensors"
         if self.run.ranks.is_main:
-            self._dump_reproducer(report.failure, path)
-        logger.warning("iteration %d learnt nothing: %s (%s)", self.iteration, report.failure.message, path)
+            self._dump_reproducer(result.failure, path)
+        logger.warning("iteration %d skipped the update: %s (%s)", self.iteration, result.failure.message, path)
         if self.failures >= MAX_CONSECUTIVE_FAILURES:
             raise TrainingError(
-                f"{self.failures} iterations in a row learnt nothing: {report.failure.message}. A shorter horizon, lower "
-                f"algorithm.actor.learning_rate, softer contact or more substeps may help; the last ones are in {path.parent}"
+                f"{self.failures} iterations in a row skipped the update: {result.failure.message}. A shorter horizon, "
+                "lower algorithm.actor.learning_rate, softer contact or more substeps may help; reproducers of the "
+                f"latest failures are in {path.parent}"
             )
         return {"failures": float(self.failures)}
 
-    def _dump_reproducer(self, trouble: NonFiniteReport, path: Path) -> None:
-        """Where the iteration began and what it did."""
-        start = {} if self.completed is None else self.completed.tensors
+    def _dump_reproducer(self, failure: NonFiniteReport, path: Path) -> None:
+        """Save the state before the failed iteration and its reproducer tensors."""
+        start: Mapping[str, torch.Tensor] = {} if self.completed is None else self.completed.tensors
         numbers = {"iteration": float(self.iteration), "progress": self.started_at}
-        settings = {} if self.completed is None else self.completed.settings
-        save_checkpoint(path, Checkpoint({**start, **trouble.reproducer}, numbers, settings))
+        settings: Mapping[str, Any] = {} if self.completed is None else self.completed.settings
+        save_checkpoint(path, Checkpoint({**start, **failure.reproducer}, numbers, settings))
         for old in sorted(path.parent.glob("iteration-*.safetensors"))[:-MAX_SAVED_FAILURES]:
             old.unlink()
 
     def _checkpoint(self, row: dict[str, float]) -> None:
-        """Remember where it stands, and save it when it is time to."""
+        """Keep a copy of the state in memory, and write checkpoints if they are due."""
         due = self.iteration % self.run.config.checkpoint_every == 0
         score = row.get("episode_return", float("-inf"))
         better = due and score > self.best
         self.best = score if better else self.best
-        light = self.completed is not None and _size(self.completed) <= SMALL_STATE_BYTES
-        self.completed = self._state() if light or due else None
+        small = self.completed is not None and _size(self.completed) <= SMALL_STATE_BYTES
+        self.completed = self._state() if small or due else None
         self.pending = []
         if due and self.completed is not None:
             self.pending = [*(["best"] if better else []), f"iteration-{self.iteration:06d}"]
@@ -242,26 +247,26 @@ class _Loop(AbstractContextManager["_Loop"]):
             finally:
                 self._close()
             return
-        for what, act in (
+        for name, action in (
             ("saving the last completed iteration", self._save_last_good),
-            ("closing the tables", self._close),
+            ("closing the metric files", self._close),
         ):
             try:
-                act()
-            except Exception as second:  # whatever it is, the first error is the one to be seen
-                error.add_note(f"{what} failed, too: {second!r}")
-                logger.error("%s failed, too: %s", what, second)
+                action()
+            except Exception as second:  # do not hide the first error
+                error.add_note(f"{name} also failed: {second!r}")
+                logger.error("%s also failed: %s", name, second)
 
     def _save_last_good(self) -> None:
-        """Save the last completed iteration; the one in progress may have changed anything."""
+        """Save the last completed iteration; the state during an iteration may be inconsistent."""
         if self.completed is not None and self.completed.numbers["iteration"] > self.first:
             path = self._save(self.completed)
-            logger.warning("iteration %d is saved in %s", int(self.completed.numbers["iteration"]), path)
+            logger.warning("saved iteration %d in %s", int(self.completed.numbers["iteration"]), path)
 
     def _save(self, state: Checkpoint) -> Path:
-        """Write the last checkpoint, after the rows of the table and the other checkpoints that belong to it.
+        """Write the last checkpoint, after the rows of metrics.csv and the other checkpoints of this iteration.
 
-        A crash before the last one leaves the previous: resuming from there writes whatever is missing.
+        After a crash in between, the previous last checkpoint remains; resuming from it rewrites what is missing.
         """
         with self.stop.uninterrupted():
             if self.table is not None:
@@ -277,23 +282,24 @@ class _Loop(AbstractContextManager["_Loop"]):
 
 
 def _check_not_started(run: Run) -> None:
-    """A run that has trained before never starts from zero by itself."""
-    names, table = run.checkpoint_names(), run.folder / "metrics.csv"
+    """Raise a CheckpointError if a run without a last checkpoint has trained before, rather than start over."""
+    names = run.checkpoint_names()
+    table = run.folder / "metrics.csv"
     rows = len(read_csv(table)) if table.is_file() else 0
     if not names and not rows:
         return
-    there = ", ".join(names) or "no other checkpoint"
+    others = ", ".join(names) or "no other checkpoint"
     remedy = (
         f"resume from one of them with `ahac resume {run.folder} --checkpoint {newest_first(names)[0]}`"
         if names
         else f"remove {table} to start from the beginning"
     )
     raise CheckpointError(
-        f"{run.folder} has no checkpoint {LAST!r}, but it has trained before: it has {there} and {rows} rows in "
+        f"{run.folder} has no checkpoint {LAST!r}, but it has trained before: it has {others} and {rows} rows in "
         f"metrics.csv; {remedy}"
     )
 
 
 def _size(state: Checkpoint) -> int:
-    """Bytes of its tensors."""
+    """Return the size of the tensors in bytes."""
     return sum(x.numel() * x.element_size() for x in state.tensors.values())

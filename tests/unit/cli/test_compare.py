@@ -118,7 +118,7 @@ def test_what_is_drawn_can_be_chosen(runs: Path, tmp_path: Path, capsys: pytest.
     )
     assert (tmp_path / "a.svg").stat().st_size > 0
     assert main(["compare", str(runs), "--plot", str(tmp_path / "a.svg"), "--curves", "nonsense"]) == 2
-    assert "has 'nonsense' in its metrics.csv; there is" in capsys.readouterr().err
+    assert "has 'nonsense' in its metrics.csv; available:" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["compare", str(runs), "--curves", "horizon"])
     assert "add --plot FILE" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from ahac.gradients.policies import load_target
 from ahac.training.config import RunConfig
 from ahac.training.run import create_run
 from ahac.training.trainer import finish, train
-from support.small_runs import small_config, small_learner
+from support.small_runs import small_algorithm, small_config
 
 Call = Callable[..., tuple[int, str]]
 BALL = ["--samples", "16", "--horizon", "14", "--stiffnesses", "1e4", "1e5", "--refinements", "4", "8"]
@@ -226,7 +226,7 @@ def test_the_runs_of_the_gait_study() -> None:
 def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def trained(configs: Sequence[RunConfig], *rest: object) -> list[sweeping.Outcome]:
         """In this process, with small networks and short evaluations."""
-        learners = [replace(small_learner("hopper", "shac"), horizon=horizon_of(config)) for config in configs]
+        learners = [replace(small_algorithm("hopper", "shac"), horizon=horizon_of(config)) for config in configs]
         for config, learner in zip(configs, learners, strict=True):
             finish(create_run(replace(config, algorithm=learner, eval_episodes=2)))
         return [sweeping.Outcome(name=c.name, state="finished", log=Path("log")) for c in configs]

@@ -317,7 +317,7 @@ def test_eval_refuses_wrong_values_by_name(options: list[str], named: str, train
 def test_a_folder_that_is_no_run_is_refused(command: str, ahac: Shell) -> None:
     done = ahac(command, "nowhere")
     assert done.status == 2
-    assert done.err.startswith("ahac: nowhere is not a run: there is no such folder; `ahac list runs`")
+    assert done.err.startswith("ahac: nowhere is not a run: the folder does not exist; `ahac list runs`")
 
 
 def test_resuming_a_complete_run_evaluates_it(trained: Run, ahac: Shell) -> None:

@@ -1,4 +1,4 @@
-"""Runs side by side, by hand: groups, scores over seeds, returns at equal cost."""
+"""Comparisons of runs, computed by hand: groups, scores over seeds, returns at equal cost."""
 
 import csv
 import json
@@ -84,7 +84,7 @@ def test_returns_are_compared_where_asked(runs: Path) -> None:
     assert found["ant-shac"].at_steps == {250.0: 11.0}
     assert found["ant-shac"].at_seconds[2.0] == 11.0
     assert math.isnan(found["ant-shac"].at_seconds[4.0]), "it has three seconds"
-    with pytest.raises(InputError, match=r"a place on env_steps must be a finite number of at least 0, got -1"):
+    with pytest.raises(InputError, match=r"a point on env_steps must be a finite number of at least 0, got -1"):
         compare([runs], at_steps=[-1])
 
 
@@ -122,7 +122,7 @@ def test_an_evaluation_of_an_earlier_iteration_does_not_count(tmp_path: Path) ->
     assert compare([folder])[0].evaluated == 0
 
 
-def test_other_names_are_grouped_by_what_they_were_made_from(tmp_path: Path) -> None:
+def test_other_names_are_grouped_by_task_algorithm_and_preset(tmp_path: Path) -> None:
     made_run(tmp_path / "monday", 0, [1.0])
     made_run(tmp_path / "tuesday", 1, [1.0])
     made_run(tmp_path / "h32", 5, [1.0], algo="bptt")
@@ -139,8 +139,8 @@ def test_a_repeated_seed_counts_once_and_is_pointed_out(tmp_path: Path, caplog: 
     with caplog.at_level(logging.WARNING, "ahac"):
         (group,) = compare([tmp_path])
     assert (group.group, group.seeds, group.runs) == ("ant-shac", (0, 1), 3)
-    (told,) = caplog.messages
-    assert told.startswith("group 'ant-shac' has seed 0 more than once (ant-shac-s0, ant-shac-s0-2): ")
+    (warning,) = caplog.messages
+    assert warning.startswith("group 'ant-shac' has seed 0 more than once (ant-shac-s0, ant-shac-s0-2): ")
 
 
 def test_compilation_is_apart_and_not_known_of_runs_of_earlier_versions(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_folders_of_the_same_name_stay_apart(tmp_path: Path) -> None:
     assert names == [str(tmp_path / parent / "runs" / "ant") for parent in ("x", "y")]
 
 
-def test_hidden_folders_are_no_runs(tmp_path: Path) -> None:
+def test_hidden_folders_are_not_runs(tmp_path: Path) -> None:
     made_run(tmp_path / "a-0", 0, [1.0])
     made_run(tmp_path / ".a.77.tmp", 1, [1.0])
     assert compare([tmp_path])[0].seeds == (0,)
@@ -191,7 +191,7 @@ def test_folders_of_runs_stay_apart(tmp_path: Path) -> None:
     assert [(g.group, g.at_steps) for g in groups] == [("old/ant-shac", {100.0: 1.0}), ("new/ant-shac", {100.0: 2.0})]
 
 
-def test_tasks_have_ends_of_their_own(tmp_path: Path) -> None:
+def test_tasks_have_separate_ends(tmp_path: Path) -> None:
     made_run(tmp_path / "ant-0", 0, [1.0, 2.0])
     made_run(tmp_path / "hopper-0", 0, [1.0], task="hopper")
     assert [list(g.at_steps) for g in compare([tmp_path])] == [[200.0], [100.0]]
@@ -212,21 +212,21 @@ def test_a_group_of_different_settings_is_pointed_out(tmp_path: Path, caplog: py
     assert caplog.messages == ["the runs of group 'a' differ in more than their seeds: num_envs"]
 
 
-def test_a_run_that_has_not_begun_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_has_not_started_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made_run(tmp_path / "a-0", 0, [])
     made_run(tmp_path / "a-1", 1, [1.0])
     with caplog.at_level(logging.WARNING, "ahac"):
         assert compare([tmp_path])[0].seeds == (1,)
-    assert "a-0 is left out: it has no completed iteration" in caplog.text
+    assert "a-0 is skipped: it has no completed iteration" in caplog.text
     with pytest.raises(InputError, match="nothing to compare"):
         compare([tmp_path / "a-0"])
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is neither a run nor a folder of runs"):
         compare([tmp_path])
     (tmp_path / "config.json").write_text('{"name": "ant"}', encoding="utf-8")
-    with pytest.raises(InputError, match="is not that of a run: it lacks task"):
+    with pytest.raises(InputError, match="is not the config of a run: it lacks task"):
         compare([tmp_path])
     (tmp_path / "config.json").write_text('{"task', encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json is damaged or cannot be read"):
@@ -290,7 +290,7 @@ def test_a_table_of_runs_has_the_columns_of_the_results(runs: Path, tmp_path: Pa
     assert rows[0]["critic_epochs_mean"] == "", "the table has no such column"
 
 
-def test_tasks_have_columns_of_their_own(tmp_path: Path) -> None:
+def test_tasks_have_separate_columns(tmp_path: Path) -> None:
     made_run(tmp_path / "ant-0", 0, [1.0, 2.0])
     made_run(tmp_path / "hopper-0", 0, [3.0], task="hopper")
     write_runs(tmp_path / "runs.csv", group_runs([tmp_path]))

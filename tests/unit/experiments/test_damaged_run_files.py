@@ -1,4 +1,4 @@
-"""Every field of a run's small files against odd values: other runs stay listed, and the reason is told."""
+"""Invalid values in every field of a run's small files: other runs stay listed, and the reason is reported."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ CELLS = [
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Two runs of a group, good-0 and good-1; meanwhile there are no warnings, which take time by the thousand."""
+    """Two runs of a group, good-0 and good-1, with warnings disabled, since thousands of them take time."""
     monkeypatch.setattr(module, "bootstrap_interval", partial(bootstrap_interval, resamples=3))
     for seed in (0, 1):
         folder = tmp_path / f"good-{seed}"
@@ -154,7 +154,7 @@ def test_a_folder_or_a_dangling_link_in_place_of_a_file_hides_no_other_run(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reason"),
     [
         ("evaluation.json", '{"iteration": 6}', "evaluation.json is damaged: it has no interval, iqm, mean"),
         (
@@ -190,25 +190,30 @@ def test_a_folder_or_a_dangling_link_in_place_of_a_file_hides_no_other_run(name:
         ("metrics.csv", "iteration,env_steps,seconds\n2,1,1\n1,2,2\n", "does not increase at iteration 1"),
     ],
 )
-def test_list_tells_the_reason_and_compare_leaves_the_run_out(
-    name: str, content: str, told: str, runs: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def test_list_shows_the_reason_and_compare_skips_the_run(
+    name: str,
+    content: str,
+    reason: str,
+    runs: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     (runs / "good-1" / name).write_text(content, encoding="utf-8")
     assert main(["list", "runs", "--out", str(runs)]) == 0
     _, good, damaged = capsys.readouterr().out.splitlines()
     assert good.startswith("good-0 ")
     assert damaged.startswith("good-1 ")
-    assert told in damaged
+    assert reason in damaged
     with caplog.at_level(logging.WARNING, "ahac"):
         assert main(["compare", str(runs)]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["good", "1"]
     (warning,) = caplog.messages
-    assert warning.startswith(f"{runs / 'good-1'} is left out: {runs / 'good-1' / name} ")
-    assert told in warning
+    assert warning.startswith(f"{runs / 'good-1'} is skipped: {runs / 'good-1' / name} ")
+    assert reason in warning
     assert main(["compare", str(runs / "good-1")]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("ahac: there is nothing to compare: ")
-    assert told in error
+    assert reason in error
 
 
 def test_a_run_without_config_json_is_shown_with_the_settings_of_a_checkpoint(
@@ -240,7 +245,7 @@ def test_a_run_without_config_json_and_without_a_sound_checkpoint_is_shown_with_
     assert "config.json" in line
 
 
-def test_numbers_that_are_not_finite_are_left_out_where_they_are_not_needed(runs: Path) -> None:
+def test_non_finite_optional_numbers_are_dropped(runs: Path) -> None:
     text = "iteration,env_steps,seconds,episode_return,esnr\n1,1,1,5,inf\n2,2,2,nan,1e300\n"
     (runs / "good-1" / "metrics.csv").write_text(text, encoding="utf-8")
     record = read_run(runs / "good-1")

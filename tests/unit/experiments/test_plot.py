@@ -1,4 +1,4 @@
-"""Learning curves: what a line goes through, and that a picture is written."""
+"""Learning curves: the values of a line, and that a figure is written."""
 
 import json
 import sys
@@ -69,7 +69,7 @@ def test_a_curve_goes_from_where_all_runs_have_a_return_to_where_the_first_ends(
     assert returns[:, -1].tolist() == [3.0, 6.0]
 
 
-def test_many_rows_between_two_places_are_averaged(tmp_path: Path) -> None:
+def test_many_rows_between_two_points_are_averaged(tmp_path: Path) -> None:
     values = np.arange(1.0, 10 * (CURVE_POINTS - 1) + 2)
     record = read_run(made_run(tmp_path / "a-0", 0, values.tolist(), column="horizon"))
     places, found = curve([record], "seconds", "horizon")
@@ -90,11 +90,11 @@ def test_other_columns_are_drawn_of_the_groups_that_have_them(
     assert "growth of the adjoint" in text
     assert "ant-c" in text
     assert "ant-a" not in text
-    with pytest.raises(InputError, match=r"no group has 'phi' in its metrics\.csv; there is episode_return, growth"):
+    with pytest.raises(InputError, match=r"no group has 'phi' in its metrics\.csv; available: episode_return, growth"):
         plot(tmp_path / "b.svg", groups, ["phi"])
 
 
-def test_what_is_not_finite_does_not_count_and_a_spike_is_over_when_it_is_over(tmp_path: Path) -> None:
+def test_non_finite_values_are_ignored_and_a_spike_does_not_spread(tmp_path: Path) -> None:
     values = [1.0, float("nan"), float("inf"), 1e16, *[1e-3] * (5 * CURVE_POINTS)]
     record = read_run(made_run(tmp_path / "a-0", 0, values, column="actor_grad_norm"))
     _, found = curve([record], "seconds", "actor_grad_norm")
@@ -110,7 +110,7 @@ def test_a_column_is_drawn_once_and_only_where_it_is(runs: Path, tmp_path: Path,
     assert rows == [("ant", "growth of the adjoint"), ("", "return in training"), ("hopper", "return in training")]
 
 
-def test_a_group_has_its_colour_in_all_rows_and_a_single_place_a_dot(
+def test_a_group_has_one_color_in_all_rows_and_a_single_point_has_a_marker(
     runs: Path, tmp_path: Path, figures: "list[Figure]"
 ) -> None:
     made_run(tmp_path / "more" / "ant-c-0", 0, [8.0], column="growth")
@@ -125,7 +125,7 @@ def test_a_group_has_its_colour_in_all_rows_and_a_single_place_a_dot(
 
 
 @pytest.mark.parametrize("axis", ["env_steps", "seconds"])
-def test_what_is_drawn_against_is_not_drawn(axis: str, runs: Path, tmp_path: Path) -> None:
+def test_the_axes_themselves_are_not_plotted(axis: str, runs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"no group has '{axis}'"):
         plot(tmp_path / "a.png", group_runs([runs]), [axis])
 
@@ -139,7 +139,7 @@ def test_what_spreads_over_orders_of_magnitude_has_a_logarithmic_axis(
     assert [axes.get_yscale() for axes in figures[0].axes] == [scale, scale]
 
 
-def test_runs_without_a_common_place_have_no_curve(tmp_path: Path) -> None:
+def test_runs_without_a_common_range_have_no_curve(tmp_path: Path) -> None:
     short = read_run(made_run(tmp_path / "a-0", 0, [1.0]))
     late = read_run(made_run(tmp_path / "a-1", 1, [None, None, 1.0]))
     never = read_run(made_run(tmp_path / "a-2", 2, [None]))
@@ -165,7 +165,7 @@ def test_a_picture_names_groups_tasks_and_what_the_band_is(
     monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")  # text as text
     plot(tmp_path / "a.svg", group_runs([runs]))
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    for told in (
+    for label in (
         "ant-a (2 seeds)",
         "hopper-b (1 seed)",
         ">hopper<",
@@ -173,7 +173,7 @@ def test_a_picture_names_groups_tasks_and_what_the_band_is(
         "seconds of training",
         "band: lowest to highest seed",
     ):
-        assert told in text
+        assert label in text
 
 
 def test_any_name_of_a_run_task_or_column_is_drawn_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

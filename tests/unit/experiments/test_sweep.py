@@ -1,4 +1,4 @@
-"""Many runs: what is started, skipped, resumed, stopped; on which cores; with processes that only pretend to train."""
+"""Sweeps start, skip, resume and stop runs on separate cores; the processes here only pretend to train."""
 
 import json
 import os
@@ -50,18 +50,18 @@ def states(outcomes: list[Outcome]) -> dict[str, str]:
     return {outcome.name: outcome.state for outcome in outcomes}
 
 
-def test_runs_are_made_trained_and_told_of(tmp_path: Path) -> None:
-    told: list[str] = []
-    outcomes = sweep(configs(tmp_path, "a", "b"), on_event=told.append)
+def test_runs_are_created_trained_and_reported(tmp_path: Path) -> None:
+    events: list[str] = []
+    outcomes = sweep(configs(tmp_path, "a", "b"), on_event=events.append)
     assert states(outcomes) == {"a": "finished", "b": "finished"}
     assert (tmp_path / "order").read_text(encoding="utf-8") == "a b "
-    assert told[0] == f"a started, log: {tmp_path / 'a.log'}"
-    assert told[1].startswith("a finished: return 3.0 [2.0, 4.0], ")
-    assert told[-1].endswith("(2 of 2)")
+    assert events[0] == f"a started, log: {tmp_path / 'a.log'}"
+    assert events[1].startswith("a finished: return 3.0 [2.0, 4.0], ")
+    assert events[-1].endswith("(2 of 2)")
     assert json.loads((tmp_path / "a" / "config.json").read_text(encoding="utf-8"))["name"] == "a"
 
 
-def test_complete_runs_are_skipped_and_unfinished_ones_go_on(tmp_path: Path) -> None:
+def test_complete_runs_are_skipped_and_unfinished_ones_resumed(tmp_path: Path) -> None:
     a, b = configs(tmp_path, "a", "b")
     assert [run_status(a), run_status(b)] == ["new", "new"]
     sweep([a])
@@ -123,7 +123,7 @@ def test_a_second_ctrl_c_ends_all_processes(tmp_path: Path, monkeypatch: pytest.
 
     def launch(config: RunConfig, cores: set[int]) -> workers.Worker:
         worker = honest(config, cores)
-        launched.append(worker.system.pid)
+        launched.append(worker.process.pid)
         return worker
 
     def twice(line: str) -> None:
@@ -161,10 +161,10 @@ def test_runs_share_the_cores_and_the_sweep_keeps_its_own(tmp_path: Path, monkey
 def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: Path) -> None:
     config = small_config(tmp_path, name="b", seed=7)
     assert isinstance(config.algorithm, ShortHorizonConfig)
-    learner = replace(config.algorithm, horizon=replace(config.algorithm.horizon, initial=9))
-    create_run(replace(config, algorithm=learner, device="auto"))
-    told = r"b was made with other settings \(seed, algorithm\.horizon\.initial\).*choose another name"
-    with pytest.raises(InputError, match=told):
+    algorithm = replace(config.algorithm, horizon=replace(config.algorithm.horizon, initial=9))
+    create_run(replace(config, algorithm=algorithm, device="auto"))
+    message = r"b was created with different settings \(seed, algorithm\.horizon\.initial\).*choose another name"
+    with pytest.raises(InputError, match=message):
         sweep(configs(tmp_path, "a", "b"))
     assert not (tmp_path / "a").exists()
 
@@ -190,7 +190,7 @@ def holding(folder: Path, name: str, content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("notes.txt", "mine", "bad is not a run: it has no config.json"),
         ("metrics.csv", "iteration\n1\n", "bad is not a run: it has no config.json"),
@@ -200,19 +200,19 @@ def holding(folder: Path, name: str, content: str) -> None:
         ("config.json", '{"task": 5}', "config.json"),
     ],
 )
-def test_a_bad_folder_fails_alone_and_stays_as_it_is(name: str, content: str, told: str, tmp_path: Path) -> None:
+def test_a_bad_folder_fails_alone_and_stays_as_it_is(name: str, content: str, message: str, tmp_path: Path) -> None:
     holding(tmp_path / "bad", name, content)
     heard: list[str] = []
     bad, good = configs(tmp_path, "bad", "good")
     outcomes = sweep([bad, good], on_event=heard.append)
     assert states(outcomes) == {"bad": "failed", "good": "finished"}
-    assert told in outcomes[0].detail
+    assert message in outcomes[0].detail
     assert heard[0] == str(outcomes[0])
     assert [
         path.relative_to(tmp_path / "bad").as_posix() for path in (tmp_path / "bad").rglob("*") if path.is_file()
     ] == [name]
     assert (tmp_path / "bad" / name).read_text(encoding="utf-8") == content
-    with pytest.raises(FolderError, match=told):
+    with pytest.raises(FolderError, match=message):
         run_status(bad)
 
 
@@ -233,7 +233,7 @@ def test_a_file_or_a_dangling_link_in_place_of_a_folder_fails_alone(tmp_path: Pa
         ("metrics.csv", "x\n1\n"),
     ],
 )
-def test_a_run_with_a_damaged_table_or_evaluation_is_gone_on_with(name: str, content: str, tmp_path: Path) -> None:
+def test_a_run_with_a_damaged_table_or_evaluation_is_resumed(name: str, content: str, tmp_path: Path) -> None:
     (config,) = configs(tmp_path, "a")
     sweep([config])
     (tmp_path / "a" / name).write_text(content, encoding="utf-8")
@@ -303,20 +303,20 @@ def test_a_name_may_begin_with_a_dash(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_run_named_like_the_log_of_another_is_refused(tmp_path: Path) -> None:
     for names in (["a", "a.log"], ["a.log", "a"]):
-        with pytest.raises(InputError, match=r"run 'a\.log' has the name of the log of run 'a'; rename one"):
+        with pytest.raises(InputError, match=r"run 'a\.log' has the same name as the log of run 'a'; rename one"):
             sweep(configs(tmp_path, *names))
     assert not list(tmp_path.iterdir())
 
 
-def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="more than one has the name a"):
+def test_names_must_be_distinct(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="more than one is named a"):
         sweep(configs(tmp_path, "a", "a"))
     with pytest.raises(InputError, match="every run in a sweep needs a name"):
         sweep(configs(tmp_path, ""))
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"task": "hoper"}, "hoper"),
         ({"variant": "other"}, "variant"),
@@ -324,11 +324,11 @@ def test_names_are_folders_of_their_own(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_starts(
-    changes: dict[str, str], told: str, tmp_path: Path
+    changes: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     first, second = configs(tmp_path, "a", "b")
     odd = RunConfig(**{**vars(second), **changes})
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         sweep([first, odd])
     assert not (tmp_path / "a").exists()
 

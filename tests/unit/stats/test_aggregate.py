@@ -1,4 +1,4 @@
-"""The interquartile mean by hand, and intervals that behave."""
+"""The interquartile mean by hand, and properties of bootstrap intervals."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SCORES = np.random.default_rng(0).normal(10.0, 3.0, 40)
         ([0.0, 0.0, 3.0, 4.0, 5.0, 8.0, 99.0, 99.0], 5.0),
     ],
 )
-def test_iqm_is_what_it_is_by_hand(scores: list[float], wanted: float) -> None:
+def test_iqm_by_hand(scores: list[float], wanted: float) -> None:
     assert iqm(np.array(scores)) == pytest.approx(wanted, rel=1e-12)
 
 
@@ -86,7 +86,7 @@ def test_more_confidence_is_a_wider_interval_inside_which_the_other_lies() -> No
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
 
 
-def test_an_interval_is_of_the_statistic_asked_for() -> None:
+def test_an_interval_uses_the_given_statistic() -> None:
     scores = np.random.default_rng(3).normal(0.0, 1.0, 400)
     low, high = bootstrap_interval(scores, np.random.default_rng(0), statistic=lambda x: float(np.mean(x)))
     assert high - low == pytest.approx(2 * 1.96 * scores.std() / 20.0, rel=0.1)

@@ -1,4 +1,4 @@
-"""Runs of PPO, SAC and SVG: trained, stopped, broken and gone on with like any other, replay included."""
+"""Runs of PPO, SAC and SVG can be trained, stopped, crashed and resumed like any other, with their replay buffer."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ OFF_POLICY = {
     "learning_starts": 80,
     "buffer_size": 200,
 }
-LEARNERS: dict[str, AlgorithmConfig] = {
+ALGORITHMS: dict[str, AlgorithmConfig] = {
     "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps_per_env=8, epochs=2),
     "sac": SACConfig(**OFF_POLICY),
     "svg": SVGConfig(**OFF_POLICY, model_hidden=(8,), latent=4, sequences=8, updates=1, model_updates=1),
@@ -37,7 +37,7 @@ LEARNERS: dict[str, AlgorithmConfig] = {
 
 
 class BrokenError(Exception):
-    """Nothing that training knows of."""
+    """An error that training does not handle."""
 
 
 def config(out: Path, algo: str, **changes: object) -> RunConfig:
@@ -50,13 +50,13 @@ def config(out: Path, algo: str, **changes: object) -> RunConfig:
         checkpoint_every=4,
         eval_episodes=4,
         out=str(out),
-        algorithm=LEARNERS[algo],
+        algorithm=ALGORITHMS[algo],
     )
     return replace(first, **changes)
 
 
 def remembered(run: Run) -> list[list[float]] | None:
-    """All that can be drawn from a run's replay, as its files have it."""
+    """All rows that can be sampled from a run's replay buffer, from its files."""
     again = open_run(run.folder)
     again.restore("last")
     algo = again.algo
@@ -71,8 +71,8 @@ def assert_alike(one: Run, other: Run) -> None:
     assert remembered(one) == remembered(other)
 
 
-@pytest.mark.parametrize("algo", keep(2, LEARNERS))
-def test_a_stopped_run_goes_on_to_the_same_bits(algo: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("algo", keep(2, ALGORITHMS))
+def test_a_stopped_run_resumes_bit_exactly(algo: str, tmp_path: Path) -> None:
     whole = create_run(config(tmp_path, algo, name="straight"))
     train(whole, display=False)
     stopped = create_run(config(tmp_path, algo, name="stopped"))
@@ -83,8 +83,8 @@ def test_a_stopped_run_goes_on_to_the_same_bits(algo: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
-def test_a_broken_run_loses_nothing(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The replay goes round in these runs: what the broken iteration overwrote must not be missed."""
+def test_a_crashed_run_loses_nothing(algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replay buffer wraps around in these runs; rows that the failed iteration overwrote must not be needed."""
     whole = create_run(config(tmp_path, algo, name="straight"))
     train(whole, display=False)
     broken = create_run(config(tmp_path, algo, name="broken"))
@@ -119,7 +119,7 @@ def test_a_replay_is_kept_once_however_many_checkpoints_there_are(tmp_path: Path
     assert not any("rows" in name or "ring" in name for name in algo.state_dict())
 
 
-def test_without_its_replay_a_run_cannot_go_on_but_its_policy_can_be_judged(tmp_path: Path) -> None:
+def test_without_its_replay_a_run_cannot_resume_but_can_be_evaluated(tmp_path: Path) -> None:
     run = create_run(config(tmp_path, "sac"))
     train(run, 6, display=False)
     for path in (run.folder / "replay").iterdir():
@@ -132,20 +132,20 @@ def test_without_its_replay_a_run_cannot_go_on_but_its_policy_can_be_judged(tmp_
     assert len(again.evaluate(2).returns) == 2
 
 
-@pytest.mark.parametrize("algo", LEARNERS)
-def test_settings_come_back_as_what_they_are(algo: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_settings_are_restored_with_their_types(algo: str, tmp_path: Path) -> None:
     run = create_run(config(tmp_path, algo))
     assert open_run(run.folder).config == run.config
     path = run.folder / "config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))
     settings["algorithm"]["gamma"] = "much"
     path.write_text(json.dumps(settings), encoding="utf-8")
-    with pytest.raises(ValueError, match=f"{type(LEARNERS[algo]).__name__}.gamma must be of type float"):
+    with pytest.raises(ValueError, match=f"{type(ALGORITHMS[algo]).__name__}.gamma must be of type float"):
         open_run(run.folder)
 
 
 def test_evaluating_allocates_no_replay(tmp_path: Path) -> None:
-    huge = replace(LEARNERS["sac"], buffer_size=10**13)
+    huge = replace(ALGORITHMS["sac"], buffer_size=10**13)
     run = create_run(config(tmp_path, "sac", algorithm=huge))
     assert isinstance(run.algo, SAC)
     assert run.algo.act(torch.zeros(2, 11)).shape == (2, 3)
@@ -153,11 +153,11 @@ def test_evaluating_allocates_no_replay(tmp_path: Path) -> None:
 
 def test_settings_of_another_algorithm_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="algorithm must be a PPOConfig for algo 'ppo', got a SACConfig"):
-        create_run(config(tmp_path, "ppo", algorithm=LEARNERS["sac"]))
+        create_run(config(tmp_path, "ppo", algorithm=ALGORITHMS["sac"]))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_with_replay_goes_back_to_an_earlier_checkpoint(tmp_path: Path) -> None:
+def test_a_run_with_replay_resumes_from_an_earlier_checkpoint(tmp_path: Path) -> None:
     whole = create_run(config(tmp_path, "sac", name="straight"))
     train(whole, display=False)
     stopped = create_run(config(tmp_path, "sac", name="stopped"))
@@ -167,7 +167,7 @@ def test_a_run_with_replay_goes_back_to_an_earlier_checkpoint(tmp_path: Path) ->
     assert_alike(stopped, whole)
 
 
-def test_going_back_further_than_the_replay_changes_nothing(tmp_path: Path) -> None:
+def test_a_checkpoint_older_than_the_replay_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     run = create_run(config(tmp_path, "sac", iterations=40, checkpoint_every=4))
     train(run, display=False)
     before = run.path_of("last").read_bytes()

@@ -1,4 +1,4 @@
-"""Checkpoints are whole or absent, and say what is wrong with them."""
+"""Checkpoints are complete or absent, and damage is reported."""
 
 import errno
 import shutil
@@ -41,7 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def test_what_is_saved_is_loaded_bit_by_bit(saved: Path) -> None:
+def test_a_checkpoint_is_loaded_bit_exactly(saved: Path) -> None:
     loaded = load_checkpoint(saved)
     assert bits(dict(loaded.tensors)) == bits(TENSORS)
     assert loaded.numbers == NUMBERS

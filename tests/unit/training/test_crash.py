@@ -1,4 +1,4 @@
-"""Whatever goes wrong in an iteration, the completed ones are on disk, and the error is the one that is seen."""
+"""After any error in an iteration, the completed ones are on disk and the original error is raised."""
 
 import logging
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from support.small_runs import small_config, state, table
 
 
 class BrokenError(Exception):
-    """Nothing that training knows of."""
+    """An error that training does not handle."""
 
 
-def break_in(iteration: int, patch: pytest.MonkeyPatch, error: BaseException, learnt: bool = True) -> None:
-    """Raise in that iteration, after all of its learning or before it."""
+def break_in(iteration: int, patch: pytest.MonkeyPatch, error: BaseException, updated: bool = True) -> None:
+    """Raise in that iteration, after its update or before it."""
     honest, done = ShortHorizonActorCritic.iterate, [0]
 
     def iterate(self: ShortHorizonActorCritic, env: Env, progress: float) -> IterationResult:
         done[0] += 1
-        if done[0] == iteration and not learnt:
+        if done[0] == iteration and not updated:
             raise error
         report = honest(self, env, progress)
         if done[0] == iteration:
@@ -41,7 +41,7 @@ def break_in(iteration: int, patch: pytest.MonkeyPatch, error: BaseException, le
 
 
 def count(kind: type, name: str, patch: pytest.MonkeyPatch) -> list[object]:
-    """Who was asked for a method of this name."""
+    """Collect the objects on which a method of this name is called."""
     honest: Callable[..., object] = getattr(kind, name)
     asked: list[object] = []
 
@@ -59,11 +59,11 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize("error", [BrokenError("odd"), TrainingError("known"), MemoryError(), KeyboardInterrupt()])
-@pytest.mark.parametrize("learnt", [True, False])
+@pytest.mark.parametrize("updated", [True, False])
 def test_an_error_leaves_the_last_completed_iteration(
-    error: BaseException, learnt: bool, run: Run, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, updated: bool, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    break_in(7, monkeypatch, error, learnt)
+    break_in(7, monkeypatch, error, updated)
     with pytest.raises(type(error)) as found:
         train(run, display=False)
     assert found.value is error
@@ -72,7 +72,7 @@ def test_an_error_leaves_the_last_completed_iteration(
 
 
 def straight_and_broken(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Break a run in its seventh iteration; one like it that was not."""
+    """Return a run that fails in its seventh iteration and an identical one that does not."""
     whole = create_run(replace(run.config, name="straight"))
     train(whole, display=False)
     with monkeypatch.context() as patch:
@@ -82,7 +82,7 @@ def straight_and_broken(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return whole
 
 
-def test_a_broken_run_goes_on_to_the_same_bits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crashed_run_resumes_bit_exactly(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = straight_and_broken(run, monkeypatch)
     assert train(open_run(run.folder), display=False)
     assert state(run.folder) == state(whole.folder)
@@ -108,7 +108,7 @@ def test_an_error_in_the_first_iteration_leaves_a_run_that_can_begin(run: Run, m
 
 
 def fill_disk(patch: pytest.MonkeyPatch) -> None:
-    """Let every save fail after the one before the first iteration."""
+    """Make every save fail after the one before the first iteration."""
     honest = Run.save
 
     def save(self: Run, name: str, checkpoint: Checkpoint) -> Path:
@@ -119,7 +119,7 @@ def fill_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Run, "save", save)
 
 
-def test_the_first_error_is_seen_where_saving_fails_too(
+def test_the_first_error_is_raised_if_saving_also_fails(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     closed = count(TensorBoardSink, "close", monkeypatch)
@@ -128,7 +128,7 @@ def test_the_first_error_is_seen_where_saving_fails_too(
     fill_disk(monkeypatch)
     with caplog.at_level(logging.ERROR), pytest.raises(BrokenError, match="the first"):
         train(run, display=False)
-    assert "saving the last completed iteration failed, too: no space left" in caplog.text
+    assert "saving the last completed iteration also failed: no space left" in caplog.text
     assert any("no space left" in note for note in error.__notes__)
     assert len(closed) == 1
 
@@ -141,7 +141,7 @@ def test_sinks_are_closed_where_the_last_save_fails(run: Run, monkeypatch: pytes
     assert len(closed) == 1
 
 
-def test_a_run_too_heavy_to_copy_goes_back_to_its_last_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_too_large_to_copy_resumes_from_its_last_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainer, "SMALL_STATE_BYTES", 10)
     whole = straight_and_broken(run, monkeypatch)
     assert state(run.folder)["iteration"] == 4.0
@@ -157,4 +157,4 @@ def test_a_run_is_trained_by_one_process_at_a_time(run: Run) -> None:
         pytest.raises(InputError, match="is in use: another process is training it"),
     ):
         train(run, 1, display=False)
-    assert not train(run, 1, display=False), "the lock is let go"
+    assert not train(run, 1, display=False), "the lock is released"

@@ -1,4 +1,4 @@
-"""Files are whole or as they were, and a table that a kill has cut off is read up to there."""
+"""Files are written completely or not at all, and a truncated table is read up to its last complete line."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ def row(iteration: int, **more: float) -> dict[str, float]:
 
 
 def half(path: Path) -> None:
-    """Write something, and fail."""
+    """Write something and fail."""
     path.write_text("half", encoding="utf-8")
     raise IsADirectoryError
 
@@ -63,8 +63,8 @@ def test_a_table_that_is_rewritten_is_never_half(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("cut", range(1, 14))
-def test_half_a_line_at_the_end_is_left_out(cut: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Wherever it was cut off: 3.0,192.5 without its last digit is a number, too, and a wrong one."""
+def test_a_partial_last_line_is_skipped(cut: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Wherever the line is cut: 3.0,192.5 without its last digit would be a valid but wrong number."""
     path = tmp_path / "metrics.csv"
     sink = CsvLog(path)
     for k in (1, 2, 3):
@@ -72,18 +72,18 @@ def test_half_a_line_at_the_end_is_left_out(cut: int, tmp_path: Path, caplog: py
     path.write_bytes(path.read_bytes()[:-cut])
     with caplog.at_level(logging.WARNING, "ahac"):
         assert read_csv(path) == [row(1, x=0.25), row(2, x=0.5)]
-    assert caplog.messages == [f"line 4 of {path} is damaged and left out"]
+    assert caplog.messages == [f"line 4 of {path} is damaged and skipped"]
     CsvLog(path, keep_until=3).write(row(3, x=0.75))
     assert [r["iteration"] for r in read_csv(path)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("line", ["2.0,many,1.0", "2.0,128.0", "2.0,128.0,1.0,4.0", ",128.0,1.0", "\0\0\0", ""])
-def test_a_damaged_line_costs_no_other(line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_damaged_line_is_skipped(line: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text(f"iteration,env_steps,x\r\n1.0,64.0,1.0\r\n{line}\r\n3.0,192.0,\r\n", encoding="utf-8", newline="")
     with caplog.at_level(logging.WARNING, "ahac"):
         assert read_csv(path) == [row(1, x=1.0), row(3)]
-    assert caplog.messages == [f"line 3 of {path} is damaged and left out"]
+    assert caplog.messages == [f"line 3 of {path} is damaged and skipped"]
 
 
 @pytest.mark.parametrize("content", [b"", b"iteration,env", b"\xff\xfe\r\n", b"x\r\n1.0\r\n"])

@@ -1,4 +1,4 @@
-"""Evaluations take whole episodes, as many of every world, and the same ones for the same seed."""
+"""Evaluations use complete episodes, equally many per world, and the same ones for the same seed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The fault-injection script (`make faults`): it sees what it looks for, and it runs."""
+"""The fault-injection script (`make faults`) detects the faults it looks for, and runs."""
 
 import json
 import os
@@ -134,7 +134,7 @@ def test_every_way_to_damage_a_file_changes_it(kind: str, run: Path) -> None:
     ],
 )
 def test_only_other_values_are_sound(kind: str, way: str, sound: bool, wrong: bool, run: Path) -> None:
-    """What cannot be seen without a checksum is exempt from having to be refused, and nothing else."""
+    """Only damage that is undetectable without a checksum need not be refused."""
     rng = random.Random(0)
     path = path_of(kind, run, rng)
     assert path is not None
@@ -183,7 +183,7 @@ with open("elsewhere", "w"):
 
 
 def written(folder: Path, hook: Hook) -> int:
-    """The exit status of a small program that writes three times."""
+    """Return the exit status of a small program that writes three times."""
     (folder / "runs").mkdir()
     command = [sys.executable, "-c", WRITER, hook.to_json()]
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(TESTS)}, check=False).returncode
@@ -206,7 +206,7 @@ def test_file_operations_are_recorded(tmp_path: Path) -> None:
     ],
 )
 def test_a_process_is_killed_at_a_moment(moment: Moment, left: list[str] | None, tmp_path: Path) -> None:
-    """Left over: what it had written, temporary files first."""
+    """`left` lists the remaining files, temporary ones first."""
     status = written(tmp_path, Hook(str(tmp_path / "runs"), moment))
     if left is None:  # no operation follows
         assert status == 0

@@ -1,4 +1,4 @@
-"""A request to end ends a run cleanly, with a checkpoint that it goes on from."""
+"""A signal stops a run cleanly, with a checkpoint to resume from."""
 
 import os
 import pty
@@ -22,12 +22,12 @@ from ahac.training.trainer import train
 from support.small_runs import small_config, state, table
 
 HEARD = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
-"""Undoes what nohup or a scheduler may have set for this process and its children."""
+"""Resets signal handling that nohup or a scheduler may have set for this process and its children."""
 MAIN = "import sys; from ahac.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 def signal_in(iteration: int, number: signal.Signals, patch: pytest.MonkeyPatch, times: int = 1) -> None:
-    """Let the signal arrive in the middle of that iteration."""
+    """Send the signal in the middle of that iteration."""
     honest, done = ShortHorizonActorCritic.iterate, [0]
 
     def iterate(self: ShortHorizonActorCritic, env: Env, progress: float) -> IterationResult:
@@ -55,7 +55,7 @@ def test_a_signal_ends_training_after_its_iteration(
     assert signal.getsignal(number) is before
 
 
-def test_a_second_signal_ends_at_once_and_gives_the_handlers_back(
+def test_a_second_signal_stops_immediately_and_restores_the_handlers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = create_run(small_config(tmp_path, checkpoint_every=2))
@@ -69,7 +69,7 @@ def test_a_second_signal_ends_at_once_and_gives_the_handlers_back(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_before_the_first_iteration_is_through_ends_at_once(
+def test_a_signal_before_the_first_iteration_ends_stops_immediately(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = create_run(small_config(tmp_path))
@@ -95,7 +95,7 @@ def test_a_hangup_that_was_ignored_stays_ignored(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, of util-linux")
 def test_a_closed_terminal_ends_training_with_a_checkpoint(tmp_path: Path) -> None:
-    """The terminal is closed while progress is shown in it: nothing can be written to it any more."""
+    """The terminal is closed while it shows progress, so that writes to it fail."""
     config = small_config(tmp_path, iterations=4000, checkpoint_every=4000)
     folder = create_run(config).folder
     terminal, shown = pty.openpty()
@@ -119,7 +119,7 @@ def test_a_closed_terminal_ends_training_with_a_checkpoint(tmp_path: Path) -> No
 
 
 def read_until(terminal: int, folder: Path, rows: int) -> None:
-    """Read what a process shows until its table has so many rows."""
+    """Read the output of a process until its table has the given number of rows."""
     deadline = time.monotonic() + 120.0
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.01)[0]:
@@ -151,7 +151,7 @@ def test_a_run_whose_start_is_interrupted_leaves_no_folder(tmp_path: Path, monke
 
 @pytest.mark.extended
 def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path: Path) -> None:
-    """Nothing was compiled before in this cache, and the robot is a large one."""
+    """The kernel cache is empty and the robot is large."""
     command = ["train", "humanoid", "--device", "cpu", "--num-envs", "4", "--out", str(tmp_path / "runs")]
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *command],
@@ -179,7 +179,7 @@ def test_ctrl_c_while_kernels_are_compiled_ends_the_command_with_a_line(tmp_path
 
 
 def interrupted(command: list[str], folder: Path) -> tuple[int, str]:
-    """Status and stderr of a training process that gets Ctrl-C after its first iterations."""
+    """Return status and stderr of a training process that gets Ctrl-C after its first iterations."""
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

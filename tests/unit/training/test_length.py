@@ -1,4 +1,4 @@
-"""A run can be made longer or shorter; its past stays, its schedule stretches."""
+"""The length of a run can be changed: completed iterations stay, schedules use the new length."""
 
 import json
 from dataclasses import replace
@@ -27,23 +27,23 @@ def run(tmp_path: Path) -> Run:
 
 
 def progress_of(patch: pytest.MonkeyPatch) -> list[float]:
-    """What the learner is told from now on."""
-    honest, told = ShortHorizonActorCritic.iterate, []
+    """Collect the progress values passed to the algorithm from now on."""
+    honest, progress_values = ShortHorizonActorCritic.iterate, []
 
     def iterate(self: ShortHorizonActorCritic, env: Env, progress: float) -> IterationResult:
-        told.append(progress)
+        progress_values.append(progress)
         return honest(self, env, progress)
 
     patch.setattr(ShortHorizonActorCritic, "iterate", iterate)
-    return told
+    return progress_values
 
 
 @pytest.mark.parametrize("iterations", [6, 20])
 def test_progress_is_of_the_new_length(iterations: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = progress_of(monkeypatch)
+    progress_values = progress_of(monkeypatch)
     before = table(run.folder)
     longer = ahac.resume(run.folder, iterations=iterations)
-    assert told == [k / iterations for k in range(4, iterations)]
+    assert progress_values == [k / iterations for k in range(4, iterations)]
     assert longer.config == replace(run.config, iterations=iterations)
     assert open_run(run.folder).config == longer.config
     assert state(run.folder)["iteration"] == iterations
@@ -51,7 +51,7 @@ def test_progress_is_of_the_new_length(iterations: int, run: Run, monkeypatch: p
     assert after == before, "columns may have come"
 
 
-def test_a_complete_run_goes_on(run: Run) -> None:
+def test_a_complete_run_can_be_extended(run: Run) -> None:
     train(run, display=False)
     ahac.resume(run.folder, iterations=14)
     assert len(table(run.folder)) == 14
@@ -93,13 +93,13 @@ def test_a_write_that_breaks_off_leaves_the_settings(run: Run, monkeypatch: pyte
 
 
 def test_a_run_may_be_as_long_as_its_environment_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = progress_of(monkeypatch)
+    progress_values = progress_of(monkeypatch)
     config = small_config(tmp_path)
     assert isinstance(config.algorithm, ShortHorizonConfig)
     each = config.num_envs * round(config.algorithm.horizon.initial)
     made = create_run(replace(config, env_steps=3 * each - 1))
     assert train(made, display=False)
-    assert told == [k * each / (3 * each - 1) for k in range(3)]
+    assert progress_values == [k * each / (3 * each - 1) for k in range(3)]
     assert state(made.folder)["env_steps"] == 3 * each
     with pytest.raises(InputError, match=rf"has done {3 * each} env_steps; the new length must be at least that"):
         prepare(made, env_steps=2 * each)

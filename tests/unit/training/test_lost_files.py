@@ -1,4 +1,4 @@
-"""Files that are lost, damaged or left over: nothing is dropped without a word, and nothing starts over by itself."""
+"""Lost, damaged and leftover files: nothing is dropped silently, and no run starts over by itself."""
 
 import json
 import logging
@@ -91,7 +91,7 @@ def test_resuming_from_an_earlier_checkpoint_gives_the_same_run(whole: Run, half
     assert table(half.folder) == table(whole.folder)
 
 
-def test_going_back_keeps_what_it_replaces(half: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_rewinding_keeps_the_replaced_files(half: Run, caplog: pytest.LogCaptureFixture) -> None:
     last, rows = state(half.folder), table(half.folder)
     with caplog.at_level(logging.WARNING, "ahac"):
         half.rewind_to("iteration-000002")
@@ -103,7 +103,7 @@ def test_going_back_keeps_what_it_replaces(half: Run, caplog: pytest.LogCaptureF
     assert "kept" in caplog.text
 
 
-def test_going_back_to_an_unknown_checkpoint_changes_nothing(half: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewinding_to_an_unknown_checkpoint_changes_nothing(half: Run, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path.name: path.read_bytes() for path in half.checkpoints.iterdir()}
     assert main(["resume", str(half.folder), "--checkpoint", "iteration-9"]) == 2
     assert "has no checkpoint 'iteration-9'; it has: " in capsys.readouterr().err
@@ -164,7 +164,7 @@ def swap_rows(text: str) -> str:
 
 
 @pytest.mark.parametrize("damage", [damage_header, damage_row, damage_number, drop_row, double_row, swap_rows])
-def test_a_damaged_table_is_kept_beside_the_new_one(damage, half: Run, caplog: pytest.LogCaptureFixture) -> None:  # noqa: ANN001
+def test_a_damaged_table_is_kept_next_to_the_new_one(damage, half: Run, caplog: pytest.LogCaptureFixture) -> None:  # noqa: ANN001
     path = half.folder / "metrics.csv"
     broken = damage(path.read_text(encoding="utf-8"))
     path.write_text(broken, encoding="utf-8")
@@ -198,7 +198,7 @@ def test_a_resumed_run_reports_no_changed_setting(whole: Run, half: Run, caplog:
     assert caplog.messages == []
 
 
-def test_eval_shows_its_result_although_it_cannot_be_kept(
+def test_eval_shows_its_result_even_if_it_cannot_be_saved(
     half: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:
@@ -316,7 +316,7 @@ def test_foreign_files_in_the_folder_of_runs_are_left_alone(tmp_path: Path) -> N
     ]
 
 
-def test_a_link_to_an_empty_folder_is_no_place_for_a_run(tmp_path: Path) -> None:
+def test_a_link_to_an_empty_folder_is_not_used_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "a").symlink_to(tmp_path / "empty")
     assert create_run(small_config(tmp_path, name="a")).folder == tmp_path / "a-2"
@@ -326,7 +326,7 @@ NUMBERS = [{"failures": 10**400}, {"failures": float("inf")}, {"compile_seconds"
 
 
 @pytest.mark.parametrize("change", NUMBERS, ids=lambda change: "-".join(change))
-def test_numbers_that_cannot_be_are_refused(change: dict[str, float], half: Run) -> None:
+def test_impossible_numbers_are_refused(change: dict[str, float], half: Run) -> None:
     path = half.path_of("last")
     saved = load_checkpoint(path)
     save_file(dict(saved.tensors), path, metadata={"version": "1", "numbers": json.dumps({**saved.numbers, **change})})

@@ -1,4 +1,4 @@
-"""Numbers go where they should: window, table, TensorBoard, terminal."""
+"""Metrics reach the episode window, the table, TensorBoard and the terminal."""
 
 import sys
 import time
@@ -51,7 +51,7 @@ def test_episodes_forget_those_beyond_the_window() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, WINDOW + 7])
-def test_a_window_comes_back_as_it_was(count: int) -> None:
+def test_a_window_is_restored(count: int) -> None:
     episodes, back = EpisodeStats(), EpisodeStats()
     for k in range(count):
         episodes.update([ending([k / 7.0], [True])])
@@ -60,7 +60,7 @@ def test_a_window_comes_back_as_it_was(count: int) -> None:
     assert back.returns.maxlen == WINDOW
 
 
-def test_a_stopwatch_goes_on_from_what_was_before() -> None:
+def test_a_stopwatch_continues_from_earlier_times() -> None:
     clock = Stopwatch(10.0)
     time.sleep(0.01)
     assert 10.01 <= clock.seconds < 12.0
@@ -86,7 +86,7 @@ def test_a_column_that_comes_later_is_empty_before(tmp_path: Path) -> None:
     assert {line.count(",") for line in lines} == {3}
 
 
-def test_rows_beyond_a_point_are_taken_back_and_the_others_survive(tmp_path: Path) -> None:
+def test_rows_after_the_checkpoint_are_dropped_and_the_others_kept(tmp_path: Path) -> None:
     sink = CsvLog(tmp_path / "m.csv")
     for k in range(1, 7):
         sink.write(row(k, x=k / 3.0))
@@ -97,7 +97,7 @@ def test_rows_beyond_a_point_are_taken_back_and_the_others_survive(tmp_path: Pat
     assert [r["iteration"] for r in read_csv(tmp_path / "m.csv")] == [1, 2, 3, 4, 5]
 
 
-def test_a_table_of_a_run_that_starts_anew_is_empty(tmp_path: Path) -> None:
+def test_a_table_of_a_restarted_run_is_empty(tmp_path: Path) -> None:
     CsvLog(tmp_path / "m.csv").write(row(1))
     CsvLog(tmp_path / "m.csv")
     assert read_csv(tmp_path / "m.csv") == []
@@ -159,7 +159,7 @@ def test_on_a_terminal_progress_is_drawn_and_leaves_it_usable(
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_nothing_is_shown_where_nothing_was_asked_for(
+def test_nothing_is_shown_without_display(
     terminal: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = create_run(replace(small_config(tmp_path), iterations=1))

@@ -1,4 +1,4 @@
-"""What a run changes of its process is changed back; determinism is what it says."""
+"""A run restores the process state that it changes, and deterministic runs repeat."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_the_final_evaluation_is_as_deterministic_as_training_and_alone(
         (False, CUDA, None),
     ],
 )
-def test_cublas_is_told_where_it_matters(
+def test_cublas_is_configured_for_deterministic_cuda_runs(
     deterministic: bool, device: torch.device, wanted: str | None, tmp_path: Path
 ) -> None:
     with torch_settings(small_config(tmp_path, deterministic=deterministic), device):
@@ -96,7 +96,7 @@ def fail_inside(threads: int, config: RunConfig) -> None:
 
 
 @pytest.mark.parametrize("warn_only", [True, False])
-def test_everything_is_given_back_after_an_error(warn_only: bool, tmp_path: Path) -> None:
+def test_everything_is_restored_after_an_error(warn_only: bool, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     torch.use_deterministic_algorithms(True, warn_only=warn_only)
     try:
@@ -110,7 +110,7 @@ def test_everything_is_given_back_after_an_error(warn_only: bool, tmp_path: Path
 
 
 def test_on_the_cpu_a_run_repeats_with_and_without(tmp_path: Path) -> None:
-    """As the option's help says; `test_resume.py` has the same of interrupted runs."""
+    """As the option's help states; `test_resume.py` tests the same for interrupted runs."""
     runs = [
         create_run(small_config(tmp_path, "ahac", iterations=4, deterministic=d, name=n))
         for n, d in (("one", False), ("two", False), ("three", True))

@@ -1,4 +1,4 @@
-"""Several processes that train together, some of which are killed: `make faults`, its attack on ranks.
+"""Ranks that are killed during data-parallel training: the ranks attack of `make faults`.
 
 The survivors end at once with a clear error, and the run resumes: with as many ranks to the same bits, with fewer or
 more up to rounding.
@@ -69,7 +69,7 @@ def test_the_first_rank_is_killed_while_it_writes_a_checkpoint(outcomes: list[di
 
 
 @pytest.mark.extended
-def test_another_number_of_ranks_goes_on(tmp_path: Path) -> None:
+def test_another_number_of_ranks_resumes(tmp_path: Path) -> None:
     outcomes = attacked(tmp_path, 4, "shac")
     for trial, size in ((2, 1), (3, 3)):
         assert outcomes[trial]["problems"] == []

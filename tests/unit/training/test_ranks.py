@@ -33,7 +33,7 @@ SINGLE = 1e-4
 
 
 def torchrun(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Two processes, ended by force after two minutes."""
+    """Run two processes, killed after two minutes."""
     paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.run(
@@ -49,7 +49,7 @@ def torchrun(*arguments: object, folder: Path) -> subprocess.CompletedProcess[st
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a run that one process has begun, and all that two leave behind."""
+    """Folder with a run started by one process, and all files of the two ranks."""
     made = tmp_path_factory.mktemp("ranks")
     train(create_run(small_config(made, iterations=6, name="begun-by-one")), 3, display=False)
     return made
@@ -108,7 +108,7 @@ def test_two_ranks_learn_what_one_learns(found: list[dict[str, Any]], case: str)
 
 
 @pytest.mark.parametrize("case", ranked.learners())
-def test_ranks_agree_to_the_bit(found: list[dict[str, Any]], case: str) -> None:
+def test_ranks_agree_bit_exactly(found: list[dict[str, Any]], case: str) -> None:
     one, other = (rank["cases"][case] for rank in found)
     assert one["rows"] == other["rows"]
     for part in ("state", "env"):
@@ -122,7 +122,7 @@ def test_horizons_move_and_worlds_are_cut_in_these_cases(found: list[dict[str, A
     assert any(row["share_cut"] > 0.0 for row in rows["cut"])
 
 
-def test_trouble_names_the_world_among_all(found: list[dict[str, Any]]) -> None:
+def test_a_failure_names_the_world_among_all_ranks(found: list[dict[str, Any]]) -> None:
     world = ranked.POISONED[0]
     (one,) = filter(None, learnt_alone("poisoned")["troubles"])
     for rank in found:
@@ -144,7 +144,7 @@ def assert_like(rows: list[dict[str, str]], wanted: list[dict[str, str]]) -> Non
 
 
 @pytest.mark.usefixtures("found")
-def test_what_two_ranks_began_one_goes_on_with(folder: Path, straight: Path) -> None:
+def test_one_process_resumes_a_run_of_two_ranks(folder: Path, straight: Path) -> None:
     run = open_run(folder / "begun-by-two")
     saved = load_checkpoint(run.checkpoints / "last.safetensors")
     assert saved.numbers["iteration"] == 3.0
@@ -154,11 +154,11 @@ def test_what_two_ranks_began_one_goes_on_with(folder: Path, straight: Path) -> 
 
 
 @pytest.mark.usefixtures("found")
-def test_what_one_began_two_ranks_go_on_with(folder: Path, straight: Path) -> None:
+def test_two_ranks_resume_a_run_of_one_process(folder: Path, straight: Path) -> None:
     assert_like(table(folder / "begun-by-one"), table(straight))
 
 
-def test_an_end_asked_of_one_rank_is_the_end_of_all(folder: Path, found: list[dict[str, Any]]) -> None:
+def test_a_stop_request_to_one_rank_stops_all(folder: Path, found: list[dict[str, Any]]) -> None:
     assert [rank["complete"] for rank in found] == [False, False]
     saved = load_checkpoint(folder / "stopped" / "checkpoints" / "last.safetensors")
     assert saved.numbers["iteration"] == 3.0
@@ -196,7 +196,7 @@ def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_what_ranks_tell_each_other_is_recorded_with_the_rest(tmp_path: Path) -> None:
+def test_collectives_are_captured_in_cuda_graphs(tmp_path: Path) -> None:
     command = [sys.executable, TESTS / "support" / "loopback_ranks.py", "cuda", tmp_path / "store"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -224,7 +224,7 @@ def test_half_of_torchruns_settings_are_refused(monkeypatch: pytest.MonkeyPatch)
     assert init_distributed() is SINGLE_PROCESS
 
 
-def test_every_rank_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rank_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     two = ProcessGroup(rank=5, size=6, local=1, local_size=2)
@@ -240,7 +240,7 @@ def test_every_rank_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
 # ---------------------------------------------------------------------------------------------------------- reductions
 
 
-def test_what_ranks_put_together(found: list[dict[str, Any]]) -> None:
+def test_collectives_by_hand(found: list[dict[str, Any]]) -> None:
     """Of 1, 5 on the first rank and 11, 15 on the second."""
     for rank, got in enumerate(each["reduced"] for each in found):
         assert got["share"].tolist() == [[0, 1], [2, 3]][rank]
@@ -259,7 +259,7 @@ def test_what_ranks_put_together(found: list[dict[str, Any]]) -> None:
         assert got["refused"] == "not like this"
 
 
-def test_one_process_gets_back_what_it_gives() -> None:
+def test_collectives_of_one_process_are_the_identity() -> None:
     x = torch.tensor([1.0, 2.0])
     for method in (
         SINGLE_PROCESS.local_slice,

@@ -1,4 +1,4 @@
-"""Replay on disk: written once, read back to the bit, and safe wherever a process ends."""
+"""Replay buffer on disk: written once, read back bit-exactly, and consistent wherever a process ends."""
 
 from pathlib import Path
 
@@ -108,7 +108,7 @@ def test_rows_of_a_process_that_ended_before_its_checkpoint_are_replaced(tmp_pat
 
 
 def test_an_iteration_in_progress_is_left_out(tmp_path: Path) -> None:
-    """After a crash the state after the last completed iteration is saved, while more rows were added since."""
+    """After a crash, the state of the last completed iteration is saved although more rows were added since."""
     made, wanted = replay(), replay()
     files = ReplayFiles(tmp_path, made)
     add(made, 23)
@@ -136,7 +136,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
         ReplayFiles(tmp_path, other).load(4)
 
 
-def test_going_back_into_the_middle_of_a_segment_loses_no_row(tmp_path: Path) -> None:
+def test_rewinding_into_the_middle_of_a_segment_loses_no_row(tmp_path: Path) -> None:
     made = replay()
     files = ReplayFiles(tmp_path, made)
     add(made, 7)

@@ -1,4 +1,4 @@
-"""A run that was stopped, however, ends with the same bits as one that was not."""
+"""A stopped and resumed run ends bit-identical to an uninterrupted one."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ train(open_run(sys.argv[1]), display=False)
 
 
 def train_and_kill(folder: Path, iteration: int) -> None:
-    """Train in a process that ends without a word at the end of that iteration."""
+    """Train in a process that exits abruptly at the end of that iteration."""
     command = [sys.executable, "-c", KILLED, str(folder), str(iteration)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 7, done.stderr
@@ -105,7 +105,7 @@ def test_stopping_after_every_iteration_changes_nothing(tmp_path: Path) -> None:
     assert table(folder) == table(whole.folder)
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint_and_takes_later_rows_back(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_from_its_last_checkpoint_and_drops_later_rows(tmp_path: Path) -> None:
     config = small_config(tmp_path)
     whole = straight(config)
     run = create_run(replace(config, name="killed"))
@@ -126,7 +126,7 @@ def test_a_killed_run_remembers_its_best_score(tmp_path: Path) -> None:
 
 
 @pytest.mark.extended
-def test_a_fresh_process_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+def test_a_fresh_process_resumes_bit_exactly(tmp_path: Path) -> None:
     config = small_config(tmp_path, "ahac")
     whole = straight(config)
     first = create_run(replace(config, name="stopped"))

@@ -1,4 +1,4 @@
-"""A run's folder says what the run was made from, and is refused where it does not."""
+"""A run folder holds the settings of the run, and invalid ones are refused."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def test_a_run_without_a_name_gets_one_of_task_algorithm_and_seed(tmp_path: Path
     assert run.config.name == "hopper-shac-s3"
 
 
-def test_runs_of_the_same_name_get_folders_of_their_own(tmp_path: Path) -> None:
+def test_runs_of_the_same_name_get_separate_folders(tmp_path: Path) -> None:
     runs = [create_run(small_config(tmp_path, name="twin", seed=seed)) for seed in range(3)]
     assert [run.folder.name for run in runs] == ["twin", "twin-2", "twin-3"]
     assert [open_run(run.folder).config.seed for run in runs] == [0, 1, 2]
@@ -70,17 +70,17 @@ def test_auto_is_written_down_as_the_device_that_it_meant(tmp_path: Path) -> Non
     assert run.config.device == "auto"
 
 
-def test_a_folder_without_settings_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is not a run: it has no config\.json; `ahac train` makes runs"):
+def test_a_folder_without_settings_is_not_a_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is not a run: it has no config\.json; create a run with `ahac train`"):
         open_run(tmp_path)
-    with pytest.raises(InputError, match="is not a run: there is no such folder; `ahac list runs`"):
+    with pytest.raises(InputError, match="is not a run: the folder does not exist; `ahac list runs`"):
         open_run(tmp_path / "missing")
 
 
-def test_a_folder_of_runs_is_no_run_and_says_which_it_holds(tmp_path: Path) -> None:
+def test_a_folder_of_runs_is_not_a_run_and_the_error_lists_its_runs(tmp_path: Path) -> None:
     for name in ("one", "two"):
         create_run(small_config(tmp_path, name=name))
-    with pytest.raises(InputError, match=r"it has no config\.json, but holds runs: one, two$"):
+    with pytest.raises(InputError, match=r"it has no config\.json, but contains runs: one, two$"):
         open_run(tmp_path)
 
 
@@ -103,7 +103,7 @@ def test_the_last_checkpoint_knows_the_settings(tmp_path: Path, caplog: pytest.L
     train(run, display=False)
     (run.folder / "config.json").unlink()
     assert open_run(run.folder).config == run.config
-    assert "config.json is missing; the settings are those of" in caplog.text
+    assert "config.json is missing; using the settings in" in caplog.text
 
 
 def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -115,9 +115,7 @@ def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogC
     ]
 
 
-def test_a_name_that_another_process_takes_meanwhile_is_left_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_another_process_takes_first_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest, seen = run_module.free_names, []
 
     def slow(wanted: Path) -> Iterator[Path]:
@@ -133,7 +131,7 @@ def test_a_name_that_another_process_takes_meanwhile_is_left_to_it(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["twin", "twin-2"]
 
 
-def test_a_table_with_half_a_line_is_mended_by_going_on(tmp_path: Path) -> None:
+def test_resuming_repairs_a_table_with_a_partial_line(tmp_path: Path) -> None:
     whole, run = (create_run(small_config(tmp_path, name=name)) for name in ("straight", "cut"))
     train(whole, display=False)
     train(run, 6, display=False)
@@ -167,7 +165,7 @@ def test_settings_that_are_no_settings_at_all_are_refused(content: bytes, tmp_pa
 
 
 def resettled(out: Path, changes: dict[str, int]) -> Run:
-    """A run whose config.json somebody has changed."""
+    """Return a run with an edited config.json."""
     run = create_run(small_config(out))
     path = run.folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
@@ -201,7 +199,7 @@ def test_settings_that_cannot_run_leave_no_folder(change: dict[str, str], tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_training_gives_back_torchs_global_settings(tmp_path: Path) -> None:
+def test_training_restores_global_torch_settings(tmp_path: Path) -> None:
     try:
         train(create_run(small_config(tmp_path, iterations=1, deterministic=True)), display=False)
         assert not torch.are_deterministic_algorithms_enabled()

@@ -1,4 +1,4 @@
-"""Tensor files: any damage is found before anything is loaded, and files of version 0.1.0 are still read."""
+"""Tensor files: damage is detected before anything is loaded, and files of version 0.1.0 are still read."""
 
 import json
 import logging
@@ -83,7 +83,7 @@ def test_a_counter_must_be_a_whole_number(value: float | None, path: Path) -> No
         load_checkpoint(path).count("iteration")
 
 
-def test_temporary_files_are_no_checkpoints(tmp_path: Path) -> None:
+def test_temporary_files_are_not_checkpoints(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "best.safetensors", Checkpoint(TENSORS, {}))
     for name in (".last.4242.tmp.safetensors", ".best.77.tmp.safetensors"):
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""Stages: what a frame shows of a simulator's worlds, who acts, pushes, and checkpoints taken up while a run trains."""
+"""View sources: frames of a simulator's worlds, policies, pushes, and checkpoints loaded during training."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def test_an_environment_is_recorded_as_it_goes(hopper: VecEnv) -> None:
     assert np.abs(np.diff(seen.position, axis=0)).max() > 1e-3
 
 
-def test_agents_do_nothing_or_anything(hopper: VecEnv) -> None:
+def test_dummy_policies_are_zero_or_random(hopper: VecEnv) -> None:
     assert not dummy_policy("zero", 3)(hopper.obs).any()
     first, second = (dummy_policy("random", 3, seed=4)(hopper.obs) for _ in range(2))
     assert torch.equal(first, second)
@@ -95,12 +95,12 @@ def test_a_push_of_an_environment_is_felt_in_the_next_step(hopper: VecEnv) -> No
     assert (hopper.state.v - before)[:, 2:].abs().max() == 0.0, "slides alone"
 
 
-def test_what_stands_on_the_ground_cannot_be_pushed() -> None:
+def test_a_fixed_robot_cannot_be_pushed() -> None:
     with pytest.raises(InputError, match="arm cannot be pushed: its root does not move along the ground"):
         robot(FIXED).push()
 
 
-def test_checkpoints_can_be_chosen_and_new_ones_are_taken_up(tmp_path: Path) -> None:
+def test_checkpoints_can_be_chosen_and_new_ones_are_loaded(tmp_path: Path) -> None:
     run = create_run(small_config(tmp_path, iterations=8, checkpoint_every=2))
     train(run, 4, display=False)
     stage = EnvSource(ahac.make("hopper", num_envs=1), run.algo.act, run, newest=True)
@@ -119,7 +119,7 @@ def test_checkpoints_can_be_chosen_and_new_ones_are_taken_up(tmp_path: Path) -> 
     assert all(torch.equal(a, b) for a, b in zip(last, run.algo.actor.parameters(), strict=True)), "the newest"
 
 
-def test_of_a_run_that_trains_fewer_moments_are_shown() -> None:
+def test_fewer_frames_are_shown_of_a_run_in_training() -> None:
     every, few = (
         EnvSource(ahac.make("hopper", num_envs=1), dummy_policy("zero", 3), newest=newest) for newest in (False, True)
     )
