@@ -40,23 +40,23 @@ def test_a_recorder_keeps_copies(roll: Trajectory) -> None:
     assert recorder.trajectory().position.max() < 7.0
 
 
-def test_a_recorder_refuses_what_does_not_fit(roll: Trajectory) -> None:
+def test_a_recorder_refuses_inconsistent_frames(roll: Trajectory) -> None:
     recorder, frame = Recorder(roll.scene, roll.dt), roll.frame(0)
-    with pytest.raises(InputError, match="nothing was recorded"):
+    with pytest.raises(InputError, match="no frames were recorded"):
         recorder.trajectory()
-    with pytest.raises(InputError, match=r"position must have the shape \[2, 2, 3\], got \[2, 1, 3\]"):
+    with pytest.raises(InputError, match=r"position must have shape \[2, 2, 3\], got \[2, 1, 3\]"):
         recorder.add(replace(frame, position=frame.position[:, 1:]))
     recorder.add(frame)
-    with pytest.raises(InputError, match="2 worlds and the channels none; those before have 2 and reward"):
+    with pytest.raises(InputError, match="2 worlds and the channels none; previous frames have 2 and reward"):
         recorder.add(replace(frame, channels={}))
 
 
 def test_some_worlds_some_frames(roll: Trajectory) -> None:
     assert roll.worlds([1]).channels["reward"].tolist() == roll.channels["reward"][:, [1]].tolist()
-    thinned = roll.subsample(3)
-    assert (len(thinned), thinned.dt) == (8, pytest.approx(3 / 60))
+    subsampled = roll.subsample(3)
+    assert (len(subsampled), subsampled.dt) == (8, pytest.approx(3 / 60))
     assert len(roll.at(5)) == 1
-    with pytest.raises(InputError, match=r"worlds are numbered 0 to 1 here, got \[2\]"):
+    with pytest.raises(InputError, match=r"world must be from 0 to 1 in this trajectory, got \[2\]"):
         roll.worlds([2])
 
 
