@@ -35,7 +35,7 @@ MODERN = """
 from __future__ import annotations
 from dataclasses import dataclass, replace
 from ahac.envs import make_task
-from beside import NAME
+from task_names import NAME
 @dataclass
 class Choice:
     name: str = NAME
@@ -160,7 +160,7 @@ def test_tasks_are_found_by_name_file_or_object(tmp_path: Path) -> None:
 
 
 def test_a_task_file_may_have_dataclasses_and_import_modules_next_to_it(tmp_path: Path) -> None:
-    (tmp_path / "beside.py").write_text("NAME = 'mine'\n", encoding="utf-8")
+    (tmp_path / "task_names.py").write_text("NAME = 'mine'\n", encoding="utf-8")
     (tmp_path / "later.py").write_text("NUMBER = 7\n", encoding="utf-8")
     file = tmp_path / "modern.py"
     file.write_text(MODERN, encoding="utf-8")
@@ -169,9 +169,9 @@ def test_a_task_file_may_have_dataclasses_and_import_modules_next_to_it(tmp_path
     assert sys.path == paths
     assert "modern" not in sys.modules
     before = fingerprint(f"{file}:made")
-    (tmp_path / "beside.py").write_text("NAME = 'mine'  # changed\n", encoding="utf-8")
+    (tmp_path / "task_names.py").write_text("NAME = 'mine'  # changed\n", encoding="utf-8")
     assert fingerprint(f"{file}:made") != before, "imported modules are part of the fingerprint"
-    for name in ("beside", "later"):
+    for name in ("task_names", "later"):
         del sys.modules[name]
 
 
