@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""A real browser: Chromium from the system, without a screen, driven by Playwright; skipped where there is none."""
+"""A real browser: the system's Chromium, headless, driven by Playwright; skipped if there is none."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium with software drawing."""
+    """Chromium with software rendering."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
-    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    program = next((path for name in NAMES if (path := shutil.which(name))), None)
     if program is None:
         pytest.skip("needs Chromium: apt install chromium")
     with sync_api.sync_playwright() as playwright:
@@ -32,8 +32,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def tab(browser: Browser) -> Iterator[Page]:
-    """An empty page, small, so that software draws it fast."""
-    opened = browser.new_page(viewport={"width": 960, "height": 540})
-    opened.set_default_timeout(30_000)
-    yield opened
-    opened.close()
+    """An empty page, small enough for fast software rendering."""
+    page = browser.new_page(viewport={"width": 960, "height": 540})
+    page.set_default_timeout(30_000)
+    yield page
+    page.close()

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""A recording in a real browser, from file://: it plays, obeys, and asks the network for nothing."""
+"""The HTML player in a real browser, from file://: it plays, responds to input, and uses no network."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def shown(tab: Page, tmp_path: Path) -> Page:
-    """A recording of two worlds, opened; whatever goes wrong in it, or is asked of the network, is a failure."""
+    """An open HTML player of two worlds; script errors and network requests are failures."""
     save_html(falling_ball(frames=200, worlds=2), tmp_path / "ball.html")
-    asked, troubles = [], []
-    tab.on("request", lambda request: asked.append(request.url))
-    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    requests = []
+    errors = []
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.on("pageerror", lambda error: errors.append(str(error)))
     tab.goto((tmp_path / "ball.html").as_uri())
     tab.wait_for_selector("body[data-time]")
-    assert [url for url in asked if not url.startswith(("file://", "data:"))] == []
-    assert not troubles
-    assert tab.locator("#trouble").is_hidden()
+    assert [url for url in requests if not url.startswith(("file://", "data:"))] == []
+    assert not errors
+    assert tab.locator("#error").is_hidden()
     return tab
 
 
@@ -57,13 +58,13 @@ def test_pause_stops_and_keys_step(shown: Page) -> None:
 
 def test_the_slider_seeks_and_forces_can_be_hidden(shown: Page) -> None:
     shown.locator("#seek").fill("1.2")
-    eventually(shown, lambda: now(shown) == pytest.approx(1.2), "the time asked for")
+    eventually(shown, lambda: now(shown) == pytest.approx(1.2), "the requested time")
     before = picture(shown)
     shown.locator("#contacts").uncheck()
-    eventually(shown, lambda: changed(before, picture(shown)) > 0.001, "the arrows' end")
+    eventually(shown, lambda: changed(before, picture(shown)) > 0.001, "the arrows to disappear")
 
 
-def test_dragging_turns_the_view(shown: Page) -> None:
+def test_dragging_rotates_the_view(shown: Page) -> None:
     shown.keyboard.press("Space")
     shown.wait_for_timeout(300)
     before = picture(shown)
@@ -71,11 +72,11 @@ def test_dragging_turns_the_view(shown: Page) -> None:
     shown.mouse.down()
     shown.mouse.move(320, 230)
     shown.mouse.up()
-    eventually(shown, lambda: changed(before, picture(shown)) > 0.05, "a turn")
+    eventually(shown, lambda: changed(before, picture(shown)) > 0.05, "a rotation")
 
 
 def touch(tab: Page, *paths: tuple[tuple[int, int], tuple[int, int]]) -> None:
-    """Fingers on the picture, each from one point to another."""
+    """Move fingers over the canvas, each from one point to another."""
     hand = tab.context.new_cdp_session(tab)
     for kind, k in (("touchStart", 0), ("touchMove", 1)):
         points = [{"x": path[k][0], "y": path[k][1], "id": finger} for finger, path in enumerate(paths)]
@@ -83,12 +84,12 @@ def touch(tab: Page, *paths: tuple[tuple[int, int], tuple[int, int]]) -> None:
     hand.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
-def test_a_finger_turns_the_view(shown: Page) -> None:
+def test_a_finger_rotates_the_view(shown: Page) -> None:
     shown.keyboard.press("Space")
     shown.wait_for_timeout(300)
     before = picture(shown)
     touch(shown, ((200, 200), (320, 230)))
-    eventually(shown, lambda: changed(before, picture(shown)) > 0.05, "a turn")
+    eventually(shown, lambda: changed(before, picture(shown)) > 0.05, "a rotation")
 
 
 def test_two_fingers_zoom_in_and_out_again(shown: Page) -> None:

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""The live viewer in a real browser: it loads, moves, pauses, steps, begins anew, and outlives a closed page."""
+"""The live viewer in a real browser: it loads, moves, pauses, steps, resets, and survives a closed page."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.extended
 
 
 class Counting(TrajectorySource):
-    """A recording that counts what is asked of it."""
+    """A trajectory source that counts calls."""
 
-    choices = ("last", "best")
+    checkpoints = ("last", "best")
 
     def __init__(self) -> None:
         super().__init__(falling_ball(frames=2000, worlds=2, dt=0.02))
         self.resets = self.steps = self.pushes = 0
-        self.chosen: list[str] = []
+        self.loaded: list[str] = []
 
     def reset(self) -> Frame:
         self.resets += 1
@@ -42,17 +42,17 @@ class Counting(TrajectorySource):
 
     def push(self) -> None:
         self.pushes += 1
-        raise InputError("this one stands firm")
+        raise InputError("this robot cannot be pushed")
 
-    def choose(self, name: str) -> None:
-        self.chosen.append(name)
+    def load_checkpoint(self, name: str) -> None:
+        self.loaded.append(name)
 
 
 @pytest.fixture
 def live() -> Iterator[tuple[Counting, str]]:
-    """A viewer at work, and its address."""
+    """A running viewer, and its address."""
     pytest.importorskip("viser")
-    stage = Counting()
+    source = Counting()
     stop = threading.Event()
     ready = threading.Event()
     addresses = []
@@ -62,11 +62,11 @@ def live() -> Iterator[tuple[Counting, str]]:
         ready.set()
 
     thread = threading.Thread(
-        target=serve, args=(stage,), kwargs={"open_browser": False, "announce": announce, "stop": stop}
+        target=serve, args=(source,), kwargs={"open_browser": False, "announce": announce, "stop": stop}
     )
     thread.start()
     assert ready.wait(PATIENCE)
-    yield stage, addresses[0]
+    yield source, addresses[0]
     stop.set()
     thread.join(PATIENCE)
     assert not thread.is_alive()
@@ -80,16 +80,16 @@ def opened(tab: Page, address: str) -> Page:
 
 @pytest.fixture
 def shown(tab: Page, live: tuple[Counting, str]) -> Page:
-    """The viewer's page, with a robot in motion on it."""
-    stage, address = live
+    """The viewer's page, with a moving robot."""
+    source, address = live
     opened(tab, address)
-    steps = stage.steps
-    eventually(tab, lambda: stage.steps > steps, "a step")
+    steps = source.steps
+    eventually(tab, lambda: source.steps > steps, "a step")
     return tab
 
 
 def paused(tab: Page) -> Page:
-    """Pause, and wait until the picture stands still: viser's canvas fades in."""
+    """Pause, and wait until the picture no longer changes: viser's canvas fades in."""
     tab.get_by_role("button", name="Pause").click()
     tab.get_by_role("button", name="Play").wait_for()
 
@@ -98,16 +98,16 @@ def paused(tab: Page) -> Page:
         tab.wait_for_timeout(700)
         return changed(before, picture(tab)) == 0.0
 
-    eventually(tab, still, "a picture that stands still")
+    eventually(tab, still, "a still picture")
     return tab
 
 
 def test_pause_stops_and_steps_move_the_robot(shown: Page, live: tuple[Counting, str]) -> None:
-    stage, _ = live
-    before, steps = picture(paused(shown)), stage.steps
+    source, _ = live
+    before, steps = picture(paused(shown)), source.steps
     for _ in range(5):
         shown.get_by_role("button", name="Step").click()
-    eventually(shown, lambda: stage.steps == steps + 5, "five steps")
+    eventually(shown, lambda: source.steps == steps + 5, "five steps")
     eventually(shown, lambda: changed(before, picture(shown)) > 0.005, "movement")
 
 
@@ -117,31 +117,31 @@ def test_it_moves_by_itself_after_a_pause(shown: Page) -> None:
     eventually(shown, lambda: changed(before, picture(shown)) > 0.005, "movement")
 
 
-def test_reset_begins_anew(shown: Page, live: tuple[Counting, str]) -> None:
-    stage, _ = live
-    resets = stage.resets
+def test_reset_resets_the_source(shown: Page, live: tuple[Counting, str]) -> None:
+    source, _ = live
+    resets = source.resets
     shown.get_by_role("button", name="Reset").click()
-    eventually(shown, lambda: stage.resets == resets + 1, "a reset")
+    eventually(shown, lambda: source.resets == resets + 1, "a reset")
 
 
 def test_a_push_that_is_refused_is_explained(shown: Page, live: tuple[Counting, str]) -> None:
-    stage, _ = live
+    source, _ = live
     shown.get_by_role("button", name="Push").click()
-    shown.get_by_text("this one stands firm").wait_for()
-    assert stage.pushes == 1
+    shown.get_by_text("this robot cannot be pushed").wait_for()
+    assert source.pushes == 1
 
 
-def test_another_checkpoint_can_be_chosen(shown: Page, live: tuple[Counting, str]) -> None:
-    stage, _ = live
+def test_another_checkpoint_can_be_loaded(shown: Page, live: tuple[Counting, str]) -> None:
+    source, _ = live
     shown.get_by_label("Checkpoint").first.click()
     shown.get_by_role("option", name="best").click()
-    eventually(shown, lambda: stage.chosen == ["best"], "the choice")
+    eventually(shown, lambda: source.loaded == ["best"], "the checkpoint")
 
 
 def test_a_closed_page_can_be_opened_again(browser: Browser, live: tuple[Counting, str]) -> None:
-    stage, address = live
+    source, address = live
     for _ in range(2):
         tab = opened(browser.new_page(viewport={"width": 960, "height": 540}), address)
-        steps = stage.steps
-        eventually(tab, lambda steps=steps: stage.steps > steps, "a step")
+        steps = source.steps
+        eventually(tab, lambda steps=steps: source.steps > steps, "a step")
         tab.close()

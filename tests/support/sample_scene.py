@@ -1,4 +1,4 @@
-"""A small scene that moves, for tests of what draws: a ball and a capsule with a muscle between, falling on a floor."""
+"""A small moving scene for tests of rendering: a ball and a capsule, connected by a muscle, above a floor."""
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def small_scene() -> Scene:
 
 
 def falling_ball(frames: int = 40, worlds: int = 1, dt: float = 0.01) -> Trajectory:
-    """The ball sinks from 1 m and drifts along x, the arm beside it turns; each world is a little ahead."""
+    """Return a ball that sinks from 1 m and moves along x, next to a rotating arm; each world is 0.1 s ahead."""
     t = np.arange(frames)[:, None] * dt + 0.1 * np.arange(worlds)
     position = np.zeros((frames, worlds, 3, 3), dtype=np.float32)
     position[:, :, 1:, 0] = 2.0 * t[..., None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import TypeGuard
 
 import torch
@@ -14,6 +15,7 @@ from ahac.core.errors import InputError
 __all__ = [
     "check_finite",
     "check_int",
+    "check_non_empty",
     "check_positive",
     "check_probability",
     "check_tensor",
@@ -75,3 +77,10 @@ def check_probability(name: str, value: object) -> float:
     if isinstance(value, float | int) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
         return float(value)
     raise InputError(f"{name} must lie between 0 and 1, got {value!r}")
+
+
+def check_non_empty(name: str, values: Sequence[float]) -> Sequence[float]:
+    """Return the values; raise InputError if there are none."""
+    if len(values) == 0:
+        raise InputError(f"{name} must have at least one number, got none; give some, or omit {name} for the default")
+    return values

@@ -1,4 +1,4 @@
-"""What a check of gradients is of: a simulator, states of it worth looking at, and names for all numbers involved."""
+"""Cases for gradient checks: a simulator, a choice of states, and names of all inputs and outputs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from ahac.sim import Model, Simulator, State, load_model
 __all__ = ["ROBOTS", "CheckCase", "build_check_case"]
 
 ROBOTS = (".xml", ".mjcf", ".urdf")
-DT, SUBSTEPS = 1.0 / 60.0, 16
-"""Of a robot without a task."""
+"""Suffixes of robot files."""
+DT = 1.0 / 60.0
+"""Control step of a robot without a task [s]."""
+SUBSTEPS = 16
+"""Substeps per control step of a robot without a task."""
 STATE_NOISE = 0.1
-"""Noise of the velocities with which a robot without a task begins [m/s] or [rad/s]."""
-PUSH = 0.9
-"""Largest action: at its bound an action is clipped, and has no derivative on one side."""
-HELD = 10
-"""Steps for which an action is held: a robot that trembles does not fall."""
-TWICE = 2
-"""States in which a contact point shall touch, if there are any."""
+"""Standard deviation of the initial velocities of a robot without a task [m/s] or [rad/s]."""
+MAX_ACTION = 0.9
+"""Largest action, as a fraction of its range; at the bound, clipping makes the derivative one-sided."""
+HOLD_STEPS = 10
+"""Steps for which an action is held; with new noise every step, a robot trembles but does not fall."""
+STATES_PER_CONTACT = 2
+"""Number of states in which each contact point should be in contact, if such states occur."""
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 """Positions [S, nq], velocities [S, nv] and controls [S, nu]."""
@@ -35,55 +38,55 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class CheckCase:
-    """S states of a robot, a world each, in float64."""
+    """S states of a robot, one per world, in float64."""
 
     name: str
     sim: Simulator
     inputs: Inputs
     outcome: Callable[[Tensor, Tensor, Tensor], Tensor]
-    """All that a control step gives, [S, outputs], from the inputs."""
+    """Function from the inputs to all outputs of a control step, [S, outputs]."""
     outputs: Mapping[str, int]
-    """How many of these each output has, in order."""
+    """Size of each output, in order."""
 
     @property
     def coordinates(self) -> list[str]:
-        """What each of the nq + nv + nu input numbers belongs to."""
+        """Names of the nq + nv + nu input coordinates."""
         m = self.sim.model
         q, v = [""] * m.nq, [""] * m.nv
         for joint in m.joints:
-            width = len(joint.dofs) + (len(joint.dofs) == 3)  # a ball has four positions and three velocities
+            width = len(joint.dofs) + (len(joint.dofs) == 3)  # a ball joint has four positions and three velocities
             q[joint.q : joint.q + width] = [f"position of {joint.name}"] * width
             v[joint.v : joint.dofs.stop] = [f"velocity of {joint.name}"] * len(joint.dofs)
         return [*q, *v, *(f"control of {actuator.name}" for actuator in m.actuators)]
 
     def contact_forces(self, q: Tensor, v: Tensor) -> Tensor:
-        """[S, 3 points] on every point that may touch."""
+        """Return the forces on all P contact points, [S, 3 P]."""
         return self.sim.contacts(State(q, v)).force.flatten(1)
 
 
 def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, steps: int, seed: int) -> CheckCase:
-    """States out of `steps` control steps under random actions, chosen so that many contacts are among them.
+    """Choose states from a rollout with random actions so that they cover many contacts.
 
     Args:
-        what: A task by name, as FILE.py:NAME or as it is; or a robot, as an MJCF or URDF file or as a `Model`.
-        states: How many.
-        steps: On the way.
-        seed: Of starts, actions and choice.
+        what: A task as a name, FILE.py:NAME or `Task`; or a robot as an MJCF or URDF file or `Model`.
+        states: Number of states.
+        steps: Length of the rollout [control steps].
+        seed: Random seed of initial states, actions and the choice of states.
     """
     if isinstance(what, Model):
         return _model_case(what, states, steps, seed)
     if not isinstance(what, Task) and Path(what).suffix in ROBOTS:
         if not Path(what).is_file():
             raise InputError(
-                f"there is no file {str(what)!r}; wanted the MJCF or URDF file of a robot, or a task: "
-                f"{', '.join(tasks())}, or one of your own as FILE.py:NAME"
+                f"no file {str(what)!r}; expected the MJCF or URDF file of a robot, or a task: "
+                f"{', '.join(tasks())}, or your own as FILE.py:NAME"
             )
         return _model_case(load_model(what, ground=True), states, steps, seed)
     if isinstance(what, Task) or str(what) in tasks() or ".py:" in str(what):
         return _task_case(what if isinstance(what, Task) else find_task(str(what)), states, steps, seed)
     raise InputError(
-        f"{str(what)!r} is neither a task nor the file of a robot ({', '.join(ROBOTS)}); tasks: {', '.join(tasks())}, "
-        "or one of your own as FILE.py:NAME"
+        f"{str(what)!r} is neither a task nor a robot file ({', '.join(ROBOTS)}); tasks: {', '.join(tasks())}, "
+        "or your own as FILE.py:NAME"
     )
 
 
@@ -95,7 +98,7 @@ def _task_case(task: Task, states: int, steps: int, seed: int) -> CheckCase:
         env.step(action)
         return env.state
 
-    found = _collect_states(env.sim, env.state, advance, steps, rng)
+    inputs = _collect_states(env.sim, env.state, advance, steps, rng)
     context = {name: torch.full((states, size), 0.5, dtype=torch.float64) for name, size in env.sim.context.items()}
     outputs = {"positions": env.sim.model.nq, "velocities": env.sim.model.nv}
     outputs |= {f"observation: {name}": size for name, size in env.obs_layout.items()}
@@ -105,7 +108,7 @@ def _task_case(task: Task, states: int, steps: int, seed: int) -> CheckCase:
         end = env.sim.step(State(q, v), u, context=context)
         return torch.cat([end.q, end.v, end.readouts["step.final_obs"], end.readouts["step.reward_terms"]], dim=-1)
 
-    return CheckCase(task.name, env.sim, found, outcome, outputs)
+    return CheckCase(task.name, env.sim, inputs, outcome, outputs)
 
 
 def _model_case(model: Model, states: int, steps: int, seed: int) -> CheckCase:
@@ -116,50 +119,51 @@ def _model_case(model: Model, states: int, steps: int, seed: int) -> CheckCase:
 
     def advance(state: State, action: Tensor) -> State:
         end = sim.step(state, action)
-        lost = ~sim.is_finite(end)[:, None]
-        return State(torch.where(lost, start.q, end.q), torch.where(lost, start.v, end.v))
+        diverged = ~sim.is_finite(end)[:, None]
+        return State(torch.where(diverged, start.q, end.q), torch.where(diverged, start.v, end.v))
 
     def outcome(q: Tensor, v: Tensor, u: Tensor) -> Tensor:
         end = sim.step(State(q, v), u)
         return torch.cat([end.q, end.v], dim=-1)
 
-    found = _collect_states(sim, start, advance, steps, rng)
-    return CheckCase(model.name, sim, found, outcome, {"positions": model.nq, "velocities": model.nv})
+    inputs = _collect_states(sim, start, advance, steps, rng)
+    return CheckCase(model.name, sim, inputs, outcome, {"positions": model.nq, "velocities": model.nv})
 
 
 @torch.no_grad()
 def _collect_states(
     sim: Simulator, state: State, advance: Callable[[State, Tensor], State], steps: int, rng: torch.Generator
 ) -> Inputs:
-    """States and controls met on the way, one for each world."""
+    """Roll out random actions and return one visited state and control per world."""
     scale = torch.tensor([max(map(abs, a.control_range or (1.0,))) for a in sim.model.actuators], dtype=torch.float64)
-    met = []
+    visited = []
     touching = []
     action = torch.zeros(0)
     for k in range(steps):
-        if k % HELD == 0:
-            drawn = 2.0 * torch.rand(sim.num_worlds, sim.model.nu, generator=rng, dtype=torch.float64) - 1.0
-            action = PUSH * scale * drawn
-        met.append((state.q, state.v, action))
+        if k % HOLD_STEPS == 0:
+            noise = 2.0 * torch.rand(sim.num_worlds, sim.model.nu, generator=rng, dtype=torch.float64) - 1.0
+            action = MAX_ACTION * scale * noise
+        visited.append((state.q, state.v, action))
         touching.append(
             sim.contacts(state).depth > 0.0 if sim.model.contact_candidates else torch.zeros(sim.num_worlds, 0) > 0.0
         )
         state = advance(state, action)
-    chosen = _choose_covering(torch.cat(touching), sim.num_worlds, rng)
-    q, v, u = (torch.cat(column)[chosen] for column in zip(*met, strict=True))
+    selection = _choose_covering(torch.cat(touching), sim.num_worlds, rng)
+    q, v, u = (torch.cat(column)[selection] for column in zip(*visited, strict=True))
     return q, v, u
 
 
 def _choose_covering(touching: Tensor, count: int, rng: torch.Generator) -> list[int]:
-    """Rows of [R, P] bool: in turn the one with most points that were not seen often enough, then any."""
-    wanted, chosen = torch.full((touching.shape[1],), TWICE), list[int]()
+    """Choose rows of [R, P] bool: greedily those that add most insufficiently covered points, then random ones."""
+    missing = torch.full((touching.shape[1],), STATES_PER_CONTACT)
+    selection = list[int]()
     order = torch.randperm(len(touching), generator=rng)
-    while len(chosen) < count // 2:
-        gain = (touching[order] & (wanted > 0)).sum(dim=1)
+    while len(selection) < count // 2:
+        gain = (touching[order] & (missing > 0)).sum(dim=1)
         if touching.shape[1] == 0 or int(gain.max()) == 0:
             break
         best = int(order[int(gain.argmax())])
-        chosen.append(best)
-        wanted = wanted - touching[best].long()
-    rest = [int(k) for k in order if int(k) not in set(chosen)]
-    return [*chosen, *rest[: count - len(chosen)]]
+        selection.append(best)
+        missing = missing - touching[best].long()
+    rest = [int(k) for k in order if int(k) not in set(selection)]
+    return [*selection, *rest[: count - len(selection)]]

@@ -1,11 +1,11 @@
-"""Two ways to estimate the gradient of an expected return from N samples, and how far each can be trusted.
+"""First- and zeroth-order estimates of the gradient of an expected return from N samples, and their statistics.
 
     J(θ) = E[ R ],   a ~ π_θ
 
-    first order     ∇^[1] = 1/N Σ ∇_θ R_i                       through the simulator: equation 3
-    zeroth order    ∇^[0] = 1/N Σ (R_i − b_i) ∇_θ log π_θ       from returns alone: equation 2
+    first order     ∇^[1] = 1/N Σ ∇_θ R_i                       through the simulator (equation 3)
+    zeroth order    ∇^[0] = 1/N Σ (R_i − b_i) ∇_θ log π_θ       from returns alone (equation 2)
 
-with b the return of the policy without noise. Samples are [N, d], a gradient each; estimates are their means.
+where b is the return of the noise-free policy. Samples are [N, d], one gradient per row; estimates are their means.
 """
 
 from __future__ import annotations
@@ -23,54 +23,55 @@ __all__ = ["Agreement", "Estimate", "agreement", "estimate", "gaussian_scores", 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What N samples of a gradient say."""
+    """Mean and statistics of N samples of a gradient."""
 
     mean: Tensor
-    """[d] the estimate."""
+    """[d] gradient estimate."""
     variance: float
-    """Of one sample, summed over the d components."""
+    """Variance of one sample, summed over the d components."""
     esnr: float
-    """Expected signal-to-noise ratio, eq:esnr. Of N samples of pure noise it is about 1/N, not zero."""
+    """Expected signal-to-noise ratio, eq:esnr; for N samples of pure noise it is about 1/N, not zero."""
     samples: int
+    """Number of samples N."""
 
     @property
     def standard_error(self) -> float:
-        """How far the mean is from the true gradient as a rule: √(variance / N)."""
+        """Standard error of the mean, √(variance / N)."""
         return math.sqrt(self.variance / self.samples)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two estimates of the same gradient compare."""
+    """Comparison of two estimates of the same gradient."""
 
     error: float
     """‖∇^[1] − ∇^[0]‖, the paper's sample error B."""
     expected: float
-    """What chance alone would make of that, were the two independent: both standard errors, as √(a² + b²)."""
+    """Error expected from sampling noise alone if both were independent: √(a² + b²) of the standard errors."""
     cosine: float
-    """Of the angle between them; zero where one of them is zero."""
+    """Cosine of the angle between them; zero if one of them is zero."""
 
 
 def estimate(samples: Tensor) -> Estimate:
-    """Of [N, d] samples, two at least."""
+    """Estimate a gradient from samples [N, d], N ≥ 2."""
     if samples.ndim != 2 or len(samples) < 2:
-        raise InputError(f"samples of a gradient are [N, d] with N of at least 2, got {list(samples.shape)}")
+        raise InputError(f"samples of a gradient must be [N, d] with N of at least 2, got {list(samples.shape)}")
     variance = float(samples.var(dim=0, correction=1).sum())
     return Estimate(samples.mean(dim=0), variance, esnr(samples).item(), len(samples))
 
 
 def zeroth_order(returns: Tensor, baseline: Tensor | float, scores: Tensor) -> Tensor:
-    """[N, d] samples (R − b) ∇_θ log π, from returns [N], their baseline and scores [N, d]."""
+    """Return samples (R − b) ∇_θ log π [N, d] from returns [N], their baseline and scores [N, d]."""
     return (returns - baseline)[:, None] * scores
 
 
 def gaussian_scores(noise: Tensor, sigma: float) -> Tensor:
-    """[N, d] ∇_θ log π of the additive policy a = θ + w, w ~ N(0, σ²): w / σ²."""
+    """Return the scores ∇_θ log π = w / σ² [N, d] of the additive policy a = θ + w, w ~ N(0, σ²)."""
     return noise / sigma**2
 
 
 def agreement(first: Estimate, zeroth: Estimate) -> Agreement:
-    """Of the two estimates of one gradient."""
+    """Compare two estimates of one gradient."""
     a, b = first.mean, zeroth.mean
     norms = float(a.norm() * b.norm())
     return Agreement(

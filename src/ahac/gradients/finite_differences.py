@@ -1,7 +1,7 @@
-"""Derivatives against differences, number by number.
+"""Elementwise comparison of derivatives with central differences.
 
-A central difference has an error of eps² from the curve and of 1/eps from rounding; the best of several eps counts.
-Where the slopes on both sides stay apart however small eps is, the function has a kink, and nothing can be compared.
+A central difference has an error of eps² from curvature and of 1/eps from rounding; the best of several eps is used.
+Where the one-sided slopes stay apart however small eps is, the function has a kink, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from ahac.gradients.progress import Track, silent
 __all__ = ["EPS", "Comparison", "compare"]
 
 EPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+"""Perturbations, largest first."""
 SMALL = 1e-3
-"""Of the largest derivative of an output by inputs of a kind: what is smaller is measured against this."""
+"""Smallest scale for relative errors, as a fraction of the output's largest derivative by inputs of the same kind."""
 ROUNDING = 1e-6
-"""Of an output itself: derivatives below are lost in rounding, or nearly."""
+"""Smallest scale for relative errors, as a fraction of the output itself; below it, rounding dominates."""
 PERSISTS = 0.5
-"""Share of the gap between the slopes of both sides that remains at a tenth of eps; of a smooth function, a tenth."""
+"""Fraction of the gap between the one-sided slopes that must remain at eps / 10 for a kink; 0.1 if smooth."""
 
 Function = Callable[..., Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Of S states, I input numbers and G groups of outputs."""
+    """Comparison for S states, I input numbers and G groups of outputs."""
 
     error: Tensor
-    """[S, I, G] relative distance of derivative and difference; not a number on kinks."""
+    """[S, I, G] relative error of the derivative; NaN at kinks."""
     kink: Tensor
-    """[S, I, G] bool."""
+    """[S, I, G] bool, whether the function has a kink."""
 
 
 def compare(
@@ -45,15 +46,15 @@ def compare(
     track: Track = silent,
     label: str = "differences",
 ) -> Comparison:
-    """Compare the derivatives of a function.
+    """Compare the derivatives of a function with central differences.
 
     Args:
-        function: Of [S, width] tensors, each world by itself; returns [S, outputs].
-        inputs: Where.
-        groups: How many outputs belong together, in order.
-        tolerance: Relative, above which a gap between both sides may be a kink.
-        track: Shows how far it is.
-        label: What it then says.
+        function: Maps [S, width] tensors to [S, outputs], row by row.
+        inputs: Where to compare.
+        groups: Sizes of the groups of outputs, in order.
+        tolerance: Relative error above which a gap between the one-sided slopes counts as a kink.
+        track: Progress bar.
+        label: Label of the progress bar.
     """
     value, derivative = _derivatives(function, inputs)
     plus, minus = _perturbed(function, inputs, track, label)
@@ -77,7 +78,7 @@ def compare(
 
 
 def _derivatives(function: Function, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Values [S, outputs] and derivatives [S, I, outputs]."""
+    """Return values [S, outputs] and derivatives [S, I, outputs]."""
     leaves = [x.clone().requires_grad_() for x in inputs]
     value = function(*leaves)
     rows = []
@@ -89,14 +90,14 @@ def _derivatives(function: Function, inputs: Sequence[Tensor]) -> tuple[Tensor, 
 
 @torch.no_grad()
 def _perturbed(function: Function, inputs: Sequence[Tensor], track: Track, label: str) -> tuple[Tensor, Tensor]:
-    """[E, S, I, outputs] values when one input number is larger, and when it is smaller, by each eps."""
+    """Return the values [E, S, I, outputs] with one input number increased, and decreased, by each eps."""
     columns = []
     for k, i in track([(k, i) for k, group in enumerate(inputs) for i in range(group.shape[1])], label):
         rows = []
         for eps in (*EPS, *(-eps for eps in EPS)):
-            moved = inputs[k].clone()
-            moved[:, i] += eps
-            rows.append(function(*inputs[:k], moved, *inputs[k + 1 :]))
+            perturbed = inputs[k].clone()
+            perturbed[:, i] += eps
+            rows.append(function(*inputs[:k], perturbed, *inputs[k + 1 :]))
         columns.append(torch.stack(rows))
     plus, minus = torch.stack(columns, dim=2).split(len(EPS))
     return plus, minus

@@ -1,4 +1,4 @@
-"""Gaits: which shapes touch the ground when, and how long it takes until the pattern repeats."""
+"""Gaits: which geoms touch the ground when, and the period of the pattern."""
 
 from __future__ import annotations
 
@@ -15,38 +15,39 @@ from ahac.envs import VecEnv
 __all__ = ["ContactLog", "gait_period", "log_contacts", "phase_means"]
 
 SHORTEST = 3
-"""Steps that a period has at least."""
+"""Shortest period [steps]."""
 CLEAR = 0.4
-"""Correlation from which on a pattern repeats."""
+"""Smallest autocorrelation that counts as repetition."""
 FIRST_PEAK = 0.85
-"""Of the highest peak: the first one so high is the period, later ones are its multiples."""
+"""The period is the first peak above this fraction of the highest one; later peaks are its multiples."""
 BLUR = np.convolve(np.ones(5), np.ones(5)) / 25.0
-"""Weights of neighbouring steps: no two strides are quite alike, and a foot may strike twice in one."""
+"""Weights of neighboring steps; strides vary slightly, and a foot may strike twice per stride."""
 RARE = 0.02
-"""A shape that touches, or does not, for a smaller share of the time tells nothing."""
+"""Geoms that are in contact for less than this fraction of the time, or for more than the rest, are ignored."""
 
 
 @dataclass(frozen=True, eq=False)
 class ContactLog:
-    """What touched the ground, step by step."""
+    """Ground contacts and stiffness, step by step."""
 
     contact: np.ndarray
-    """[T, N, G] bool, by shape."""
+    """[T, N, G] bool, whether each geom is in contact."""
     stiffness: np.ndarray
-    """[T, N] ‖∇f‖ of each step, by probes."""
+    """[T, N] ‖∇f‖ of each step, estimated with random probes."""
     geoms: tuple[str, ...]
-    """Names of the shapes."""
+    """Names of the G geoms."""
     whole: np.ndarray
-    """[N] bool, worlds without the end of an episode in between."""
+    """[N] bool, worlds in which no episode ended."""
 
 
 @torch.no_grad()
 def log_contacts(
     env: VecEnv, act: Callable[[Tensor], Tensor], steps: int, skip: int = 0, probes: int = 2
 ) -> ContactLog:
-    """Let a policy act, and look at the ground after the first `skip` steps."""
-    geoms = tuple(dict.fromkeys(touch.geom for touch in env.sim.model.contact_candidates))
-    owner = [geoms.index(touch.geom) for touch in env.sim.model.contact_candidates]
+    """Run a policy and log contacts after the first `skip` steps."""
+    candidates = env.sim.model.contact_candidates
+    geoms = tuple(dict.fromkeys(candidate.geom for candidate in candidates))
+    owner = [geoms.index(candidate.geom) for candidate in candidates]
     whole = torch.ones(env.spec.num_envs, dtype=torch.bool, device=env.spec.device)
     contact, stiffness = [], []
     for k in range(skip + steps):
@@ -55,8 +56,8 @@ def log_contacts(
             continue
         whole = whole & ~step.done
         depth = env.sim.contacts(env.state).depth
-        shapes = [depth[:, [j for j, g in enumerate(owner) if g == k]].amax(dim=1) > 0.0 for k in range(len(geoms))]
-        contact.append(torch.stack(shapes, dim=1) if shapes else depth > 0.0)
+        touching = [depth[:, [j for j, g in enumerate(owner) if g == k]].amax(dim=1) > 0.0 for k in range(len(geoms))]
+        contact.append(torch.stack(touching, dim=1) if touching else depth > 0.0)
         stiffness.append(env.stiffness(step, "dynamics", probes))
     return ContactLog(
         torch.stack(contact).cpu().numpy(),
@@ -67,18 +68,18 @@ def log_contacts(
 
 
 def gait_period(contact: np.ndarray) -> float:
-    """Steps after which contacts [T, ...] repeat, by the first high peak of their autocorrelation, all taken together.
+    """Return the period of contacts [T, ...] in steps, or NaN if they do not clearly repeat.
 
-    Contacts are blurred by some steps before. Between steps a parabola through the peak and its neighbours decides. Not
-    a number where nothing repeats clearly.
+    The period is the first high peak of the joint autocorrelation of all contacts, after blurring them over a few
+    steps; a parabola through the peak and its neighbors gives the fraction of a step.
     """
     signals = np.asarray(contact, dtype=np.float64).reshape(len(contact), -1)
     share = signals.mean(axis=0)
-    telling = signals[:, (share > RARE) & (share < 1.0 - RARE)]
+    informative = signals[:, (share > RARE) & (share < 1.0 - RARE)]
     longest = (len(signals) - len(BLUR)) // 2
-    if telling.shape[1] == 0 or longest <= SHORTEST:
+    if informative.shape[1] == 0 or longest <= SHORTEST:
         return math.nan
-    signals = np.stack([np.convolve(column, BLUR, mode="valid") for column in telling.T], axis=1)
+    signals = np.stack([np.convolve(column, BLUR, mode="valid") for column in informative.T], axis=1)
     signals = signals - signals.mean(axis=0)
     power = float(np.square(signals).mean())
     correlation = np.array([float((signals[: len(signals) - k] * signals[k:]).mean()) for k in range(longest + 1)])
@@ -94,7 +95,7 @@ def gait_period(contact: np.ndarray) -> float:
 
 
 def phase_means(values: np.ndarray, period: float, bins: int = 24) -> np.ndarray:
-    """[bins, ...] mean of values [T, ...] by how far into the period their step is; not a number in empty bins."""
+    """Return the mean of values [T, ...] per phase bin of the period, [bins, ...]; NaN in empty bins."""
     phase = np.floor(np.arange(len(values)) % period / period * bins).astype(int)
     with np.errstate(invalid="ignore"):
         counts = np.bincount(phase, minlength=bins).reshape(-1, *(1,) * (values.ndim - 1))

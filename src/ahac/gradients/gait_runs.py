@@ -1,4 +1,4 @@
-"""Does a policy's gait follow the horizon it was trained with? SHAC for many horizons (the paper's fig:ant_gaits)."""
+"""Gait period of policies that SHAC trained with different horizons (the paper's fig:ant_gaits)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from ahac.algos.config import ShortHorizonConfig
-from ahac.core.checks import check_int
+from ahac.core.checks import check_int, check_non_empty
 from ahac.core.errors import InputError
 from ahac.envs import make
 from ahac.experiments.run_files import RunFiles, find_runs, read_run
-from ahac.gradients.checks import non_empty
 from ahac.gradients.gait import gait_period, log_contacts
 from ahac.gradients.policies import fingerprint
 from ahac.gradients.progress import Track, silent
@@ -27,19 +26,19 @@ __all__ = ["GaitSettings", "gait_configs", "measure_gait", "study"]
 
 KIND = "gaits"
 EVAL_SEED = 2_000_003
-"""Added to a run's seed: gaits are watched elsewhere than training began."""
+"""Offset added to a run's seed, so that gaits start from other states than training."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaitSettings:
-    """How the gait of a policy is measured."""
+    """Settings for measuring the gait of a policy."""
 
     worlds: int = 8
-    """That are watched, and taken together if they do not fall meanwhile."""
+    """Number of worlds; the period is measured jointly over those that do not fall."""
     steps: int = 300
-    """Over which contacts are compared."""
+    """Control steps over which contacts are logged."""
     skip: int = 150
-    """Before, for the gait to settle."""
+    """Control steps before logging, for the gait to settle."""
 
     def __post_init__(self) -> None:
         for name, least in (("worlds", 1), ("steps", 8), ("skip", 0)):
@@ -53,82 +52,86 @@ def gait_configs(
     out: str = "runs/gaits",
     **settings: Any,  # noqa: ANN401 - fields of RunConfig
 ) -> list[RunConfig]:
-    """The runs of the study: SHAC with every horizon and seed, a seed of all horizons after the other.
+    """Return run configs of SHAC with every horizon and seed, all horizons of one seed before the next seed.
 
-    `ahac.experiments.sweep.sweep` trains them.
+    Train them with `ahac.experiments.sweep.sweep`.
     """
     base = configure(task, "shac", **settings)
     if not isinstance(base.algorithm, ShortHorizonConfig):
-        raise InputError(f"algorithm must have a horizon, as SHAC's has, got a {type(base.algorithm).__name__}")
-    made = []
-    for seed in non_empty("seeds", seeds):
-        for horizon in non_empty("horizons", horizons):
+        raise InputError(f"algorithm must have a horizon, like SHAC, got {type(base.algorithm).__name__}")
+    configs = []
+    for seed in check_non_empty("seeds", seeds):
+        for horizon in check_non_empty("horizons", horizons):
             fixed = replace(base.algorithm.horizon, initial=check_int("a horizon", horizon, 1))
             algorithm = replace(base.algorithm, horizon=fixed)
             name = f"{task}-shac-h{horizon:02}-{seed}"
-            made.append(replace(base, name=name, seed=seed, out=out, algorithm=algorithm))
-    return made
+            configs.append(replace(base, name=name, seed=seed, out=out, algorithm=algorithm))
+    return configs
 
 
 def measure_gait(folder: Path, settings: GaitSettings | None = None, redo: bool = False) -> Study:
-    """The gait of a run's last policy; kept in the run's folder.
+    """Measure the gait of a run's last checkpoint; the result is cached in the run folder.
 
     Returns:
-        period in control steps, not a number where the gait does not repeat; whole [worlds] bool, without a fall: these
-        are what it is of; dt [s].
+        period in control steps, NaN if the gait does not repeat; whole [worlds] bool, the worlds without a fall, over
+        which the period is measured; dt [s].
     """
     c = settings or GaitSettings()
     about = {**asdict(c), **fingerprint(folder)}
-    return load_or_compute(folder / "gradients" / "gait.npz", "gait", about, lambda: _measured(folder, c, about), redo)
+    return load_or_compute(folder / "gradients" / "gait.npz", "gait", about, lambda: _measure(folder, c, about), redo)
 
 
-def _measured(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
+def _measure(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
     opened = open_run(folder)
     run = Run(opened.folder, replace(opened.config, num_envs=1, device="cpu"))
     run.restore("last", with_env=False)
-    o = run.config
-    env = make(o.task, num_envs=c.worlds, seed=o.seed + EVAL_SEED, variant=o.variant)
-    feet = log_contacts(env, run.algo.act, c.steps, c.skip, probes=1)
-    period = gait_period(feet.contact[:, feet.whole])
-    return Study("gait", about, {"period": np.array(period), "whole": feet.whole, "dt": np.array(env.spec.dt)})
+    config = run.config
+    env = make(config.task, num_envs=c.worlds, seed=config.seed + EVAL_SEED, variant=config.variant)
+    log = log_contacts(env, run.algo.act, c.steps, c.skip, probes=1)
+    period = gait_period(log.contact[:, log.whole])
+    return Study("gait", about, {"period": np.array(period), "whole": log.whole, "dt": np.array(env.spec.dt)})
 
 
 def study(out: Path, settings: GaitSettings | None = None, redo: bool = False, track: Track = silent) -> Study:
-    """What the runs of a folder came to: those of SHAC with a fixed horizon, all of one task; others are left out.
+    """Measure the gaits of all complete SHAC runs with a fixed horizon in a folder; other runs are ignored.
 
     Returns:
-        By run [R]: horizon, seed, period (control steps), score (mean return of the evaluation).
+        Per run [R]: horizon, seed, period (control steps), score (mean return of the evaluation).
     """
-    records = [read_run(folder) for folder in find_runs(out)]
-    wanted = [record for record in records if _has_fixed_horizon(record)]
-    done = [record for record in wanted if record.complete and record.evaluation is not None]
-    if not done:
+    runs = [read_run(folder) for folder in find_runs(out)]
+    fixed_horizon = [run for run in runs if _has_fixed_horizon(run)]
+    complete = [run for run in fixed_horizon if run.complete and run.evaluation is not None]
+    if not complete:
         raise InputError(
-            f"{out} holds no complete run of SHAC with a fixed horizon, got {len(wanted)} that are not complete and "
-            f"{len(records) - len(wanted)} others; `ahac grad gait run --out {out}` makes them, or goes on with them"
+            f"{out} has no complete run of SHAC with a fixed horizon, got {len(fixed_horizon)} incomplete and "
+            f"{len(runs) - len(fixed_horizon)} other runs; start or resume them with `ahac grad gait run --out {out}`"
         )
-    tasks = sorted({str(record.settings["task"]) for record in done})
+    tasks = sorted({str(run.settings["task"]) for run in complete})
     if len(tasks) > 1:
         raise InputError(
-            f"the runs in {out} must be of one task, got {', '.join(tasks)}; give each task a folder of its own"
+            f"all runs in {out} must be of the same task, got {', '.join(tasks)}; use a separate folder per task"
         )
-    rows = [_row(record, measure_gait(record.folder, settings, redo)) for record in track(done, "gaits")]
+    rows = [_row(run, measure_gait(run.folder, settings, redo)) for run in track(complete, "gaits")]
     arrays = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
-    counts = {"runs": len(done), "unfinished": len(wanted) - len(done), "others": len(records) - len(wanted)}
+    counts = {
+        "runs": len(complete),
+        "unfinished": len(fixed_horizon) - len(complete),
+        "others": len(runs) - len(fixed_horizon),
+    }
     return Study(KIND, {**asdict(settings or GaitSettings()), "task": tasks[0], **counts}, arrays)
 
 
-def _has_fixed_horizon(record: RunFiles) -> bool:
-    """Whether it is of SHAC with the same horizon all along."""
-    horizon = record.settings.get("algorithm", {}).get("horizon", {})
-    return record.settings["algo"] == "shac" and horizon.get("rule") == "fixed"
+def _has_fixed_horizon(run: RunFiles) -> bool:
+    """Return whether a run is SHAC with a fixed horizon."""
+    horizon = run.settings.get("algorithm", {}).get("horizon", {})
+    return run.settings["algo"] == "shac" and horizon.get("rule") == "fixed"
 
 
-def _row(record: RunFiles, gait: Study) -> dict[str, float]:
-    assert record.evaluation is not None, "only complete runs are looked at"
+def _row(run: RunFiles, gait: Study) -> dict[str, float]:
+    assert run.evaluation is not None, "only complete runs are measured"
     return {
-        "horizon": float(record.settings["algorithm"]["horizon"]["initial"]),
-        "seed": float(record.settings["seed"]),
+        "horizon": float(run.settings["algorithm"]["horizon"]["initial"]),
+        "seed": float(run.settings["seed"]),
         "period": float(gait["period"]),
-        "score": float(record.evaluation["mean"]),
+        "score": float(run.evaluation["mean"]),
     }

@@ -2,14 +2,14 @@
 
     B ≤ H B_r B_π ( ½ + B_f^(H−1) )                 ‖∇r‖ ≤ B_r,   ‖∇π‖ ≤ B_π,   ‖∇f‖ ≤ B_f
 
-B_r and B_f are taken as the largest norms that any sample meets up to step H. What samples meet is no more than what
-there is: the true constants are at least as large, and so is the true bound. Where ours holds, so does the lemma's.
+B_r and B_f are estimated as the largest norms over all samples up to step H. The true constants are at least as large,
+and so is the true bound: where ours holds, so does the lemma's.
 
-One B_f for all steps and samples is far too much, since most steps are free flight. By the same proof,
+A single B_f for all steps and samples is very loose, since most steps are free flight. By the same proof,
 
     B ≤ H B_r B_π ( ½ + max_i Π_h ‖∇f(s_h,i, a_h,i)‖ )
 
-with the largest product that any one sample i gathers on its way: this bound says when it grows, and by how much.
+with the largest product along the trajectory of any sample i; this bound shows when the error can grow, and how much.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["bound_along_trajectory", "bound_as_printed"]
 
 
 def bound_as_printed(reward: np.ndarray, dynamics: np.ndarray, policy: float = 1.0) -> np.ndarray:
-    """[H] the bound at every horizon, from the largest ‖∇r‖ and ‖∇f‖ over samples at each step [H], and B_π."""
+    """Return the bound at every horizon [H] from the largest ‖∇r‖ and ‖∇f‖ over samples at each step [H], and B_π."""
     steps = np.arange(1, len(reward) + 1)
     b_r, b_f = np.maximum.accumulate(reward), np.maximum.accumulate(dynamics)
     return steps * b_r * policy * (0.5 + b_f ** (steps - 1.0))
 
 
 def bound_along_trajectory(reward: np.ndarray, gathered: np.ndarray, policy: float = 1.0) -> np.ndarray:
-    """[H] the same from the largest product of norms ‖∇f‖ that a sample has gathered up to each step [H]."""
+    """Return the bound at every horizon [H] from the largest product of ‖∇f‖ along a sample up to each step [H]."""
     steps = np.arange(1, len(reward) + 1)
     return steps * np.maximum.accumulate(reward) * policy * (0.5 + gathered)

@@ -1,4 +1,4 @@
-"""What is looked at: a task by name or out of a file of the user's own, and a policy that acts in it."""
+"""Loading of tasks and policies to study: a run, a task by name, or a task in a user's file."""
 
 from __future__ import annotations
 
@@ -33,49 +33,49 @@ __all__ = ["StudyTarget", "find_task", "fingerprint", "load_target"]
 
 @dataclass(frozen=True, eq=False)
 class StudyTarget:
-    """Worlds of a task that does not end episodes early, and a policy."""
+    """An env without early termination, and a policy."""
 
     env: VecEnv
     actor: Actor
     normalize: FrozenNormalizer
-    """How the policy sees observations."""
+    """Observation normalizer of the policy."""
     about: Mapping[str, Any]
-    """Which task and policy it is, as JSON has it; the same for the same."""
+    """Identity of task and policy, JSON-compatible."""
 
     def act(self, obs: Tensor) -> Tensor:
-        """The policy's action without noise, from raw observations."""
+        """Return the policy's noise-free actions for raw observations."""
         with torch.no_grad():
             return self.actor(self.normalize(obs))
 
 
 def find_task(name: str, variant: str = "paper") -> Task:
-    """A task by its name, or by FILE.py:NAME, where NAME is a `Task` or a function that returns one."""
+    """Return a task by name, or by FILE.py:NAME, where NAME is a `Task` or a function that returns one."""
     file, colon, attribute = name.rpartition(":")
     if not colon or not file.endswith(".py"):
         if name in tasks():
             return make_task(name, variant)
         raise InputError(
-            f"{name!r} is neither a run's folder nor a task; tasks: {', '.join(tasks())}. One of your own is given as "
+            f"{name!r} is neither a run folder nor a task; tasks: {', '.join(tasks())}. Give your own task as "
             "FILE.py:NAME, where NAME is a Task in that file or a function that returns one"
         )
     if not Path(file).is_file():
-        raise InputError(f"there is no file {file!r}, in which the task {attribute!r} was looked for")
-    with _own_file(Path(file).resolve()):
-        found = getattr(_module(Path(file).resolve()), attribute, None)
-        made = found() if callable(found) else found
-    if not isinstance(made, Task):
-        raise InputError(f"{name} must be a Task or a function that returns one, got {type(made).__name__}")
-    return made
+        raise InputError(f"no file {file!r}; expected a Python file that defines the task {attribute!r}")
+    with _user_file(Path(file).resolve()):
+        value = getattr(_import_file(Path(file).resolve()), attribute, None)
+        task = value() if callable(value) else value
+    if not isinstance(task, Task):
+        raise InputError(f"{name} must be a Task or a function that returns one, got {type(task).__name__}")
+    return task
 
 
 def fingerprint(what: str | os.PathLike[str] | Task, checkpoint: str = "last", seed: int = 0) -> dict[str, Any]:
-    """Which task and policy it is, as JSON has it, without making anything of them: arguments as of `subject`."""
+    """Return the identity of task and policy, JSON-compatible, without loading them; arguments as in `load_target`."""
     if isinstance(what, Task):
         return {"task": what.name, "policy": {"fresh": seed}}
     if (run := _run_of(what)) is not None:
         path = run.checkpoints / f"{checkpoint}.safetensors"
         if not path.is_file():
-            run.restore(checkpoint, with_env=False)  # says which there are
+            run.restore(checkpoint, with_env=False)  # raises an error that lists the checkpoints
         policy = {
             "run": run.folder.resolve().name,
             "checkpoint": checkpoint,
@@ -92,38 +92,38 @@ def fingerprint(what: str | os.PathLike[str] | Task, checkpoint: str = "last", s
 def load_target(
     what: str | os.PathLike[str] | Task, *, worlds: int, checkpoint: str = "last", seed: int = 0, device: str = "cpu"
 ) -> StudyTarget:
-    """A task with a policy.
+    """Load a task with a policy.
 
     Args:
-        what: The folder of a run, whose policy then acts in its task; or a task, by name, as FILE.py:NAME or as it is,
-            with a fresh policy, as training would begin with.
-        worlds: How many run side by side.
-        checkpoint: Of a run: last, best or iteration-NNNNNN.
-        seed: Of a fresh policy, and of where episodes begin.
+        what: A run folder, for its task and trained policy; or a task as a name, FILE.py:NAME or `Task`, for a newly
+            initialized policy.
+        worlds: Number of worlds.
+        checkpoint: Checkpoint of a run: last, best or iteration-NNNNNN.
+        seed: Random seed of a new policy and of initial states.
         device: cpu, cuda or auto.
     """
-    where = resolve_run_device(device)
+    resolved = resolve_run_device(device)
     run = None if isinstance(what, Task) else _run_of(what)
     if run is None:
         task = what if isinstance(what, Task) else find_task(str(what))
-        env = make(task, num_envs=worlds, device=where, seed=seed, early_termination=False)
+        env = make(task, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
         algo = ShortHorizonActorCritic(recipe(task.name, "shac").algorithm, env.spec, seed)
     else:
         task = make_task(run.config.task, run.config.variant)
-        env = make(task, num_envs=worlds, device=where, seed=seed, early_termination=False)
-        restored = Run(run.folder, replace(run.config, num_envs=1, device=where))
+        env = make(task, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
+        restored = Run(run.folder, replace(run.config, num_envs=1, device=resolved))
         restored.restore(checkpoint, with_env=False)
         if not isinstance(algo := restored.algo, ShortHorizonActorCritic):
             raise InputError(
-                f"{run.folder} was trained by {run.config.algo}, whose policy cannot be studied here; wanted a run of "
+                f"{run.folder} was trained with {run.config.algo}, whose policy cannot be studied; expected a run of "
                 "ahac, ahac1, shac or bptt"
             )
     return StudyTarget(env, algo.actor, algo.normalizer.frozen(), fingerprint(what, checkpoint, seed))
 
 
 @contextmanager
-def _own_file(file: Path) -> Iterator[None]:
-    """Within, the file's neighbours can be imported, and what goes wrong is told as the file's."""
+def _user_file(file: Path) -> Iterator[None]:
+    """Let the block import modules next to the file, and raise InputError with the file's line on any error."""
     folder = str(file.parent)
     sys.path.insert(0, folder)
     try:
@@ -132,20 +132,20 @@ def _own_file(file: Path) -> Iterator[None]:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
         where = f"{file}, line {lines[-1]}" if lines else f"{file}"
         raise InputError(
-            f"{where}: {type(error).__name__}: {error}; wanted a file that Python runs to its end, put it right first"
+            f"{where}: {type(error).__name__}: {error}; the task file failed to run; fix the error and retry"
         ) from error
     finally:
         if folder in sys.path:
             sys.path.remove(folder)
 
 
-def _module(file: Path) -> ModuleType:
-    """Run the file, as a module with a name that no other has."""
+def _import_file(file: Path) -> ModuleType:
+    """Import the file as a module with a unique name."""
     name = f"_ahac_own_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None, "a .py file has a loader"
     assert spec.loader is not None, "a .py file has a loader"
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look there
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # needed by dataclasses
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -155,16 +155,16 @@ def _module(file: Path) -> ModuleType:
 
 
 def _sources(file: Path) -> list[Path]:
-    """The file, and its neighbours that were imported."""
+    """Return the file and the imported modules in the same folder."""
     names = [name for module in list(sys.modules.values()) if (name := getattr(module, "__file__", None))]
     return sorted({file, *(path for path in map(Path, names) if path.parent == file.parent)})
 
 
 def _hash(*files: Path) -> str:
-    """Of what they hold."""
+    """Return a hash of the contents of files."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _run_of(what: str | os.PathLike[str]) -> Run | None:
-    """The run, if it is the folder of one."""
+    """Open the run if `what` is a folder, else return None."""
     return open_run(what) if str(what) not in tasks() and Path(what).is_dir() else None

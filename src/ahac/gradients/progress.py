@@ -1,4 +1,4 @@
-"""How a study shows that it goes on: whoever calls it decides."""
+"""Progress reporting: the caller of a study passes a progress bar."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Item = TypeVar("Item")
 
 
 class Track(Protocol):
-    """Hands items on one by one, and may draw a bar meanwhile."""
+    """Iterates over items and may show a progress bar."""
 
     def __call__(self, items: Sequence[Item], label: str) -> Iterable[Item]:
-        """The items, as they are."""
+        """Return an iterable over the items."""
         ...
 
 
 def silent(items: Sequence[Item], label: str) -> Iterable[Item]:
-    """No bar."""
+    """Iterate without a progress bar."""
     return items

@@ -1,8 +1,8 @@
-"""Samples of the gradient of an H-step return by a policy's parameters, one per world, of first and of zeroth order.
+"""First- and zeroth-order samples of the gradient of an H-step return by the policy's parameters, one per world.
 
-Every world has a copy of the parameters of its own, so that one backward pass gives all worlds' gradients, [N, d]. All
-worlds begin in the same state (the paper's assumption on ρ) and differ by the noise of their actions. The return is the
-plain sum of rewards; a world that is lost, or whose time is up, earns nothing from there on.
+Every world has a separate copy of the parameters, so one backward pass gives the gradients of all worlds, [N, d]. All
+worlds start in the same state (the paper's assumption on ρ) and differ in their action noise. The return is the
+undiscounted sum of rewards; a world whose episode ended earns no further reward.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ Parameters = dict[str, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """At one horizon."""
+    """Samples at one horizon."""
 
     horizon: int
     first: Tensor
-    """[N, d] ∇_θ R."""
+    """[N, d] first-order samples ∇_θ R."""
     zeroth: Tensor
-    """[N, d] (R − b) ∇_θ log π."""
+    """[N, d] zeroth-order samples (R − b) ∇_θ log π."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampledRollout:
-    """A rollout with noise, whose graph is kept, and what is needed to differentiate it."""
+    """A rollout with action noise, with its autograd graph."""
 
     steps: list[Step]
     returns: Tensor
-    """[T, N] of the first 1, 2, ... steps; carries gradients."""
+    """[T, N] returns of the first 1, 2, ... steps; differentiable."""
     scores: Mapping[int, Tensor]
-    """[N, d] by horizon: ∇_θ of the log-probability of the actions up to there."""
+    """[N, d] per horizon: ∇_θ of the log-probability of the actions up to there."""
     parameters: Parameters
-    """[N, ...] each, the worlds' own copies."""
+    """[N, ...] each, one copy per world."""
 
 
-def reset_to_one_start(subject: StudyTarget, after: int, seed: int) -> Mapping[str, Tensor]:
-    """The state of the environment when all worlds are where the first one is `after` steps into an episode."""
-    env = subject.env
+def reset_to_one_start(target: StudyTarget, after: int, seed: int) -> Mapping[str, Tensor]:
+    """Put all worlds in the state that world 0 reaches after `after` noise-free steps; return the env's state dict."""
+    env = target.env
     env.reset(seed)
     with torch.no_grad():
         for _ in range(after):
-            env.step(subject.act(env.obs))
+            env.step(target.act(env.obs))
     state = env.state_dict()
     for name in ("q", "v", "obs", "clock"):
         state[name] = state[name][:1].expand_as(state[name]).clone()
@@ -70,25 +70,25 @@ def reset_to_one_start(subject: StudyTarget, after: int, seed: int) -> Mapping[s
     return env.state_dict()
 
 
-def noise_free_returns(subject: StudyTarget, start: Mapping[str, Tensor], horizon: int) -> Tensor:
-    """[T] of the policy without noise, the baseline."""
-    env = subject.env
+def noise_free_returns(target: StudyTarget, start: Mapping[str, Tensor], horizon: int) -> Tensor:
+    """Return the returns [T] of the noise-free policy, the baseline."""
+    env = target.env
     env.load_state_dict(start)
-    earned = []
-    on = torch.ones(env.spec.num_envs, device=env.spec.device, dtype=torch.bool)
+    rewards = []
+    alive = torch.ones(env.spec.num_envs, device=env.spec.device, dtype=torch.bool)
     with torch.no_grad():
         for _ in range(horizon):
-            step = env.step(subject.act(env.obs))
-            earned.append(torch.where(on, step.reward, 0.0))
-            on = on & ~step.done
-    return torch.stack(earned).cumsum(dim=0)[:, 0]
+            step = env.step(target.act(env.obs))
+            rewards.append(torch.where(alive, step.reward, 0.0))
+            alive = alive & ~step.done
+    return torch.stack(rewards).cumsum(dim=0)[:, 0]
 
 
 def sample_rollout(
-    subject: StudyTarget, start: Mapping[str, Tensor], horizons: Sequence[int], seed: int
+    target: StudyTarget, start: Mapping[str, Tensor], horizons: Sequence[int], seed: int
 ) -> SampledRollout:
-    """Roll the policy out up to the longest of these horizons, with noise of its own in every world."""
-    env, actor = subject.env, subject.actor
+    """Roll out the policy up to the longest horizon, with independent noise in every world."""
+    env, actor = target.env, target.actor
     rng = torch.Generator(env.spec.device).manual_seed(seed)
     shape = (env.spec.num_envs, env.spec.action_size)
     parameters = {
@@ -96,53 +96,54 @@ def sample_rollout(
         for name, p in actor.named_parameters()
     }
     act = vmap(lambda own, obs, noise: functional_call(actor, own, (obs, noise)))
-    likely = vmap(lambda own, obs, noise: _log_density(actor, own, obs, noise))
+    log_density = vmap(lambda own, obs, noise: _log_density(actor, own, obs, noise))
     env.load_state_dict(start)
-    on = torch.ones(shape[0], device=env.spec.device, dtype=torch.bool)
+    alive = torch.ones(shape[0], device=env.spec.device, dtype=torch.bool)
     steps = []
-    earned = []
+    rewards = []
     scores = dict[int, Tensor]()
     total = torch.zeros((), device=env.spec.device)
     for horizon in range(1, max(horizons) + 1):
-        seen = subject.normalize(env.obs)
+        obs = target.normalize(env.obs)
         noise = torch.randn(shape, generator=rng, device=env.spec.device, dtype=env.spec.dtype)
-        density = torch.where(on, likely(parameters, seen.detach(), noise), 0.0)
+        density = torch.where(alive, log_density(parameters, obs.detach(), noise), 0.0)
         total = total + _flat(torch.autograd.grad(density.sum(), list(parameters.values())))
         if horizon in horizons:
             scores[horizon] = total
-        step = env.step(act(parameters, seen, noise))
+        step = env.step(act(parameters, obs, noise))
         retain_step_gradients(step, states=True)
-        earned.append(torch.where(on, step.reward, 0.0))
-        on = on & ~step.done
+        rewards.append(torch.where(alive, step.reward, 0.0))
+        alive = alive & ~step.done
         steps.append(step)
-    return SampledRollout(steps, torch.stack(earned).cumsum(dim=0), scores, parameters)
+    return SampledRollout(steps, torch.stack(rewards).cumsum(dim=0), scores, parameters)
 
 
-def sample_gradients(trial: SampledRollout, baseline: Tensor, horizons: Sequence[int]) -> Iterator[Samples]:
-    """Samples of both kinds, horizon by horizon; the last one leaves its gradients at actions and states behind."""
-    leaves = list(trial.parameters.values())
+def sample_gradients(rollout: SampledRollout, baseline: Tensor, horizons: Sequence[int]) -> Iterator[Samples]:
+    """Yield samples of both orders per horizon; the last one leaves its gradients at actions and states."""
+    leaves = list(rollout.parameters.values())
     for horizon in horizons:
-        wanted, scores = trial.returns[horizon - 1], trial.scores[horizon]
+        returns = rollout.returns[horizon - 1]
+        scores = rollout.scores[horizon]
         if horizon == horizons[-1]:
-            wanted.sum().backward()
+            returns.sum().backward()
             first = _flat([torch.zeros_like(x) if x.grad is None else x.grad for x in leaves])
         else:
-            first = _flat(torch.autograd.grad(wanted.sum(), leaves, retain_graph=True, materialize_grads=True))
-        zeroth = zeroth_order(wanted.detach(), baseline[horizon - 1], scores)
+            first = _flat(torch.autograd.grad(returns.sum(), leaves, retain_graph=True, materialize_grads=True))
+        zeroth = zeroth_order(returns.detach(), baseline[horizon - 1], scores)
         yield Samples(horizon, first.double(), zeroth.double())
 
 
 def _log_density(actor: Actor, own: Parameters, obs: Tensor, noise: Tensor) -> Tensor:
-    """log π of one world's action, up to what does not depend on the parameters.
+    """Return log π of one world's action, up to terms that do not depend on the parameters.
 
-    The action a = tanh(u) is held fixed; the density of a is that of u = μ + σ ε over |da/du|, which is fixed with it.
+    The action a = tanh(u) is held fixed; its density is that of u = μ + σ ε divided by |da/du|, which is then constant.
     """
     layers = {name.removeprefix("net."): p for name, p in own.items() if name.startswith("net.")}
     mean, log_std = functional_call(actor.net, layers, (obs,)), own["log_std"]
-    chosen = (mean + log_std.exp() * noise).detach()
-    return -(0.5 * ((chosen - mean) / log_std.exp()).square() + log_std).sum()
+    action = (mean + log_std.exp() * noise).detach()  # before tanh
+    return -(0.5 * ((action - mean) / log_std.exp()).square() + log_std).sum()
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:
-    """[N, d] of [N, ...] each."""
+    """Concatenate tensors [N, ...] into [N, d]."""
     return torch.cat([part.flatten(1) for part in parts], dim=1)

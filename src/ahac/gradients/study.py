@@ -1,4 +1,4 @@
-"""What a study found: plain arrays, and the settings that they belong to, as one file."""
+"""Results of a study: arrays and the settings they were computed with, stored in one file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ahac.core.files import atomic_write
 __all__ = ["Study", "load_or_compute", "load_study"]
 
 ABOUT = "about"
-"""The entry of the file that is no array: kind and settings, as JSON."""
+"""Entry of the file that holds kind and settings as JSON."""
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Arrays by name; `study["error"]` is one of them."""
+    """Arrays by name, for example `study["error"]`."""
 
     kind: str
     settings: Mapping[str, Any]
-    """Everything that the arrays depend on, as JSON has it."""
+    """Everything that the arrays depend on, JSON-compatible."""
     arrays: Mapping[str, np.ndarray]
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -35,7 +35,7 @@ class Study:
         return self.arrays[name]
 
     def save(self, path: Path) -> None:
-        """Write it, all of it or nothing."""
+        """Write the study to an .npz file, atomically."""
         about = json.dumps({"kind": self.kind, "settings": self.settings})
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as unfinished:
@@ -43,26 +43,26 @@ class Study:
 
 
 def load_study(path: Path) -> Study:
-    """Read what `Study.save` wrote."""
+    """Load a study written by `Study.save`."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             about = json.loads(str(file[ABOUT]))
             return Study(about["kind"], about["settings"], {name: file[name] for name in file.files if name != ABOUT})
     except FileNotFoundError as error:
-        raise InputError(f"there is no study at {path}; `ahac grad study` makes one") from error
+        raise InputError(f"no study at {path}; compute it with `ahac grad study`") from error
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is damaged or no study: {error}; move it away, and it is made anew") from error
+        raise InputError(f"{path} is damaged or not a study: {error}; delete it to compute it again") from error
 
 
 def load_or_compute(
     path: Path, kind: str, settings: Mapping[str, Any], compute: Callable[[], Study], redo: bool = False
 ) -> Study:
-    """The study of a file if it has these settings; else a new one, which the file then holds."""
-    wanted = json.loads(json.dumps(settings))
+    """Load the study from a file if its settings match; otherwise compute it and save it there."""
+    expected = json.loads(json.dumps(settings))
     if path.is_file() and not redo:
-        found = load_study(path)
-        if found.kind == kind and found.settings == wanted:
-            return found
-    made = compute()
-    made.save(path)
-    return made
+        saved = load_study(path)
+        if saved.kind == kind and saved.settings == expected:
+            return saved
+    study = compute()
+    study.save(path)
+    return study

@@ -1,11 +1,13 @@
-"""Drawing: a robot's shapes and a trajectory of poses become a film, a page or a live view; no physics in it.
+"""Rendering of scenes and trajectories as a video, an HTML player or a live view; contains no physics.
 
-    scene = scene_of(model)                     # what is drawn: shapes, planes, muscles, points that may touch
-    trajectory = Trajectory.load("walk.npz")    # how it moves
-    ahac.view.video.film(trajectory, "walk.mp4")
+    from ahac.view.video import save_video
 
-Viewers and encoders come with `pip install 'ahac[view]'`; nothing of them is imported before it is needed. What stands
-here is fetched when it is first used: the process that draws a film must not load the simulator.
+    scene = scene_of(model)                     # visual geoms, planes, muscles and contact points
+    trajectory = Trajectory.load("walk.npz")    # poses over time
+    save_video(trajectory, "walk.mp4")
+
+Viewers and encoders come with `pip install 'ahac[view]'` and are imported only when needed. The names below are loaded
+on first use, because the process that renders videos must not load the simulator.
 """
 
 from importlib import import_module
@@ -28,7 +30,7 @@ _FILES = {
 
 
 def __getattr__(name: str) -> object:
-    """Fetch what is asked for from its file."""
+    """Import a public name on first use."""
     if name not in _FILES:
         raise AttributeError(f"module 'ahac.view' has no attribute {name!r}; it has: {', '.join(__all__)}")
     return getattr(import_module(f"ahac.view.{_FILES[name]}"), name)

@@ -1,6 +1,6 @@
-"""The panel beside the picture: buttons, switches and live plots, in viser's widgets.
+"""The control panel of the live viewer: buttons, switches and plots, built from viser widgets.
 
-What a user does is put into a queue as a command; the viewer's own thread carries it out between two frames.
+User input is queued as commands, which the viewer's thread executes between two frames.
 """
 
 from __future__ import annotations
@@ -12,30 +12,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ahac.view.colors import CURVE_COLORS
+
 if TYPE_CHECKING:
     import viser
 
 __all__ = ["SPEEDS", "Command", "Panel", "Plots"]
 
 Command = tuple[str, object]
-"""What a user asks for, and with which value."""
+"""Name of a command, and its value."""
 
 SPEEDS = {"2x": 2.0, "1x (real time)": 1.0, "1/2x": 0.5, "1/4x": 0.25, "1/10x": 0.1}
-"""By what the panel calls them."""
+"""Playback speeds, by their label in the panel."""
 
 SWITCHES = {
-    "follow": ("Follow", "The camera goes with the robots"),
-    "contacts": ("Contact forces", "Forces on the robot; as large as its weight: an arrow 1.5 times its reach"),
-    "muscles": ("Muscles", "Blue at rest, red when pulling"),
+    "follow": ("Follow", "The camera follows the robots"),
+    "contacts": (
+        "Contact forces",
+        "An arrow 1.5 times the robot's reach is a force equal to its weight",
+    ),
+    "muscles": ("Muscles", "Blue at rest, red when fully active"),
 }
 
 HISTORY = 10.0
-"""Time that the plots show [s]."""
-
-COLORS = ("#3273dc", "#e8590c", "#2b8a3e", "#9c36b5", "#c2255c", "#0b7285", "#846358", "#495057")
+"""Time span of the plots [s]."""
 
 TORQUE = "torque "
-"""Channels that begin with this share one plot."""
+"""Channels with this prefix share one plot."""
 
 
 class Panel:
@@ -48,7 +51,7 @@ class Panel:
         self.status = gui.add_markdown("")
         self.pause = gui.add_button("Pause", icon=_icon("PLAYER_PAUSE"))
         self.pause.on_click(self._sender("pause", lambda _: None))
-        others = gui.add_button_group("", ("Step", "Reset", "Push"), hint="One step · begin anew · shove the robots")
+        others = gui.add_button_group("", ("Step", "Reset", "Push"), hint="Single step · reset · push the robots")
         others.on_click(self._sender("button", lambda event: event.target.value))
         speed = gui.add_dropdown("Speed", tuple(SPEEDS), initial_value="1x (real time)")
         speed.on_update(self._sender("speed", lambda event: event.target.value))
@@ -62,12 +65,12 @@ class Panel:
             self._choices.on_update(self._sender("choose", lambda event: event.target.value))
 
     def offer(self, choices: tuple[str, ...]) -> None:
-        """Show the choices there are by now."""
+        """Update the list of checkpoints."""
         if self._choices is not None and choices and tuple(self._choices.options) != choices:
             self._choices.options = choices
 
     def show(self, paused: bool, time: float, note: str) -> None:
-        """Say how things are."""
+        """Show whether playback is paused, the time, and a note."""
         label = "Play" if paused else "Pause"
         if self.pause.label != label:
             self.pause.label = label
@@ -76,7 +79,7 @@ class Panel:
 
     def _sender(self, name: str, value: Callable[[viser.GuiEvent], object]) -> Callable[[viser.GuiEvent], None]:
         def send(event: viser.GuiEvent) -> None:
-            # Without a client it was this program that changed the widget.
+            # Without a client, this program changed the widget itself.
             if event.client is not None:
                 self._commands.put((name, value(event)))
 
@@ -84,7 +87,7 @@ class Panel:
 
 
 class Plots:
-    """Curves of the last seconds, one per world; joint torques share a plot, one joint at a time."""
+    """Curves of the last seconds, one per world; joint torques share a plot that shows one joint at a time."""
 
     def __init__(self, gui: viser.GuiApi, channels: tuple[str, ...], worlds: int) -> None:
         self._worlds = worlds
@@ -100,7 +103,7 @@ class Plots:
             self._torque = self._add(gui, "joint torque")
 
     def add(self, time: float, channels: dict[str, np.ndarray]) -> None:
-        """One more moment."""
+        """Append the channels of one frame."""
         if self._times and time < self._times[-1]:
             self.clear()
         self._times.append(time)
@@ -112,7 +115,7 @@ class Plots:
                 values.popleft()
 
     def clear(self) -> None:
-        """Forget the past."""
+        """Discard all samples."""
         self._times.clear()
         for values in self._values.values():
             values.clear()
@@ -124,9 +127,9 @@ class Plots:
         for name, handle in self._handles.items():
             handle.data = self._curves(name)
         if self._joint is not None and self._torque is not None:
-            chosen = TORQUE + self._joint.value
-            if chosen in self._values:  # a client can send any text
-                self._torque.data = self._curves(chosen)
+            channel = TORQUE + self._joint.value
+            if channel in self._values:  # a client can send any text
+                self._torque.data = self._curves(channel)
 
     def _curves(self, name: str) -> tuple[np.ndarray, ...]:
         curves = np.array(self._values[name]).T
@@ -136,7 +139,8 @@ class Plots:
         from viser import uplot
 
         curves = tuple(
-            uplot.Series(label=f"world {k}", stroke=COLORS[k % len(COLORS)], width=1.5) for k in range(self._worlds)
+            uplot.Series(label=f"world {k}", stroke=CURVE_COLORS[k % len(CURVE_COLORS)], width=1.5)
+            for k in range(self._worlds)
         )
         empty = tuple(np.zeros(1) for _ in range(self._worlds + 1))
         return gui.add_uplot(

@@ -1,13 +1,13 @@
-"""Who may talk to the viewer: requests are checked before viser sees them, and bad clients leave no traceback.
+"""Access control for the live viewer: check requests before viser sees them, and log client errors quietly.
 
-The viewer has no password, so a page of another site must not reach it through the user's browser:
+The viewer has no password, so pages of other web sites must not reach it through the user's browser:
 
-- The name in the Host header must be one of the viewer's own. A page that makes its own domain name resolve to this
-  machine (DNS rebinding) is refused. Any port is fine: `ssh -L 9000:localhost:8080` arrives as `localhost:9000`.
-- The Origin header, where there is one, must name the same host and port as the Host header. Browsers send it with
-  every websocket handshake. Programs that are no browser need not send one, and are let in without.
+- The name in the Host header must be one of the viewer's own. This rejects pages whose domain name resolves to this
+  machine (DNS rebinding). Any port is accepted: `ssh -L 9000:localhost:8080` arrives as `localhost:9000`.
+- The Origin header, if present, must name the same host and port as the Host header. Browsers send it with every
+  websocket handshake. Clients other than browsers need not send it and are accepted without.
 
-Whoever fails gets status 403. Programs on this machine are not kept out: they can send any header they like.
+Requests that fail get status 403. Programs on this machine are not kept out: they can send any header.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _patching = threading.Lock()
 
 
 class AllowedHosts:
-    """The names under which a viewer that is bound to `host` may be addressed.
+    """Host names that a viewer bound to `host` answers to.
 
-    For one on the loopback interface these are localhost and loopback addresses. One that other machines can reach may
-    also be addressed by any IP address, which DNS rebinding cannot make use of, and by the names of this machine.
+    On the loopback interface these are localhost and loopback addresses. A viewer that other machines can reach also
+    answers to any IP address, which DNS rebinding cannot exploit, and to the names of this machine.
     """
 
     def __init__(self, host: str) -> None:
@@ -56,25 +56,26 @@ class AllowedHosts:
             self._names |= names | short | {f"{name}.local" for name in short}
 
     def refusal(self, hosts: list[str], origins: list[str]) -> str | None:
-        """Why a request with these Host and Origin headers is refused; None where it is let in."""
+        """Return why a request with these Host and Origin headers is refused, or None if it is accepted."""
         if len(hosts) != 1 or len(origins) > 1:
-            return "the viewer wants one Host header and at most one Origin header"
+            return "expected one Host header and at most one Origin header"
         host = AUTHORITY.fullmatch(hosts[0].strip())
-        if host is None or not self._known(_name(host)):
-            return "this viewer is not known by the name in the Host header; open the address that `ahac` printed"
+        if host is None or not self._is_allowed(_name(host)):
+            return "this viewer does not answer to the name in the Host header; open the address that `ahac` printed"
         for origin in origins:
-            scheme, _, place = origin.strip().partition("://")
-            match, port = AUTHORITY.fullmatch(place), DEFAULT_PORTS.get(scheme.lower())
-            if match is None or port is None or _place(match, port) != _place(host, port):
-                return "pages of other sites may not use this viewer"
+            scheme, _, authority = origin.strip().partition("://")
+            match = AUTHORITY.fullmatch(authority)
+            port = DEFAULT_PORTS.get(scheme.lower())
+            if match is None or port is None or _name_and_port(match, port) != _name_and_port(host, port):
+                return "pages of other web sites may not use this viewer"
         return None
 
-    def _known(self, name: str) -> bool:
+    def _is_allowed(self, name: str) -> bool:
         return name in self._names or (_is_address(name) if self._public else _is_loopback(name))
 
 
 class Guard:
-    """What `guarded` puts in front of a server."""
+    """Checks the requests and messages of one server; see `guarded`."""
 
     def __init__(self, host: str) -> None:
         self._allowed = AllowedHosts(host)
@@ -82,26 +83,26 @@ class Guard:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def in_force(self) -> bool:
-        """Whether there is a server that asks this guard; not so if a version of viser builds it differently."""
+    def active(self) -> bool:
+        """Whether a server uses this guard; False if this version of viser builds its server differently."""
         return self._loop is not None
 
-    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments for `serve` in place of those that viser gave; called where the server runs."""
+    def settings(self, original: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments for `serve` that replace viser's; must be called in the server's event loop."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_log_task_error)
-        hook = _checked(self._allowed, given.get("process_request"))
-        return {**given, "process_request": hook, "create_connection": self._connected, "logger": _quiet_logger()}
+        hook = _checked(self._allowed, original.get("process_request"))
+        return {**original, "process_request": hook, "create_connection": self._connect, "logger": _quiet_logger()}
 
     def close_connections(self) -> None:
-        """Close connections that have not asked for anything yet, such as browsers open ahead of time.
+        """Close connections without a request yet, such as those that browsers open in advance.
 
-        The server would wait ten seconds for them before it ends.
+        Otherwise the server would wait ten seconds for them when it stops.
         """
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._abort_unfinished)
 
-    def _connected(self, *args: Any, **settings: Any) -> _GuardedConnection:  # noqa: ANN401  as websockets has it
+    def _connect(self, *args: Any, **settings: Any) -> _GuardedConnection:  # noqa: ANN401  websockets' signature
         connection = _GuardedConnection(*args, **settings)
         self._connections.add(connection)
         return connection
@@ -114,18 +115,18 @@ class Guard:
 
 @contextmanager
 def guarded(host: str) -> Iterator[Guard]:
-    """Guard the server that viser starts inside this block; the guard stays in place when the block ends.
+    """Guard the server that viser starts inside this block; the guard stays active after the block exits.
 
-    viser offers no hook for requests, but it builds its server with `websockets.asyncio.server.serve`, whose documented
-    arguments do what is needed. Inside the block its constructor gets them, in threads that were started there.
+    viser has no hook for requests, but it builds its server with `websockets.asyncio.server.serve`, which does. Inside
+    the block, its constructor is patched to pass the guard's arguments, only in threads started inside the block.
     """
     guard = Guard(host)
-    older = set(threading.enumerate())
+    existing_threads = set(threading.enumerate())
     original = serve.__init__
 
-    def construct(self: serve, *args: Any, **settings: Any) -> None:  # noqa: ANN401  whatever viser passes on
-        other = threading.current_thread() in older
-        original(self, *args, **(settings if other else guard.settings(settings)))
+    def construct(self: serve, *args: Any, **settings: Any) -> None:  # noqa: ANN401  viser's arguments
+        unrelated = threading.current_thread() in existing_threads
+        original(self, *args, **(settings if unrelated else guard.settings(settings)))
 
     with _patching:
         serve.__init__ = construct
@@ -139,9 +140,9 @@ Hook = Callable[[ServerConnection, Request], Any]
 
 
 def _checked(allowed: AllowedHosts, then: Hook | None) -> Hook:
-    """Answer 403 to what is not allowed; the rest goes on to viser's own hook, which serves the page."""
+    """Return a hook that answers 403 to refused requests and passes others to viser's hook, which serves the client."""
 
-    def process_request(connection: ServerConnection, request: Request) -> Any:  # noqa: ANN401  as of viser's hook
+    def process_request(connection: ServerConnection, request: Request) -> Any:  # noqa: ANN401  viser's signature
         headers = request.headers
         refusal = allowed.refusal(headers.get_all("Host"), headers.get_all("Origin"))
         if refusal is not None:
@@ -152,22 +153,22 @@ def _checked(allowed: AllowedHosts, then: Hook | None) -> Hook:
 
 
 class _GuardedConnection(ServerConnection):
-    """A client whose messages are looked at before viser acts on them."""
+    """A connection that filters messages before viser handles them."""
 
-    async def recv(self, *args: Any, **settings: Any) -> Any:  # noqa: ANN401  as websockets has it
-        """The next message that this viewer has a use for."""
+    async def recv(self, *args: Any, **settings: Any) -> Any:  # noqa: ANN401  websockets' signature
+        """Return the next message that the viewer supports."""
         while True:
             message = await super().recv(*args, **settings)
-            if not _unwanted(message):
+            if not _is_unsupported(message):
                 return message
             logger.debug("the viewer ignores a message: %.200r", message)
 
 
-def _unwanted(raw: bytes) -> bool:
-    """Whether a message asks for what no control of the viewer does.
+def _is_unsupported(raw: bytes) -> bool:
+    """Return whether a message requests something that no control of the viewer offers.
 
-    Such are requests for a public address of the viewer, and changes of a control in more than its value, which viser
-    would write into its own state. What cannot be decoded is an error, and closes the connection.
+    These are requests for a public share URL, and GUI updates of anything but a control's value, which viser would
+    write into its own state. A message that cannot be decoded raises, which closes the connection.
     """
     message = msgspec.msgpack.decode(raw)
     if not isinstance(message, dict):
@@ -178,22 +179,22 @@ def _unwanted(raw: bytes) -> bool:
 
 
 class _DebugHandler(logging.Handler):
-    """Errors of connections as debug messages: a client's mistakes are no news for the user's terminal."""
+    """Logs connection errors at debug level; a client's mistakes do not belong in the user's terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass it on."""
+        """Log the record at debug level."""
         logger.debug("viewer: %s", record.getMessage(), exc_info=record.exc_info)
 
 
 def _quiet_logger() -> logging.Logger:
-    """A logger of its own for one server."""
+    """Return a separate logger for one server."""
     quiet = logging.Logger("ahac.view", logging.WARNING)
     quiet.addHandler(_DebugHandler())
     return quiet
 
 
 def _log_task_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """In place of asyncio's traceback: tasks fail where a message has odd content."""
+    """Log at debug level instead of printing asyncio's traceback; tasks fail on messages with invalid content."""
     logger.debug("viewer: %s", context.get("message"), exc_info=context.get("exception"))
 
 
@@ -201,7 +202,7 @@ def _name(match: re.Match[str]) -> str:
     return match["name"].strip("[]").rstrip(".").lower()
 
 
-def _place(match: re.Match[str], port: int) -> tuple[str, int]:
+def _name_and_port(match: re.Match[str], port: int) -> tuple[str, int]:
     return _name(match), int(match["port"] or port)
 
 

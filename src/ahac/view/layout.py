@@ -1,7 +1,7 @@
-"""Worlds side by side, each on a lane of its own that runs under it like a treadmill while the camera follows.
+"""Layout of several worlds side by side: one track per world, which moves under its robot like a treadmill.
 
-What is drawn of a world is shifted by its lane and by where its robot is; its checkered ground is shifted by the same,
-less whole tiles, so that a patch of fixed size never ends and the robot's way over it stays true.
+Each world is shifted by its track's offset and by the position of its camera anchor. Its checkered ground moves with
+it, modulo whole tiles, so a patch of fixed size looks infinite and the robot's motion over it stays correct.
 """
 
 from __future__ import annotations
@@ -11,78 +11,78 @@ from dataclasses import dataclass
 import numpy as np
 
 from ahac.sim.model.types import Plane
-from ahac.view.geometry import align_z
-from ahac.view.quaternions import rotate
+from ahac.view.camera import follow
+from ahac.view.quaternions import align_z, rotate
 from ahac.view.shapes import Triangles
 
-__all__ = ["TrackLayout", "checker"]
+__all__ = ["TELEPORT_DISTANCE", "TrackLayout", "checker"]
 
 LENGTH = 40
-"""Of a lane, in tiles to each side of the robot."""
+"""Length of a track to each side of the robot, in tiles."""
 
-FOLLOW_RATE = 0.2
-"""Share of the way to a robot that the camera takes per frame ..."""
+FOLLOW_GAIN = 0.2
+"""Fraction of the distance to a robot that the live camera covers per frame."""
 
 TELEPORT_DISTANCE = 3.0
-"""... unless the robot leapt this many reaches, as in a reset."""
+"""The camera jumps with a robot that moves farther than this between frames, as after a reset, in units of reach."""
 
 
 @dataclass(frozen=True)
 class TrackLayout:
-    """Where worlds are drawn."""
+    """Positions of the worlds in the picture."""
 
     count: int
+    """Number of worlds N."""
     reach: float
-    """Of the robot [m]."""
+    """Radius of the robot [m]."""
 
     @property
     def tile(self) -> float:
-        """Edge of the ground's tiles [m]: 0.25, 0.5, 1, 2, ... by the robot's size."""
+        """Edge length of the ground tiles [m]: a power of two that scales with the robot."""
         return float(2.0 ** np.round(np.log2(0.6 * self.reach)))
 
     @property
     def spacing(self) -> float:
-        """From lane to lane [m], some whole tiles."""
+        """Distance between neighboring tracks [m], a multiple of the tile size."""
         return self.tile * int(np.ceil(2.6 * self.reach / self.tile))
 
     @property
     def half_tiles(self) -> tuple[int, int]:
-        """Half length and half width of a lane's ground, in tiles."""
+        """Half the length and half the width of a track's ground, in tiles."""
         alone = self.count == 1
         return LENGTH, LENGTH if alone else max(1, round(self.spacing / self.tile - 1) // 2)
 
     def offsets(self) -> np.ndarray:
-        """[N, 3] of the lanes' middles; the first is the nearest to a camera that looks along y."""
+        """Return the centers of the tracks [N, 3]; track 0 is nearest to a camera that looks along y."""
         middle = (self.count - 1) / 2.0
         return np.array([(0.0, (k - middle) * self.spacing, 0.0) for k in range(self.count)], dtype=np.float32)
 
     def smoothed_anchor(self, anchor: np.ndarray, root: np.ndarray) -> np.ndarray:
-        """[N, 3] what cameras at `anchor` look at next, for robots at `root`: up and down they do not follow."""
-        goal = root * np.array([1.0, 1.0, 0.0], dtype=np.float32)
-        leapt = np.linalg.norm(goal - anchor, axis=-1, keepdims=True) > TELEPORT_DISTANCE * self.reach
-        return np.where(leapt, goal, anchor + FOLLOW_RATE * (goal - anchor)).astype(np.float32)
+        """Return the next camera anchors [N, 3] for robots at `root` [N, 3]; the camera does not follow vertically."""
+        target = root * np.array([1.0, 1.0, 0.0], dtype=np.float32)
+        return follow(anchor, target, FOLLOW_GAIN, TELEPORT_DISTANCE * self.reach)
 
     def ground(self, plane: Plane, anchor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """[N, 3] where the lanes' grounds are drawn, and their common quaternion."""
+        """Return where each track's ground is drawn [N, 3], and the quaternion they share."""
         quaternion = align_z(np.array(plane.normal))
         along, across = (rotate(quaternion, np.eye(3)[k]) for k in (0, 1))
         u = np.floor(anchor @ along / self.tile)
         v = np.floor(anchor @ across / self.tile)
-        # A checkerboard looks the same after a step of one tile each way: across, single tiles are enough.
+        # A checkerboard is unchanged by a shift of one tile along and one across, so only u + v must be even.
         u = 2.0 * np.floor((u + v) / 2.0) - v
         on_plane = np.multiply(plane.normal, plane.offset) + self.tile * (np.outer(u, along) + np.outer(v, across))
         return (on_plane - anchor + self.offsets()).astype(np.float32), quaternion
 
 
 def checker(half_length: int, half_width: int, tile: float) -> tuple[Triangles, Triangles]:
-    """The tiles of either colour of a ground around the origin, facing up."""
+    """Return the light and the dark tiles of a checkerboard around the origin, facing up."""
     across, along = np.mgrid[-half_width:half_width, -half_length:half_length]
-    sides = []
+    meshes = []
     for parity in (0, 1):
-        chosen = (along + across) % 2 == parity
-        corner = np.stack([along[chosen], across[chosen], np.zeros(chosen.sum())], axis=-1)
+        mask = (along + across) % 2 == parity
+        corner = np.stack([along[mask], across[mask], np.zeros(mask.sum())], axis=-1)
         square = np.array([(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)])
         vertices = (tile * (corner[:, None] + square)).reshape(-1, 3)
         faces = 4 * np.arange(len(corner))[:, None, None] + np.array([(0, 1, 2), (0, 2, 3)])
-        sides.append(Triangles(vertices.astype(np.float32), faces.reshape(-1, 3).astype(np.uint32)))
-    return sides[0], sides[1]
+        meshes.append(Triangles(vertices.astype(np.float32), faces.reshape(-1, 3).astype(np.uint32)))
+    return meshes[0], meshes[1]

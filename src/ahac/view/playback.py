@@ -1,4 +1,4 @@
-"""Keeping time: how a stage steps so that it runs at the speed asked for, whoever draws it."""
+"""Playback of a view source in real time, or at another speed, independent of the renderer."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from ahac.view.trajectory import Frame
 __all__ = ["Playback", "nonfinite_error"]
 
 LONGEST_GAP = 0.1
-"""Real time that is made up for at most [s]: after a hitch the world goes on from where it was."""
+"""Maximum real time to catch up on [s]; after a longer hitch, playback continues from where it was."""
 
 
 class Playback:
-    """A stage that runs, pauses, steps and begins anew."""
+    """Runs, pauses, steps and resets a view source."""
 
-    def __init__(self, stage: ViewSource, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._stage = stage
+    def __init__(self, source: ViewSource, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._source = source
         self._clock = clock
         self._last = clock()
         self._due = 0.0
         self.paused = False
         self.speed = 1.0
         self.time = 0.0
-        """Of the world, since the last reset [s]."""
+        """Simulated time since the last reset [s]."""
         self.frame = self.reset()
 
     def reset(self) -> Frame:
-        """Begin anew."""
-        self.frame = self._stage.reset()
+        """Reset the source and the time."""
+        self.frame = self._source.reset()
         self.time = 0.0
         self._due = 0.0
         return self.frame
 
     def step(self) -> Frame:
-        """Go on by one step, paused or not."""
-        self.frame = self._stage.step()
-        self.time += self._stage.dt
+        """Advance by one step, even while paused."""
+        self.frame = self._source.step()
+        self.time += self._source.dt
         return self.frame
 
     def advance(self) -> Iterator[Frame]:
-        """The frames that have become due since the last call; fewer where the stage is too slow for real time."""
+        """Yield the frames due since the last call, or fewer if the source is slower than real time."""
         now = self._clock()
         gap = min(now - self._last, LONGEST_GAP)
         self._last = now
@@ -53,18 +53,18 @@ class Playback:
             self._due = 0.0
             return
         self._due += gap * self.speed
-        while self._due >= self._stage.dt:
+        while self._due >= self._source.dt:
             if self._clock() - now > LONGEST_GAP:
                 self._due = 0.0
                 return
-            self._due -= self._stage.dt
+            self._due -= self._source.dt
             yield self.step()
 
 
 def nonfinite_error(frame: Frame) -> InputError | None:
-    """What is wrong with a moment that cannot be drawn."""
-    fine = np.isfinite(frame.position).all(axis=(1, 2)) & np.isfinite(frame.quaternion).all(axis=(1, 2))
-    if fine.all():
+    """Return an error that names the worlds with non-finite poses, or None if all are finite."""
+    finite = np.isfinite(frame.position).all(axis=(1, 2)) & np.isfinite(frame.quaternion).all(axis=(1, 2))
+    if finite.all():
         return None
-    worlds = ", ".join(str(i) for i in np.flatnonzero(~fine))
-    return InputError(f"poses are not finite in world {worlds}: the simulation failed there; reset to begin anew")
+    worlds = ", ".join(str(i) for i in np.flatnonzero(~finite))
+    return InputError(f"poses are not finite in world {worlds}: the simulation failed there; reset to continue")

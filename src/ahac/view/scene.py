@@ -1,6 +1,6 @@
-"""What is drawn of a model: shapes on bodies, planes, muscles, and the points that may touch.
+"""The visible part of a model: visual geoms, planes, muscles and contact points.
 
-A `Scene` is plain data that goes into a file with a trajectory, so that it can be drawn without the model.
+A `Scene` is plain data that is saved with a trajectory, so the trajectory can be rendered without the model.
 """
 
 from __future__ import annotations
@@ -19,64 +19,64 @@ from ahac.sim.model.types import WORLD, ContactCandidate, Mesh, Model, Plane, Ve
 __all__ = ["ContactPoint", "Muscle", "Scene", "scene_of"]
 
 ContactPoint = tuple[int, Vector, float, Vector]
-"""Body, centre in its frame [m], radius [m], normal of the plane that it may touch."""
+"""Body, center in the body frame [m], radius [m], and normal of the plane that the point may touch."""
 
 
 @dataclass(frozen=True)
 class Muscle:
-    """A straight-line path through points on bodies."""
+    """A muscle as a polyline through points on bodies."""
 
     name: str
     points: tuple[tuple[int, Vector], ...]
-    """(body, position in its frame [m])."""
+    """(body, position in the body frame [m]) of each point."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Everything about a model that a picture needs; bodies are numbered as in `bodies`."""
+    """Everything needed to render a model; bodies are referred to by their index in `bodies`."""
 
     name: str
     bodies: tuple[str, ...]
-    """In the order of `Simulator.poses`; the first is the world, which stands still."""
+    """Body names in the order of `Simulator.poses`; the first is the world, which is fixed."""
     visuals: tuple[VisualGeom, ...]
     planes: tuple[Plane, ...]
     muscles: tuple[Muscle, ...] = ()
     contact_points: tuple[ContactPoint, ...] = ()
-    """In the order of `Simulator.contacts`."""
+    """Contact candidates in the order of `Simulator.contacts`."""
     root: int = 0
-    """The body that a camera follows."""
+    """Body that the camera follows."""
     weight: float = 1.0
-    """Of everything that moves [N], by which forces are shown; 1 where nothing has weight."""
+    """Weight of all moving bodies [N], the unit of displayed forces; 1 if the robot has no weight."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Lists, numbers and texts alone; a mesh that several looks share is kept once."""
-        meshes = {id(look.mesh): look.mesh for look in self.visuals if look.mesh is not None}
+        """Convert to lists, numbers and strings; a mesh that several geoms share is stored once."""
+        meshes = {id(geom.mesh): geom.mesh for geom in self.visuals if geom.mesh is not None}
         order = {key: number for number, key in enumerate(meshes)}
-        looks = [
-            {**asdict(replace(look, mesh=None)), "mesh": None if look.mesh is None else order[id(look.mesh)]}
-            for look in self.visuals
+        visuals = [
+            {**asdict(replace(geom, mesh=None)), "mesh": None if geom.mesh is None else order[id(geom.mesh)]}
+            for geom in self.visuals
         ]
         return {
             "name": self.name,
             "bodies": list(self.bodies),
-            "looks": looks,
+            "looks": visuals,
             "meshes": [{"vertices": _text(m.vertices, "<f4"), "faces": _text(m.faces, "<i4")} for m in meshes.values()],
             "planes": [asdict(plane) for plane in self.planes],
             "muscles": [asdict(muscle) for muscle in self.muscles],
-            "touches": [list(touch) for touch in self.contact_points],
+            "touches": [list(point) for point in self.contact_points],
             "root": self.root,
             "weight": self.weight,
         }
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Scene:
-        """What `to_dict` made, also after a way through JSON."""
+        """Restore a scene from the output of `to_dict`, also after a round trip through JSON."""
         try:
             meshes = [Mesh(_array(m["vertices"], "<f4"), _array(m["faces"], "<i4")) for m in content["meshes"]]
             return Scene(
                 name=content["name"],
                 bodies=tuple(content["bodies"]),
-                visuals=tuple(_look(look, meshes) for look in content["looks"]),
+                visuals=tuple(_visual_geom(item, meshes) for item in content["looks"]),
                 planes=tuple(Plane(**{**plane, "normal": tuple(plane["normal"])}) for plane in content["planes"]),
                 muscles=tuple(
                     Muscle(muscle["name"], tuple((body, _vector(at)) for body, at in muscle["points"]))
@@ -89,11 +89,11 @@ class Scene:
                 weight=content["weight"],
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InputError(f"this is not a scene as Scene.to_dict makes it: {error!r}; record it again") from error
+            raise InputError(f"not a scene written by Scene.to_dict: {error!r}; record the trajectory again") from error
 
 
 def scene_of(model: Model) -> Scene:
-    """What is drawn of a model."""
+    """Return the scene of a model."""
     bodies = tuple(model.bodies)
     number = {WORLD: 0} | {i: bodies.index(link.name) for i, link in enumerate(model.links)}
     muscles = tuple(
@@ -101,17 +101,17 @@ def scene_of(model: Model) -> Scene:
         for actuator in model.actuators
         if actuator.tendon is not None
     )
-    touches = tuple((number[t.link], t.center, _radius(t), t.plane.normal) for t in model.contact_candidates)
+    points = tuple((number[c.link], c.center, _radius(c), c.plane.normal) for c in model.contact_candidates)
     weight = sum(link.mass for link in model.links) * math.hypot(*model.gravity)
-    return Scene(model.name, bodies, model.visuals, model.planes, muscles, touches, number[0], weight or 1.0)
+    return Scene(model.name, bodies, model.visuals, model.planes, muscles, points, number[0], weight or 1.0)
 
 
-def _radius(touch: ContactCandidate) -> float:
-    """Of an ellipsoid the smallest: its arrow may begin a little inside."""
-    return touch.radius if touch.semi_axes is None else min(touch.semi_axes)
+def _radius(candidate: ContactCandidate) -> float:
+    """Return the radius, for an ellipsoid the smallest semi-axis; its arrow may begin slightly inside."""
+    return candidate.radius if candidate.semi_axes is None else min(candidate.semi_axes)
 
 
-def _look(content: Mapping[str, Any], meshes: list[Mesh]) -> VisualGeom:
+def _visual_geom(content: Mapping[str, Any], meshes: list[Mesh]) -> VisualGeom:
     mesh = None if content["mesh"] is None else meshes[content["mesh"]]
     plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
     return VisualGeom(**{**plain, "mesh": mesh})

@@ -1,6 +1,6 @@
-"""Triangle meshes of the simple shapes, at unit size: what is drawn is these, scaled, turned and put in place.
+"""Triangle meshes of primitive shapes at unit size, to be scaled, rotated and translated.
 
-Vertices are shared where a surface is smooth and doubled where it has an edge, so that averaged normals look right.
+Vertices are shared where a surface is smooth and duplicated at edges, so averaged normals look right.
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 __all__ = ["Triangles", "arrow", "box", "cylinder", "sphere"]
 
 AROUND = 32
-"""Corners of a circle."""
+"""Number of vertices of a circle."""
 
 
 @dataclass(frozen=True, eq=False)
 class Triangles:
-    """A surface."""
+    """A triangle mesh."""
 
     vertices: NDArray[np.float32]
-    """[V, 3]."""
+    """[V, 3] vertex positions."""
     faces: NDArray[np.uint32]
-    """[F, 3], seen from outside they turn left."""
+    """[F, 3] vertex indices, counterclockwise seen from outside."""
     flat: bool = False
-    """Whether every face is shaded by its own normal."""
+    """Whether each face is shaded with its own normal."""
 
 
 def _surface(vertices: list[NDArray[np.float64]], faces: list[tuple[int, int, int]]) -> Triangles:
@@ -38,7 +38,7 @@ def _circle() -> NDArray[np.float64]:
 
 @cache
 def sphere() -> Triangles:
-    """A ball of radius 1."""
+    """Return a sphere of radius 1."""
     rings, up = AROUND // 2, np.array([0.0, 0.0, 1.0])
     vertices = [-up]
     for i in range(1, rings):
@@ -57,7 +57,7 @@ def sphere() -> Triangles:
 
 @cache
 def cylinder() -> Triangles:
-    """Radius 1 and half length 1, along z, with lids."""
+    """Return a closed cylinder along z with radius 1 and half-length 1."""
     up, ring = np.array([0.0, 0.0, 1.0]), _circle()
     vertices = [*(ring - up), *(ring + up), *(ring - up), *(ring + up), -up, up]
     faces: list[tuple[int, int, int]] = []
@@ -70,12 +70,12 @@ def cylinder() -> Triangles:
 
 @cache
 def arrow() -> Triangles:
-    """From z = 0 to z = 1; its head has radius 1, its shaft less than half of that."""
+    """Return an arrow from z = 0 to z = 1; its head has radius 1, its shaft radius 0.42."""
     ring = _circle()
     head = np.array([0.0, 0.0, 0.68])
     shaft = 0.42
     up = np.array([0.0, 0.0, 1.0])
-    # A tip of its own for every side, or averaging would bend all of them upwards.
+    # Each side has a separate tip vertex; a shared one would average all normals to point up.
     rings = [ring + head, np.tile(up, (AROUND, 1)), ring + head, shaft * ring + head, shaft * ring, shaft * ring + head]
     vertices = [*np.concatenate(rings), *(shaft * ring), np.zeros(3)]
     faces: list[tuple[int, int, int]] = []
@@ -90,7 +90,7 @@ def arrow() -> Triangles:
 
 @cache
 def box() -> Triangles:
-    """Half edges of 1."""
+    """Return a cube with half-edges of length 1."""
     vertices: list[NDArray[np.float64]] = []
     faces: list[tuple[int, int, int]] = []
     for axis in range(3):

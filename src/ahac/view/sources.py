@@ -1,4 +1,4 @@
-"""What a viewer watches: something that can be reset and stepped, and a recording as such a thing."""
+"""Sources of frames for the live viewer: the protocol, and a source that replays a trajectory."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ __all__ = ["TrajectorySource", "ViewSource"]
 
 
 class ViewSource(Protocol):
-    """Some worlds that move while someone looks on; a viewer calls all of it from one thread."""
+    """Worlds that the live viewer shows; the viewer calls all members from one thread."""
 
     @property
     def scene(self) -> Scene:
-        """What is drawn."""
+        """Scene to render."""
         ...
 
     @property
     def dt(self) -> float:
-        """Seconds of the world per step."""
+        """Simulated time per step [s]."""
         ...
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
-        """What can be chosen, as a run's checkpoints; may be empty, and may grow."""
+        """Names of the checkpoints that can be loaded; may be empty, and may grow while a run trains."""
         ...
 
     def reset(self) -> Frame:
-        """Begin anew."""
+        """Reset all worlds and return the first frame."""
         ...
 
     def step(self) -> Frame:
-        """Go on by `dt` seconds."""
+        """Advance by `dt` seconds."""
         ...
 
     def push(self) -> None:
-        """Give the robots a shove; refused with an InputError where that cannot be."""
+        """Push the robots; raise InputError if the source does not support it."""
         ...
 
     def load_checkpoint(self, name: str) -> None:
-        """Take one of the choices."""
+        """Continue with the policy of a checkpoint."""
         ...
 
 
 class TrajectorySource:
-    """A recording as a stage: it plays, and begins again after its last frame."""
+    """Replays a trajectory in a loop."""
 
     checkpoints: tuple[str, ...] = ()
 
@@ -59,19 +59,21 @@ class TrajectorySource:
         self.dt = trajectory.dt
 
     def reset(self) -> Frame:
-        """Back to the first frame."""
+        """Return to the first frame."""
         self._now = 0
         return self._trajectory.frame(0)
 
     def step(self) -> Frame:
-        """The next frame."""
+        """Return the next frame."""
         self._now = (self._now + 1) % len(self._trajectory)
         return self._trajectory.frame(self._now)
 
     def push(self) -> None:
-        """Refused: what was recorded has happened."""
-        raise InputError("a recording cannot be pushed; play the run or the task itself: ahac play RUN|TASK|ROBOT.xml")
+        """Raise InputError: a trajectory cannot be pushed."""
+        raise InputError(
+            "a saved trajectory cannot be pushed; play the run or task itself: ahac play RUN|TASK|ROBOT.xml"
+        )
 
     def load_checkpoint(self, name: str) -> None:
-        """Refused: there is nothing to choose from."""
-        raise InputError(f"a recording has no checkpoints, got {name!r}; play the run itself: ahac play RUN")
+        """Raise InputError: a trajectory has no checkpoints."""
+        raise InputError(f"a saved trajectory has no checkpoints, got {name!r}; play the run itself: ahac play RUN")

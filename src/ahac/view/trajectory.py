@@ -1,4 +1,4 @@
-"""What is drawn over time: poses, contact forces, muscles and curves of some worlds, and the file that holds them."""
+"""Trajectories: poses, contact forces, muscle activations and plotted channels over time, and their file format."""
 
 from __future__ import annotations
 
@@ -27,104 +27,104 @@ ARRAYS = ("position", "quaternion", "force", "activation")
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One moment of N worlds; B bodies, P points that may touch, M muscles."""
+    """One time step of N worlds with B bodies, P contact points and M muscles."""
 
     position: np.ndarray
-    """[N, B, 3] of every body [m]."""
+    """[N, B, 3] body positions [m]."""
     quaternion: np.ndarray
-    """[N, B, 4] of every body, (w, x, y, z)."""
+    """[N, B, 4] body quaternions (w, x, y, z)."""
     force: np.ndarray
-    """[N, P, 3] on the robot at every point that may touch, world axes [N]."""
+    """[N, P, 3] force on the robot at each contact point, in world axes [N]."""
     activation: np.ndarray
-    """[N, M] of every muscle, in [0, 1]."""
+    """[N, M] muscle activations in [0, 1]."""
     channels: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """[N] each: reward, stiffness, "torque JOINT", ..."""
+    """Plotted values, [N] each: reward, stiffness, "torque JOINT", ..."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """T moments of N worlds, `dt` seconds apart; all arrays are float32, time first."""
+    """T frames of N worlds, `dt` seconds apart; all arrays are float32, time first."""
 
     scene: Scene
     dt: float
     position: np.ndarray
-    """[T, N, B, 3] of every body [m]."""
+    """[T, N, B, 3] body positions [m]."""
     quaternion: np.ndarray
-    """[T, N, B, 4] of every body, (w, x, y, z)."""
+    """[T, N, B, 4] body quaternions (w, x, y, z)."""
     force: np.ndarray
-    """[T, N, P, 3] on the robot at every point that may touch, world axes [N]."""
+    """[T, N, P, 3] force on the robot at each contact point, in world axes [N]."""
     activation: np.ndarray
-    """[T, N, M] of every muscle, in [0, 1]."""
+    """[T, N, M] muscle activations in [0, 1]."""
     channels: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """[T, N] each."""
+    """Plotted values, [T, N] each."""
 
     def __post_init__(self) -> None:
         if check_finite("dt", self.dt, 0.0) == 0.0:
-            raise InputError("dt must be more than zero seconds, got 0")
+            raise InputError("dt must be more than 0 seconds, got 0")
         start = np.shape(self.position)[:2]
         if len(start) != 2 or 0 in start:
-            raise InputError(f"a trajectory needs at least one frame of one world, got {list(start)} of [T, N]")
+            raise InputError(f"a trajectory needs at least one frame of one world, got [T, N] = {list(start)}")
         for name, shape in _shapes(self.scene).items():
             object.__setattr__(self, name, _shaped(name, getattr(self, name), (*start, *shape)))
         channels = {name: _shaped(f"channel {name!r}", values, start) for name, values in self.channels.items()}
         object.__setattr__(self, "channels", channels)
 
     def __len__(self) -> int:
-        """How many frames there are."""
+        """Number of frames."""
         return len(self.position)
 
     @property
     def num_worlds(self) -> int:
-        """How many worlds there are."""
+        """Number of worlds."""
         return self.position.shape[1]
 
     def frame(self, t: int) -> Frame:
-        """One moment."""
+        """Return the frame at index `t`."""
         arrays = {name: getattr(self, name)[t] for name in ARRAYS}
         return Frame(**arrays, channels={name: values[t] for name, values in self.channels.items()})
 
     def worlds(self, indices: Sequence[int]) -> Trajectory:
-        """Some of the worlds, in the order asked for."""
-        chosen = list(indices)
-        if not chosen or not all(0 <= i < self.num_worlds for i in chosen):
-            raise InputError(f"worlds are numbered 0 to {self.num_worlds - 1} here, got {chosen}")
-        return self._part((slice(None), chosen))
+        """Return the worlds with these indices, in this order."""
+        selection = list(indices)
+        if not selection or not all(0 <= i < self.num_worlds for i in selection):
+            raise InputError(f"world must be from 0 to {self.num_worlds - 1} in this trajectory, got {selection}")
+        return self._part((slice(None), selection))
 
     def at(self, t: int) -> Trajectory:
-        """One frame alone."""
+        """Return a trajectory of the single frame `t`."""
         return self._part(([t],))
 
     def subsample(self, stride: int) -> Trajectory:
-        """Every so many-th frame, beginning with the first."""
+        """Return every `stride`-th frame, starting with the first."""
         return replace(self._part((slice(None, None, stride),)), dt=self.dt * stride)
 
     def contact_points(self, t: int) -> np.ndarray:
-        """[N, P, 3] where the points that may touch are at a frame, world axes [m]."""
+        """Return the positions of the contact points in frame `t`, [N, P, 3] in world axes [m]."""
         return contact_points(self.scene, self.position[t], self.quaternion[t])
 
     def check(self) -> None:
-        """Refuse a trajectory in which a number is not finite, by frame, world and body."""
+        """Raise an InputError that names frame, world and body of the first non-finite number, if there is one."""
         scene = self.scene
         owners = {
             "position": [f"body {name!r}" for name in scene.bodies],
             "quaternion": [f"body {name!r}" for name in scene.bodies],
-            "force": [f"body {scene.bodies[touch[0]]!r}" for touch in scene.contact_points],
+            "force": [f"body {scene.bodies[point[0]]!r}" for point in scene.contact_points],
             "activation": [f"muscle {muscle.name!r}" for muscle in scene.muscles],
         }
         fields = [(name, getattr(self, name), owners[name]) for name in ARRAYS]
         fields += [(f"channel {name!r}", values, None) for name, values in self.channels.items()]
-        found = [
+        errors = [
             _first_nonfinite(name, values, owner) for name, values, owner in fields if not np.isfinite(values).all()
         ]
-        if found:
-            t, what = min(found)
+        if errors:
+            t, description = min(errors)
             raise InputError(
-                f"the trajectory has a number that is not finite: frame {t} ({t * self.dt:.3g} s), {what}; draw the "
-                "frames before it, or find out why the simulation failed there"
+                f"the trajectory has a non-finite number: frame {t} ({t * self.dt:.3g} s), {description}; render only "
+                "the frames before it, or find out why the simulation failed there"
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one .npz file, all of it or nothing."""
+        """Write the trajectory to an .npz file, atomically."""
         header = {"format": FORMAT, "version": VERSION, "dt": self.dt, "channels": list(self.channels)}
         text = json.dumps({**header, "scene": self.scene.to_dict()})
         curves = np.stack([*self.channels.values()]) if self.channels else np.empty((0, 0, 0), np.float32)
@@ -134,7 +134,7 @@ class Trajectory:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Trajectory:
-        """Read what `save` wrote."""
+        """Load a trajectory written by `save`."""
         try:
             with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 content = {name: file[name] for name in file.files}
@@ -142,7 +142,7 @@ class Trajectory:
             if header["format"] != FORMAT:
                 raise KeyError(header["format"])
         except FileNotFoundError as error:
-            raise InputError(f"no file {str(path)!r}; wanted a trajectory that Trajectory.save wrote") from error
+            raise InputError(f"no file {str(path)!r}; expected a trajectory written by Trajectory.save") from error
         except (
             OSError,
             EOFError,
@@ -153,10 +153,10 @@ class Trajectory:
             AttributeError,
             TypeError,
         ) as error:
-            raise InputError(f"{str(path)!r} is no trajectory, or a damaged one ({error}); record it again") from error
+            raise InputError(f"{str(path)!r} is not a trajectory, or is damaged ({error}); record it again") from error
         if header["version"] != VERSION:
             raise InputError(
-                f"{str(path)!r} is of version {header['version']}, this ahac reads {VERSION}; record it again"
+                f"{str(path)!r} has version {header['version']}, this ahac reads version {VERSION}; record it again"
             )
         return _restored(header, content)
 
@@ -166,7 +166,7 @@ class Trajectory:
 
 
 class Recorder:
-    """Gathers frames, one every `dt` seconds, into a trajectory."""
+    """Collects frames, one every `dt` seconds, into a trajectory."""
 
     def __init__(self, scene: Scene, dt: float) -> None:
         self.scene = scene
@@ -174,7 +174,7 @@ class Recorder:
         self._frames: list[Frame] = []
 
     def add(self, frame: Frame) -> None:
-        """Keep a copy of one more moment, of as many worlds and with the same channels as those before."""
+        """Append a copy of a frame; all frames must have the same number of worlds and the same channels."""
         worlds = len(frame.position)
         arrays = {
             name: _shaped(f"a frame's {name}", getattr(frame, name), (worlds, *shape)).copy()
@@ -182,18 +182,18 @@ class Recorder:
         }
         channels = {name: _shaped(f"channel {name!r}", v, (worlds,)).copy() for name, v in frame.channels.items()}
         if self._frames:
-            known = self._frames[0]
-            if len(known.position) != worlds or known.channels.keys() != channels.keys():
+            first = self._frames[0]
+            if len(first.position) != worlds or first.channels.keys() != channels.keys():
                 raise InputError(
-                    f"a frame has {worlds} worlds and the channels {', '.join(channels) or 'none'}; those before have "
-                    f"{len(known.position)} and {', '.join(known.channels) or 'none'}"
+                    f"a frame has {worlds} worlds and the channels {', '.join(channels) or 'none'}; previous frames "
+                    f"have {len(first.position)} and {', '.join(first.channels) or 'none'}"
                 )
         self._frames.append(Frame(**arrays, channels=channels))
 
     def trajectory(self) -> Trajectory:
-        """All frames so far."""
+        """Return all frames so far as a trajectory."""
         if not self._frames:
-            raise InputError("nothing was recorded: add a frame first")
+            raise InputError("no frames were recorded; add a frame first")
         arrays = {name: np.stack([getattr(frame, name) for frame in self._frames]) for name in ARRAYS}
         names = self._frames[0].channels
         channels = {name: np.stack([frame.channels[name] for frame in self._frames]) for name in names}
@@ -201,13 +201,13 @@ class Recorder:
 
 
 def contact_points(scene: Scene, position: np.ndarray, quaternion: np.ndarray) -> np.ndarray:
-    """[..., P, 3] where the points that may touch are, of poses [..., B, 3] and [..., B, 4]."""
-    body = [touch[0] for touch in scene.contact_points]
-    centre, normal = (
-        np.array([touch[k] for touch in scene.contact_points], dtype=np.float32).reshape(-1, 3) for k in (1, 3)
+    """Return the positions of the contact points [..., P, 3] from body poses [..., B, 3] and [..., B, 4]."""
+    body = [point[0] for point in scene.contact_points]
+    center, normal = (
+        np.array([point[k] for point in scene.contact_points], dtype=np.float32).reshape(-1, 3) for k in (1, 3)
     )
-    radius = np.array([touch[2] for touch in scene.contact_points], dtype=np.float32)
-    return position[..., body, :] + rotate(quaternion[..., body, :], centre) - normal * radius[:, None]
+    radius = np.array([point[2] for point in scene.contact_points], dtype=np.float32)
+    return position[..., body, :] + rotate(quaternion[..., body, :], center) - normal * radius[:, None]
 
 
 def _shapes(scene: Scene) -> dict[str, tuple[int, ...]]:
@@ -223,12 +223,12 @@ def _shapes(scene: Scene) -> dict[str, tuple[int, ...]]:
 def _shaped(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(values, dtype=np.float32)
     if array.shape != shape:
-        raise InputError(f"{name} must have the shape {list(shape)}, got {list(array.shape)}")
+        raise InputError(f"{name} must have shape {list(shape)}, got {list(array.shape)}")
     return array
 
 
 def _first_nonfinite(name: str, values: np.ndarray, owners: list[str] | None) -> tuple[int, str]:
-    """The frame of the first number that is not finite, and what it is."""
+    """Return the frame of the first non-finite number, and a description of it."""
     t, world, *rest = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
     of = "" if owners is None else f"{owners[rest[0]]}, "
     return t, f"world {world}, {of}{name} is {values[t, world, *rest]}"
@@ -240,4 +240,4 @@ def _restored(header: Mapping[str, Any], content: Mapping[str, np.ndarray]) -> T
         arrays = {name: content[name] for name in ARRAYS}
         return Trajectory(Scene.from_dict(header["scene"]), header["dt"], **arrays, channels=channels)
     except (KeyError, ValueError) as error:
-        raise InputError(f"this trajectory's parts do not fit together ({error}); record it again") from error
+        raise InputError(f"the parts of this trajectory are inconsistent ({error}); record it again") from error

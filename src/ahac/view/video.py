@@ -1,4 +1,4 @@
-"""Films and pictures of a trajectory, on machines without a display too; what is drawn with is in `film_worker`."""
+"""Videos and thumbnails of a trajectory, without a display; `video_worker` does the rendering."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from ahac.view.video_worker import NO_GRAPHICS
 __all__ = ["save_thumbnail", "save_video"]
 
 ENCODERS = {".mp4": "imageio_ffmpeg", ".gif": "PIL"}
-"""The package that writes each kind of film."""
-LIBRARIES = ("egl", "osmesa")
-"""MuJoCo's names for what can draw without a display, the faster one first where there is a GPU."""
+"""Package that encodes each video format."""
+BACKENDS = ("egl", "osmesa")
+"""MuJoCo's rendering backends that need no display; on a GPU, the first is faster."""
 VARIABLE = "MUJOCO_GL"
-SMALLEST, LARGEST = 16, 4096
-"""Sides of a picture [pixels]."""
+SMALLEST = 16
+"""Minimum width and height [pixels]."""
+LARGEST = 4096
+"""Maximum width and height [pixels]."""
 
 
 def save_video(
@@ -41,91 +43,92 @@ def save_video(
     follow: bool = True,
     world: int = 0,
 ) -> None:
-    """Write a film, .mp4 or .gif.
+    """Write a video.
 
     Args:
-        trajectory: What is filmed.
-        path: Where the film goes; its suffix says what kind it is.
-        size: Width and height [pixels].
-        fps: Frames per second; a .gif can only have 100, 50, 33.3, 25, ... of them, and the nearest is taken.
-        follow: Whether the camera goes with the robot.
-        world: Which world is filmed.
+        trajectory: Trajectory to render.
+        path: Output file; the suffix .mp4 or .gif selects the format.
+        size: Width and height [pixels]; must be even for .mp4.
+        fps: Frames per second; for .gif, rounded to the nearest supported rate of 100, 50, 33.3, 25, ...
+        follow: Whether the camera follows the robot.
+        world: Index of the world to render.
 
     Raises:
-        InputError: If the trajectory has numbers that are not finite, or this machine cannot draw.
+        InputError: If the trajectory has non-finite numbers, or this machine has no rendering backend.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in ENCODERS:
-        raise InputError(f"a film is a {' or '.join(ENCODERS)} file, got {str(path)!r}")
+        raise InputError(f"a video must be a {' or '.join(ENCODERS)} file, got {str(path)!r}")
     if check_finite("fps", fps, 1.0) > 100.0:
-        raise InputError(f"fps must be 100 frames per second at most, got {fps}")
+        raise InputError(f"fps must be at most 100, got {fps}")
     if suffix == ".gif":
         fps = 100.0 / round(100.0 / fps)
-    _draw(trajectory, path, suffix, _checked(size, even=suffix == ".mp4"), (fps, follow, world))
+    _render(trajectory, path, suffix, _check_size(size, even=suffix == ".mp4"), (fps, follow, world))
 
 
 def save_thumbnail(
     trajectory: Trajectory, path: str | os.PathLike[str], *, size: tuple[int, int] = (480, 360), world: int = 0
 ) -> None:
-    """Write a picture of the middle of a trajectory, .png."""
+    """Write the middle frame of a trajectory as a .png file."""
     if Path(path).suffix.lower() != ".png":
-        raise InputError(f"a picture is a .png file, got {str(path)!r}")
-    _draw(trajectory.at(len(trajectory) // 2), path, ".png", _checked(size), (1.0 / trajectory.dt, True, world))
+        raise InputError(f"a thumbnail must be a .png file, got {str(path)!r}")
+    _render(trajectory.at(len(trajectory) // 2), path, ".png", _check_size(size), (1.0 / trajectory.dt, True, world))
 
 
-def _draw(
+def _render(
     trajectory: Trajectory,
     path: str | os.PathLike[str],
     suffix: str,
     size: tuple[int, int],
-    how: tuple[float, bool, int],
+    options: tuple[float, bool, int],
 ) -> None:
-    """Prepare frames, and have a process draw and encode them."""
+    """Prepare a render job, and run a process that renders and encodes it; options are (fps, follow, world)."""
     package = ENCODERS.get(suffix, "PIL")
     if find_spec(package) is None:
         raise InputError(f"{suffix} files need {package}, which is not installed: pip install 'ahac[view]'")
     trajectory.check()
-    fps, follow, world = how
-    shot = build_render_job(trajectory, world, fps, follow)
-    with tempfile.TemporaryDirectory(prefix="ahac-film-") as folder, atomic_write(path) as unfinished:
-        job, out = Path(folder, "job.npz"), Path(folder, f"out{suffix}")
-        _write_job(job, trajectory.scene, shot, size, fps)
-        _work(job, out)
+    fps, follow, world = options
+    job = build_render_job(trajectory, world, fps, follow)
+    with tempfile.TemporaryDirectory(prefix="ahac-video-") as folder, atomic_write(path) as unfinished:
+        job_file = Path(folder, "job.npz")
+        out = Path(folder, f"out{suffix}")
+        _write_job(job_file, trajectory.scene, job, size, fps)
+        _run_worker(job_file, out)
         unfinished.write_bytes(out.read_bytes())
 
 
-def _write_job(job: Path, scene: Scene, shot: RenderJob, size: tuple[int, int], fps: float) -> None:
-    header = {"scene": scene.to_dict(), "size": size, "fps": fps, "reach": shot.reach, "span": shot.span}
-    arrays = {item.name: getattr(shot, item.name) for item in fields(shot) if item.name not in header}
-    np.savez(job, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+def _write_job(path: Path, scene: Scene, job: RenderJob, size: tuple[int, int], fps: float) -> None:
+    header = {"scene": scene.to_dict(), "size": size, "fps": fps, "reach": job.reach, "span": job.span}
+    arrays = {item.name: getattr(job, item.name) for item in fields(job) if item.name not in header}
+    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
 
 
-def _work(job: Path, out: Path) -> None:
-    """Try what can draw here, one after the other."""
-    asked = os.environ.get(VARIABLE)
-    said: list[str] = []
-    for library in (asked,) if asked else LIBRARIES:
-        environment = {**os.environ, VARIABLE: library}
+def _run_worker(job: Path, out: Path) -> None:
+    """Render with the first backend that works."""
+    requested = os.environ.get(VARIABLE)
+    errors: list[str] = []
+    for backend in (requested,) if requested else BACKENDS:
+        environment = {**os.environ, VARIABLE: backend}
         environment.pop("PYOPENGL_PLATFORM", None)
         command = [sys.executable, "-m", "ahac.view.video_worker", str(job), str(out)]
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode == 0:
+        worker = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if worker.returncode == 0:
             return
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        if done.returncode != NO_GRAPHICS and done.returncode > 0:
-            raise AhacError(f"the film could not be made: {last}")
-        said.append(f"{library}: {last if done.returncode > 0 else f'ended by signal {-done.returncode}'}")
-    ways = f"`unset {VARIABLE}` has both of {' and '.join(LIBRARIES)} tried, {VARIABLE}={LIBRARIES[-1]} the surest one"
-    chosen = f"; {VARIABLE}={asked} is set: {ways}" if asked else ""
+        last = (worker.stderr.strip().splitlines() or ["no error message"])[-1]
+        if worker.returncode != NO_GRAPHICS and worker.returncode > 0:
+            raise AhacError(f"rendering the video failed: {last}")
+        errors.append(f"{backend}: {last if worker.returncode > 0 else f'killed by signal {-worker.returncode}'}")
+    hint = f"`unset {VARIABLE}` to try both {' and '.join(BACKENDS)}, or set {VARIABLE}={BACKENDS[-1]}"
+    override = f"; {VARIABLE}={requested} is set: {hint}" if requested else ""
     raise InputError(
-        f"this machine cannot draw without a display ({'; '.join(said)}){chosen}. Install Debian's libosmesa6, or "
-        "libegl1 and libgl1-mesa-dri, and pip install 'ahac[view]'; a recording as .html or .npz needs neither"
+        f"this machine cannot render without a display ({'; '.join(errors)}){override}. Install Debian's libosmesa6, "
+        "or libegl1 and libgl1-mesa-dri, and pip install 'ahac[view]'; .html and .npz files need none of these"
     )
 
 
-def _checked(size: tuple[int, int], even: bool = False) -> tuple[int, int]:
+def _check_size(size: tuple[int, int], even: bool = False) -> tuple[int, int]:
     width, height = (check_int(name, value, SMALLEST) for name, value in zip(("width", "height"), size, strict=True))
     if max(width, height) > LARGEST or (even and (width % 2 or height % 2)):
-        wanted = f"at most {LARGEST} pixels a side" + (", both even for an .mp4" if even else "")
-        raise InputError(f"size must be {wanted}, got {width} x {height}")
+        expected = f"at most {LARGEST} pixels per side" + (", both even for .mp4" if even else "")
+        raise InputError(f"size must be {expected}, got {width} x {height}")
     return width, height

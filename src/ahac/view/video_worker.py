@@ -1,8 +1,8 @@
 # pyright: reportAttributeAccessIssue=false
-"""The process that draws films with MuJoCo's renderer: `python -m ahac.view.video_worker JOB OUT`.
+"""The process that renders videos with MuJoCo: `python -m ahac.view.video_worker JOB OUT`.
 
-A process of its own, because MUJOCO_GL counts when MuJoCo is imported and a graphics library may take its process down.
-It draws what `film` has prepared in the file JOB and imports no other part of this project.
+It is a separate process because MUJOCO_GL is read when MuJoCo is imported, and a graphics library may crash. It renders
+the file JOB that `ahac.view.video` prepared, and imports no other part of this project.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ import numpy as np
 __all__ = ["NO_GRAPHICS", "main"]
 
 NO_GRAPHICS = 3
-"""Exit code where there is no picture to be had from the graphics library chosen."""
+"""Exit code if the selected graphics library cannot render."""
 
-AZIMUTH, ELEVATION = 122.0, -17.0
-"""Of the camera [degrees]: beside a robot that goes along x, and a little ahead of it."""
-AWAY = 2.5
-"""Distance of the camera, in radii of what it shows; the whole of it fits into 45 degrees."""
+AZIMUTH = 122.0
+"""Azimuth of the camera [degrees]: to the side of a robot that moves along x, and slightly ahead of it."""
+ELEVATION = -17.0
+"""Elevation of the camera [degrees]."""
+DISTANCE = 2.5
+"""Distance of the camera, in units of the radius that it shows, which then fits into a 45 degree field of view."""
 GROUND = (0.86, 0.88, 0.90)
+GROUND_DARK = (0.76, 0.79, 0.82)
+GROUND_EDGE = (0.80, 0.83, 0.86)
 SKY_TOP = (0.62, 0.74, 0.86)
 SKY_LOW = (0.94, 0.96, 0.98)
-GROUND_DARK, GROUND_EDGE = (0.76, 0.79, 0.82), (0.80, 0.83, 0.86)
 
 
 def main(job: str, out: str) -> int:
-    """Draw a prepared film into a file, and return the exit code."""
+    """Render a job file into a video or image file, and return the exit code."""
     with np.load(job, allow_pickle=False) as file:
-        shot = {name: file[name] for name in file.files}
-    header = json.loads(shot.pop("header").tobytes())
-    frames = pictures(header, shot)
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(arrays.pop("header").tobytes())
+    frames = render(header, arrays)
     try:
         first = next(frames)
     except (ImportError, RuntimeError, AttributeError, OSError) as error:
@@ -46,35 +49,35 @@ def main(job: str, out: str) -> int:
     return 0
 
 
-def pictures(header: Mapping[str, Any], shot: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
-    """[H, W, 3] bytes of every frame."""
+def render(header: Mapping[str, Any], job: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield each frame as a uint8 image [H, W, 3]."""
     import mujoco
 
     width, height = header["size"]
-    model = build(header["scene"], width, height, header["reach"])
+    model = build_model(header["scene"], width, height, header["reach"])
     data = mujoco.MjData(model)
     camera = mujoco.MjvCamera()
     camera.azimuth = AZIMUTH
     camera.elevation = ELEVATION
-    camera.distance = AWAY * header["span"]
-    ends = np.cumsum(shot["count"])
+    camera.distance = DISTANCE * header["span"]
+    ends = np.cumsum(job["count"])
     try:
-        drawn_with = mujoco.Renderer(model, height, width, max_geom=model.ngeom + int(shot["count"].max(initial=0)) + 8)
-    except mujoco.FatalError as error:  # as MUJOCO_GL=glfw does where there is no display
+        context = mujoco.Renderer(model, height, width, max_geom=model.ngeom + int(job["count"].max(initial=0)) + 8)
+    except mujoco.FatalError as error:  # raised by MUJOCO_GL=glfw without a display
         raise RuntimeError(str(error)) from error
-    with drawn_with as renderer:
-        for t, (begin, end) in enumerate(zip(ends - shot["count"], ends, strict=True)):
-            data.mocap_pos[:-1], data.mocap_quat[:-1] = shot["position"][t, 1:], shot["quaternion"][t, 1:]
-            data.mocap_pos[-1] = camera.lookat[:] = shot["target"][t]
+    with context as renderer:
+        for t, (begin, end) in enumerate(zip(ends - job["count"], ends, strict=True)):
+            data.mocap_pos[:-1], data.mocap_quat[:-1] = job["position"][t, 1:], job["quaternion"][t, 1:]
+            data.mocap_pos[-1] = camera.lookat[:] = job["target"][t]
             mujoco.mj_forward(model, data)
             renderer.update_scene(data, camera)
             for s in range(begin, end):
-                stroke(renderer.scene, *(shot[name][s] for name in ("ends", "color", "width", "is_arrow")))
+                add_line(renderer.scene, *(job[name][s] for name in ("ends", "color", "width", "is_arrow")))
             yield renderer.render()
 
 
-def stroke(scene: Any, ends: np.ndarray, color: np.ndarray, width: float, is_arrow: bool) -> None:  # noqa: ANN401
-    """Add one straight stroke to what is drawn."""
+def add_line(scene: Any, ends: np.ndarray, color: np.ndarray, width: float, is_arrow: bool) -> None:  # noqa: ANN401
+    """Add an arrow or a capsule between two points to the rendered scene."""
     import mujoco
 
     geom = scene.geoms[scene.ngeom]
@@ -85,12 +88,12 @@ def stroke(scene: Any, ends: np.ndarray, color: np.ndarray, width: float, is_arr
     scene.ngeom += 1
 
 
-def build(scene: Mapping[str, Any], width: int, height: int, reach: float) -> Any:  # noqa: ANN401
-    """A MuJoCo model of a scene: every body can be put anywhere, and one more carries the light."""
+def build_model(scene: Mapping[str, Any], width: int, height: int, reach: float) -> Any:  # noqa: ANN401
+    """Return a MuJoCo model of a scene in which every body is a mocap body, plus one body that carries the light."""
     import mujoco
 
     spec = mujoco.MjSpec()
-    _prepare(spec, width, height, reach)
+    _set_up_rendering(spec, width, height, reach)
     for number, mesh in enumerate(scene["meshes"]):
         vertices, faces = (
             np.frombuffer(base64.b64decode(mesh[k]), t) for k, t in (("vertices", "<f4"), ("faces", "<i4"))
@@ -99,24 +102,24 @@ def build(scene: Mapping[str, Any], width: int, height: int, reach: float) -> An
         surface.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
     bodies = {scene["bodies"][0]: spec.worldbody}
     bodies |= {name: spec.worldbody.add_body(mocap=True) for name in scene["bodies"][1:]}
-    for number, look in enumerate(scene["looks"]):
-        *color, opacity = look["color"]
+    for number, visual in enumerate(scene["looks"]):
+        *color, opacity = visual["color"]
         if scene["muscles"] and opacity < 1.0:
-            opacity *= 0.5  # a glass body is there to show its muscles
-        # Balls of neighbours often share joint and radius: of two surfaces in one place pixels would pick at random.
-        size = np.array(look["size"]) * (1.0 - 0.004 * (number % 5))
-        geom = bodies[look["body"]].add_geom(
-            type=getattr(mujoco.mjtGeom, f"mjGEOM_{look['kind'].upper()}"),
+            opacity *= 0.5  # translucent geoms are meant to show the muscles inside
+        # Spheres of adjacent capsules often coincide; slightly different sizes avoid z-fighting.
+        size = np.array(visual["size"]) * (1.0 - 0.004 * (number % 5))
+        geom = bodies[visual["body"]].add_geom(
+            type=getattr(mujoco.mjtGeom, f"mjGEOM_{visual['kind'].upper()}"),
             size=size,
-            pos=look["position"],
-            quat=look["quaternion"],
+            pos=visual["position"],
+            quat=visual["quaternion"],
             rgba=[*color, opacity],
             contype=0,
             conaffinity=0,
             mass=1.0,
         )
-        if look["mesh"] is not None:
-            geom.meshname = f"mesh{look['mesh']}"
+        if visual["mesh"] is not None:
+            geom.meshname = f"mesh{visual['mesh']}"
             geom.size = [0.0, 0.0, 0.0]
     for plane in scene["planes"]:
         normal = np.array(plane["normal"])
@@ -131,8 +134,8 @@ def build(scene: Mapping[str, Any], width: int, height: int, reach: float) -> An
             contype=0,
             conaffinity=0,
         )
-    carrier = spec.worldbody.add_body(mocap=True)
-    carrier.add_light(
+    light_body = spec.worldbody.add_body(mocap=True)
+    light_body.add_light(
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
         pos=[-1.5 * reach, -2.0 * reach, 5.0 * reach],
         dir=[0.3, 0.4, -1.0],
@@ -144,21 +147,21 @@ def build(scene: Mapping[str, Any], width: int, height: int, reach: float) -> An
     return spec.compile()
 
 
-def _prepare(spec: Any, width: int, height: int, reach: float) -> None:  # noqa: ANN401
-    """Size of pictures, sky, ground and how far light and eye reach."""
+def _set_up_rendering(spec: Any, width: int, height: int, reach: float) -> None:  # noqa: ANN401
+    """Set image size, lights, clipping planes, sky and ground."""
     import mujoco
 
-    look = spec.visual
-    look.global_.offwidth = width
-    look.global_.offheight = height
-    look.headlight.ambient = [0.48] * 3
-    look.headlight.diffuse = [0.27] * 3
-    look.headlight.specular = [0.05] * 3
-    look.map.znear = 0.05
-    look.map.zfar = 60.0
-    look.map.shadowclip = 3.0
-    look.quality.shadowsize = 2048
-    look.quality.offsamples = 4
+    visual = spec.visual
+    visual.global_.offwidth = width
+    visual.global_.offheight = height
+    visual.headlight.ambient = [0.48] * 3
+    visual.headlight.diffuse = [0.27] * 3
+    visual.headlight.specular = [0.05] * 3
+    visual.map.znear = 0.05
+    visual.map.zfar = 60.0
+    visual.map.shadowclip = 3.0
+    visual.quality.shadowsize = 2048
+    visual.quality.offsamples = 4
     spec.stat.extent = reach
     spec.stat.center = [0.0, 0.0, 0.0]
     spec.add_texture(
@@ -181,7 +184,7 @@ def _prepare(spec: Any, width: int, height: int, reach: float) -> None:  # noqa:
         width=512,
         height=512,
     )
-    # The picture holds two tiles by two; a tile is 1 m for a robot with a reach of about 1 m, else 0.5 m, 2 m, ...
+    # The texture has two by two tiles; a tile is 1 m for a robot with a reach of about 1 m, else 0.5 m, 2 m, ...
     repeat = 0.5 / 2.0 ** round(np.log2(reach))
     ground = spec.add_material(
         name="ground", texuniform=True, texrepeat=[repeat, repeat], reflectance=0.0, specular=0.0
@@ -190,7 +193,7 @@ def _prepare(spec: Any, width: int, height: int, reach: float) -> None:  # noqa:
 
 
 def write(out: str, frames: Iterable[np.ndarray], fps: float) -> None:
-    """Encode frames as the file's suffix says."""
+    """Encode frames in the format given by the suffix of `out`."""
     if out.endswith(".mp4"):
         _write_mp4(out, frames, fps)
         return
@@ -200,20 +203,20 @@ def write(out: str, frames: Iterable[np.ndarray], fps: float) -> None:
     if out.endswith(".png"):
         next(images).save(out, optimize=True)
         return
-    # One palette for all, and no dithering: still pixels stay still, and the file small.
+    # One palette for all frames and no dithering: static pixels do not flicker, and the file stays small.
     head = list(islice(images, 1))
     palette = head[0].quantize(255)
-    plain = (image.quantize(palette=palette, dither=Image.Dither.NONE) for image in chain(head, images))
-    first = next(plain)
-    first.save(out, save_all=True, append_images=plain, duration=round(1000.0 / fps), loop=0, optimize=False)
+    quantized = (image.quantize(palette=palette, dither=Image.Dither.NONE) for image in chain(head, images))
+    first = next(quantized)
+    first.save(out, save_all=True, append_images=quantized, duration=round(1000.0 / fps), loop=0, optimize=False)
 
 
 def _write_mp4(out: str, frames: Iterable[np.ndarray], fps: float) -> None:
     import imageio_ffmpeg
 
-    ordered = iter(frames)
-    first = next(ordered)
-    rate: Any = fps  # declared as whole, taken as any
+    remaining = iter(frames)
+    first = next(remaining)
+    rate: Any = fps  # annotated as int, but any float works
     writer = imageio_ffmpeg.write_frames(
         out,
         first.shape[1::-1],
@@ -225,7 +228,7 @@ def _write_mp4(out: str, frames: Iterable[np.ndarray], fps: float) -> None:
         output_params=["-movflags", "+faststart"],
     )
     writer.send(None)
-    for frame in chain([first], ordered):
+    for frame in chain([first], remaining):
         writer.send(np.ascontiguousarray(frame))
     writer.close()
 

@@ -1,4 +1,4 @@
-"""A stage in the browser, live: viser's server on this machine, a loop that steps and draws, and an end to it all."""
+"""The live viewer: shows a view source in the browser, with viser as the server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 FRAMES_PER_SECOND = 30.0
-"""Pictures per second."""
+"""Maximum number of frames drawn per second."""
 PLOT_EVERY = 5
-"""Pictures between two updates of the plots."""
-FIELD = 0.75
-"""How wide the camera sees, up and down [rad]."""
+"""Drawn frames between two updates of the plots."""
+FIELD_OF_VIEW = 0.75
+"""Vertical field of view of the camera [rad]."""
 IDLE = 0.2
-"""Between two looks for a browser, or for an end, while there is nothing to do [s]."""
+"""Polling interval while paused or without a browser [s]."""
 
 
 def serve(
@@ -42,14 +42,14 @@ def serve(
     announce: Callable[[str], None] = lambda address: None,
     stop: threading.Event | None = None,
 ) -> None:
-    """Show a stage in the browser until Ctrl-C, or until `stop` is set; then nothing is left running.
+    """Show a view source in the browser until Ctrl-C, or until `stop` is set; no thread is left running.
 
-    `announce` gets the address once it can be opened. Without a `port`, the first free one from 8080 upwards is taken.
-    While no browser looks on, the worlds stand still.
+    `announce` is called with the address once the server accepts connections. If `port` is None, the first free port
+    from 8080 is used. While no browser is connected, the worlds do not advance.
     """
     if worlds < 1:
         raise InputError(f"worlds must be at least 1, got {worlds}")
-    ended = threading.Event() if stop is None else stop
+    stopped = threading.Event() if stop is None else stop
     try:
         with serving(host, port) as server:
             viewer = _Viewer(server, stage, worlds)
@@ -57,67 +57,67 @@ def serve(
             announce(address)
             if open_browser:
                 show(address)
-            while not ended.is_set():
+            while not stopped.is_set():
                 viewer.tick()
     except KeyboardInterrupt:
         return
 
 
 class _Viewer:
-    """One stage, its picture and its panel."""
+    """One view source with its scene nodes and its panel."""
 
-    def __init__(self, server: viser.ViserServer, stage: ViewSource, worlds: int) -> None:
+    def __init__(self, server: viser.ViserServer, source: ViewSource, worlds: int) -> None:
         self._server = server
-        self._stage = stage
+        self._source = source
         self._commands: SimpleQueue[Command] = SimpleQueue()
-        self._playback = Playback(stage)
+        self._playback = Playback(source)
         frame = self._playback.frame
-        lanes = TrackLayout(min(worlds, len(frame.position)), bounding_radius(stage.scene, frame))
+        layout = TrackLayout(min(worlds, len(frame.position)), bounding_radius(source.scene, frame))
         server.scene.set_up_direction("+z")
         server.gui.configure_theme(show_logo=False, show_share_button=False)
-        server.gui.set_panel_label(f"ahac: {stage.scene.name}")
-        self._nodes = SceneNodes(server.scene, stage.scene, lanes)
-        self._panel = Panel(server.gui, self._commands, self._switches(), stage.checkpoints)
-        self._plots = Plots(server.gui, tuple(frame.channels), lanes.count)
+        server.gui.set_panel_label(f"ahac: {source.scene.name}")
+        self._nodes = SceneNodes(server.scene, source.scene, layout)
+        self._panel = Panel(server.gui, self._commands, self._switches(), source.checkpoints)
+        self._plots = Plots(server.gui, tuple(frame.channels), layout.count)
         self._note = ""
-        self._pictures = 0
-        self._place_camera(lanes, float(frame.position[0, stage.scene.root, 2]))
+        self._draws = 0
+        self._place_camera(layout, float(frame.position[0, source.scene.root, 2]))
         self._draw()
 
     def _switches(self) -> tuple[str, ...]:
-        scene = self._stage.scene
-        there = {"follow": True, "contacts": bool(scene.contact_points), "muscles": bool(scene.muscles)}
-        return tuple(name for name, used in there.items() if used)
+        scene = self._source.scene
+        useful = {"follow": True, "contacts": bool(scene.contact_points), "muscles": bool(scene.muscles)}
+        return tuple(name for name, shown in useful.items() if shown)
 
-    def _place_camera(self, lanes: TrackLayout, height: float) -> None:
-        """Beside the nearest lane, so that robots that run along x come from the left."""
+    def _place_camera(self, layout: TrackLayout, height: float) -> None:
+        """Place the camera next to track 0, so that robots moving along x run from left to right."""
         camera = self._server.initial_camera
-        across = (lanes.count - 1) * lanes.spacing
-        distance = 2.8 * lanes.reach + 0.75 * across
-        camera.fov = FIELD
+        across = (layout.count - 1) * layout.spacing
+        distance = 2.8 * layout.reach + 0.75 * across
+        camera.fov = FIELD_OF_VIEW
         camera.look_at = (0.12 * across, -0.05 * across, 0.6 * height)
         camera.position = (0.45 * distance, -0.3 * across - distance, 0.5 * height + 0.4 * distance)
 
     def tick(self) -> None:
-        """One picture: what the user asked for, the steps that are due, and a rest."""
-        begun = time.perf_counter()
+        """Run the steps that are due, draw, and handle commands until the next frame."""
+        begin = time.perf_counter()
         if not self._server.get_clients():
             time.sleep(IDLE)
             return
-        moved = False
+        advanced = False
         for frame in self._playback.advance():
             self._plots.add(self._playback.time, dict(frame.channels))
-            moved = True
+            advanced = True
             if (error := nonfinite_error(frame)) is not None:
-                self._refuse(error)
+                self._stop_on(error)
                 break
-        if moved:
+        if advanced:
             self._draw()
-        rest = max(0.0, 1.0 / FRAMES_PER_SECOND - (time.perf_counter() - begun))
-        self._handle_commands(IDLE if self._playback.paused else rest)
+        remaining = max(0.0, 1.0 / FRAMES_PER_SECOND - (time.perf_counter() - begin))
+        self._handle_commands(IDLE if self._playback.paused else remaining)
 
     def _handle_commands(self, wait: float) -> None:
-        """Carry out commands as they come, for some time."""
+        """Execute commands as they arrive, for `wait` seconds."""
         until = time.perf_counter() + wait
         while True:
             try:
@@ -131,7 +131,7 @@ class _Viewer:
             self._draw()
 
     def _execute(self, name: str, value: object) -> None:
-        """Do what a client asks for; values that the panel does not offer are ignored."""
+        """Execute a command; values that the panel does not offer are ignored."""
         playback, nodes = self._playback, self._nodes
         match str(value).lower() if name == "button" else name:
             case "pause":
@@ -144,7 +144,7 @@ class _Viewer:
                 playback.reset()
                 self._plots.clear()
             case "push":
-                self._stage.push()
+                self._source.push()
             case "speed" if str(value) in SPEEDS:
                 playback.speed = SPEEDS[str(value)]
             case "follow":
@@ -153,12 +153,12 @@ class _Viewer:
                 nodes.show_arrows = bool(value)
             case "muscles":
                 nodes.show_muscles = bool(value)
-            case "choose" if str(value) in self._stage.checkpoints:
-                self._stage.load_checkpoint(str(value))
+            case "choose" if str(value) in self._source.checkpoints:
+                self._source.load_checkpoint(str(value))
                 playback.reset()
                 self._plots.clear()
 
-    def _refuse(self, error: InputError) -> None:
+    def _stop_on(self, error: InputError) -> None:
         self._playback.paused = True
         self._show_note(str(error))
 
@@ -168,12 +168,12 @@ class _Viewer:
 
     def _draw(self) -> None:
         frame = self._playback.frame
-        self._pictures += 1
+        self._draws += 1
         with self._server.atomic():
             if nonfinite_error(frame) is None:
                 self._nodes.draw(frame)
-            if self._playback.paused or self._pictures % PLOT_EVERY == 0:
+            if self._playback.paused or self._draws % PLOT_EVERY == 0:
                 self._plots.draw()
                 self._panel.show(self._playback.paused, self._playback.time, self._note)
-                self._panel.offer(self._stage.checkpoints)
+                self._panel.offer(self._source.checkpoints)
         self._server.flush()

@@ -136,7 +136,7 @@ def test_empty_lists_are_refused(given: tuple[str, str], grad: Call, capsys: pyt
     with pytest.raises(SystemExit) as end:
         grad("study", *given)
     assert end.value.code == 2
-    assert f"{given[1][2:]} must be one number or more, got none" in capsys.readouterr().err
+    assert f"{given[1][2:]} must have at least one number, got none" in capsys.readouterr().err
 
 
 def test_a_direction_is_what_its_file_holds(grad: Call, tmp_path: Path) -> None:
@@ -166,7 +166,8 @@ def test_a_check_tells_right_from_wrong_by_its_status(grad: Call, tmp_path: Path
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     few = ("--states", "3", "--steps", "12")
     status, out = grad("check", "own.py:right", *few)
-    assert (status, out.splitlines()[-1]) == (0, "right, 3 states: all derivatives agree with differences to 1e-05")
+    verdict = "right, 3 states: all derivatives agree with finite differences to 1e-05"
+    assert (status, out.splitlines()[-1]) == (0, verdict)
     assert "by output of a step" in out
     status, out = grad("check", "own.py:wrong", *few)
     assert status == 1
@@ -181,7 +182,7 @@ def test_a_check_tells_right_from_wrong_by_its_status(grad: Call, tmp_path: Path
     assert "own.py: SyntaxError: " in out
     status, out = grad("check", "no.xml", *few)
     assert status == 2
-    assert "there is no file 'no.xml'; wanted the MJCF or URDF file of a robot, or a task" in out
+    assert "no file 'no.xml'; expected the MJCF or URDF file of a robot, or a task" in out
     assert "XML text" not in out
 
 
@@ -218,7 +219,7 @@ def test_the_runs_of_the_gait_study() -> None:
     assert [horizon_of(c).initial for c in configs] == [16, 44, 16, 44]
     assert {(c.task, c.algo, c.num_envs, horizon_of(c).rule) for c in configs} == {("ant", "shac", 64, "fixed")}
     for horizons, seeds, name in (([], [0], "horizons"), ([16], [], "seeds")):
-        with pytest.raises(InputError, match=f"{name} must be one number or more, got none"):
+        with pytest.raises(InputError, match=f"{name} must have at least one number, got none"):
             gait_configs(horizons, seeds)
 
 
@@ -245,11 +246,11 @@ def test_gaits_are_trained_measured_and_drawn(grad: Call, monkeypatch: pytest.Mo
     assert load_study(Path("gaits/gaits.npz"))["horizon"].tolist() == [4.0, 6.0]
     monkeypatch.setattr(gait_runs, "log_contacts", lambda *given, **more: pytest.fail("watched again"))
     assert grad("gait", "draw", "gaits", "--worlds", "2", "--steps", "20", "--skip", "2")[0] == 0
-    assert "got 0 that are not complete and 1 others" in grad("gait", "draw", "gaits/other")[1]
+    assert "got 0 incomplete and 1 other runs" in grad("gait", "draw", "gaits/other")[1]
     finish(create_run(small_config(Path("gaits"), name="cart", task="cartpole", iterations=2, eval_episodes=2)))
     status, out = grad("gait", "draw", "gaits")
     assert status == 2
-    assert "the runs in gaits must be of one task, got cartpole, hopper; give each task a folder of its own" in out
+    assert "all runs in gaits must be of the same task, got cartpole, hopper; use a separate folder per task" in out
 
 
 def test_a_figure_of_gaits_shows_periods_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,4 +277,4 @@ def test_gaits_without_runs_say_how_to_get_them(grad: Call, tmp_path: Path) -> N
     (tmp_path / "empty").mkdir()
     status, out = grad("gait", "draw", "empty")
     assert status == 2
-    assert "empty holds no complete run" in out
+    assert "empty has no complete run" in out

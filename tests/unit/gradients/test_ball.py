@@ -1,4 +1,4 @@
-"""The ball against the wall: its physics, its gradients, and the lemma's bound, which is never violated."""
+"""The ball study: physics, gradients, and the lemma's bound, which is never violated."""
 
 from dataclasses import replace
 
@@ -13,9 +13,9 @@ from ahac.gradients.study import Study
 from ahac.sim import Simulator, State
 
 SMALL = BallSettings(samples=64, stiffnesses=(1e4, 1e5), refinements=(8, 128))
-"""The figure's ball with few throws; no other stiffness, so that no other kernel is compiled."""
+"""The figure's ball with few throws; no other stiffness, to avoid compiling more kernels."""
 SURE = 4.5
-"""Standard errors within which a mean lies as good as always."""
+"""Number of standard errors within which a mean practically always lies."""
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +30,13 @@ def test_the_bounds_are_never_violated(found: Study) -> None:
 
 
 @pytest.mark.parametrize(("seed", "angle", "sigma"), [(1, -0.9, 0.02), (2, -0.2, 0.3), (3, 0.4, 0.1), (4, -1.4, 0.05)])
-def test_nor_are_they_for_other_throws(seed: int, angle: float, sigma: float) -> None:
+def test_the_bounds_hold_for_other_throws(seed: int, angle: float, sigma: float) -> None:
     other = simulate_throws(replace(SMALL, seed=seed, angle=angle, sigma=sigma))
     assert (other["error"] <= other["bound"]).all()
     assert (other["error"] <= other["tight_bound"]).all()
 
 
-def test_the_bound_along_the_way_is_the_tighter_one_once_something_was_touched(found: Study) -> None:
+def test_the_bound_along_the_trajectory_is_tighter_after_contact(found: Study) -> None:
     touched = np.cumsum(found["contact"]) > 0.0
     assert touched.any()
     assert (found["tight_bound"][touched] < found["bound"][touched]).all()
@@ -70,12 +70,12 @@ def test_small_substeps_give_first_order_its_signal_back(found: Study) -> None:
     assert found["refined_error"][1, -1] < 0.3 * found["refined_expected"][0, -1]
 
 
-def test_the_gradient_of_a_throw_is_that_of_differences() -> None:
+def test_the_gradient_of_a_throw_matches_finite_differences() -> None:
     sim = Simulator(ball_model(1e4), num_worlds=3, dt=DT, substeps=SMALL.substeps, dtype=torch.float64)
     eps = 1e-6
     angle = torch.tensor([-0.7, -0.7 + eps, -0.7 - eps], dtype=torch.float64, requires_grad=True)
     state = State(sim.rest_state().q, 7.0 * torch.stack([angle.cos(), angle.sin()], dim=-1))
-    for _ in range(35):  # ground and wall are behind it
+    for _ in range(35):  # after ground and wall
         state = sim.step(state)
     (slope,) = torch.autograd.grad(state.q[:, 0].sum(), angle)
     plus, minus = state.q[1, 0].item(), state.q[2, 0].item()
@@ -84,17 +84,17 @@ def test_the_gradient_of_a_throw_is_that_of_differences() -> None:
 
 def test_ground_and_wall_hold_the_ball(found: Study) -> None:
     x, z = found["paths"][..., 0], found["paths"][..., 1]
-    deepest = 10.0 / np.sqrt(SMALL.stiffness)  # speed over frequency of a ball of one kilogram
+    deepest = 10.0 / np.sqrt(SMALL.stiffness)  # speed over frequency, for a mass of 1 kg
     assert x.max() < 1.75 + deepest
     assert z.min() > -deepest
     assert (np.diff(x[:, 0]) < 0.0).any(), "it comes back from the wall"
     assert (np.diff(z[:, 0]) > 0.0).any(), "and up from the ground"
 
 
-def test_stiffness_brings_damping_and_viscosity_along() -> None:
+def test_damping_and_viscosity_scale_with_stiffness() -> None:
     material = ball_model(1e5).contact_candidates[0].material
     assert (material.stiffness, material.damping, material.viscosity, material.friction) == (1e5, 100.0, 10.0, 0.9)
-    assert {touch.plane.name for touch in ball_model().contact_candidates} == {"ground", "wall"}
+    assert {candidate.plane.name for candidate in ball_model().contact_candidates} == {"ground", "wall"}
 
 
 def test_a_seed_repeats_a_study_and_another_does_not(found: Study) -> None:
@@ -105,7 +105,7 @@ def test_a_seed_repeats_a_study_and_another_does_not(found: Study) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "invalid",
     [
         {"samples": 1},
         {"horizon": 0},
@@ -117,6 +117,6 @@ def test_a_seed_repeats_a_study_and_another_does_not(found: Study) -> None:
         {"substeps": 0},
     ],
 )
-def test_nonsense_is_refused(odd: dict[str, float]) -> None:
-    with pytest.raises(InputError, match=next(iter(odd))):
-        BallSettings(**odd)  # pyright: ignore[reportArgumentType]
+def test_invalid_settings_are_refused(invalid: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=next(iter(invalid))):
+        BallSettings(**invalid)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Checks of gradients: what is right passes, what is wrong is named, and kinks are neither."""
+"""Gradient checks: correct gradients pass, wrong ones are named, and kinks are skipped."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from torch import Tensor
 
 from ahac.core.errors import InputError
 from ahac.envs import Action, make_task
-from ahac.gradients.check import CheckSettings, check
+from ahac.gradients.check import CheckSettings, GradientReport, check
 from ahac.gradients.finite_differences import compare
-from ahac.gradients.report import GradientReport
 from ahac.sim import Real, World, load_model, stop_gradient
 
 ROBOT = """<mujoco model="crate"><worldbody><geom name="floor" type="plane" size="1 1 1"/>
@@ -30,7 +29,7 @@ CRATE = CheckSettings(states=8, steps=60)
 
 
 class Wrong(torch.autograd.Function):
-    """x³, said to have the derivative of x²."""
+    """x³ with the derivative of x²."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:  # noqa: ANN401 - torch has no type for it
@@ -47,41 +46,43 @@ def column(*numbers: float) -> Tensor:
 
 
 def test_a_smooth_function_agrees() -> None:
-    found = compare(
+    comparison = compare(
         lambda x, y: torch.cat([x.sin() * y, y.exp()], dim=-1), [column(0.3, 2.0), column(1.0, -2.0)], [1, 1], 1e-6
     )
-    assert found.error.shape == (2, 2, 2)
-    assert float(found.error.max()) < 1e-8
-    assert not found.kink.any()
+    assert comparison.error.shape == (2, 2, 2)
+    assert float(comparison.error.max()) < 1e-8
+    assert not comparison.kink.any()
 
 
-def test_a_wrong_derivative_is_seen() -> None:
-    found = compare(Wrong.apply, [column(0.5, 2.0)], [1], 1e-5)
-    assert found.error.flatten() == pytest.approx([1 / 3, 2 / 3], rel=1e-4)
+def test_a_wrong_derivative_is_detected() -> None:
+    comparison = compare(Wrong.apply, [column(0.5, 2.0)], [1], 1e-5)
+    assert comparison.error.flatten() == pytest.approx([1 / 3, 2 / 3], rel=1e-4)
 
 
-def test_a_kink_is_no_error_and_no_agreement() -> None:
-    found = compare(torch.relu, [column(0.0, 1.0, 3e-9)], [1], 1e-5)
-    assert found.kink.flatten().tolist() == [True, False, True]
-    assert found.error.flatten().isnan().tolist() == [True, False, True]
-    assert float(found.error[1]) < 1e-9
+def test_kinks_are_skipped() -> None:
+    comparison = compare(torch.relu, [column(0.0, 1.0, 3e-9)], [1], 1e-5)
+    assert comparison.kink.flatten().tolist() == [True, False, True]
+    assert comparison.error.flatten().isnan().tolist() == [True, False, True]
+    assert float(comparison.error[1]) < 1e-9
 
 
-def test_a_strong_curve_is_not_taken_for_a_kink() -> None:
-    found = compare(lambda x: 1e6 * x**2, [column(0.0, 1e-3)], [1], 1e-5)
-    assert not found.kink.any()
-    assert float(found.error.max()) < 1e-6
+def test_strong_curvature_is_not_a_kink() -> None:
+    comparison = compare(lambda x: 1e6 * x**2, [column(0.0, 1e-3)], [1], 1e-5)
+    assert not comparison.kink.any()
+    assert float(comparison.error.max()) < 1e-6
 
 
-def test_what_does_not_depend_on_an_input_agrees() -> None:
-    found = compare(lambda x, y: 1e3 + 0.0 * x + y, [column(0.1), column(0.2)], [1], 1e-5)
-    assert float(found.error.max()) < 1e-5
+def test_an_output_that_does_not_depend_on_an_input_agrees() -> None:
+    comparison = compare(lambda x, y: 1e3 + 0.0 * x + y, [column(0.1), column(0.2)], [1], 1e-5)
+    assert float(comparison.error.max()) < 1e-5
 
 
-def test_an_input_without_numbers_changes_nothing() -> None:
+def test_an_empty_input_changes_nothing() -> None:
     alone = compare(torch.sin, [column(0.3, 2.0)], [1], 1e-6)
-    beside = compare(lambda nothing, x: x.sin(), [torch.zeros(2, 0, dtype=torch.float64), column(0.3, 2.0)], [1], 1e-6)
-    assert torch.equal(alone.error, beside.error)
+    with_empty = compare(
+        lambda empty, x: x.sin(), [torch.zeros(2, 0, dtype=torch.float64), column(0.3, 2.0)], [1], 1e-6
+    )
+    assert torch.equal(alone.error, with_empty.error)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def crate() -> GradientReport:
     return check(load_model(ROBOT), CRATE)
 
 
-def test_a_robot_of_ones_own_is_right(crate: GradientReport) -> None:
+def test_a_custom_robot_passes(crate: GradientReport) -> None:
     assert crate.passed
     assert [row.name for row in crate.inputs][-2:] == ["velocity of elbow", "control of elbow"]
     assert [row.name for row in crate.outputs] == ["positions", "velocities"]
@@ -118,7 +119,7 @@ def test_a_robot_of_ones_own_is_right(crate: GradientReport) -> None:
     assert np.nanmax(crate.errors) == max(row.error for row in crate.inputs) < 1e-5
 
 
-def test_contacts_are_looked_at_where_they_touch(crate: GradientReport) -> None:
+def test_contacts_are_checked_where_they_touch(crate: GradientReport) -> None:
     [box] = crate.contacts
     assert box.name == "box on floor"
     assert box.touched is not None
@@ -126,7 +127,7 @@ def test_contacts_are_looked_at_where_they_touch(crate: GradientReport) -> None:
     assert box.error < 1e-5
 
 
-def test_what_never_touches_is_not_seen() -> None:
+def test_a_contact_that_never_touches_is_not_seen() -> None:
     high = load_model(ROBOT.replace('pos="0 0 .3"', 'pos="0 0 9"'))
     report = check(high, replace(SMALL, states=2, steps=3))
     assert [row.verdict(1e-5) for row in report.contacts] == ["not seen"]
@@ -136,11 +137,11 @@ def test_what_never_touches_is_not_seen() -> None:
 
 
 def blind(world: World, action: Action) -> Real:
-    """A reward that hides where it comes from."""
+    """A reward that hides its dependence on the state."""
     return stop_gradient(world.q[0]) + world.q[1]
 
 
-def test_a_task_is_right_term_by_term_and_a_term_of_ones_own_that_is_not_is_named() -> None:
+def test_a_task_passes_term_by_term_and_a_wrong_custom_term_is_named() -> None:
     task = make_task("cartpole")
     mine = replace(task, name="mine", reward={**task.reward, "blind": blind})
     report = check(mine, SMALL)
@@ -167,21 +168,17 @@ def test_a_seed_repeats_a_check(crate: GradientReport) -> None:
 
 
 @pytest.mark.parametrize("what", ["carpole", "robot.obj", "runs"])
-def test_what_is_neither_task_nor_robot_is_refused(what: str) -> None:
-    with pytest.raises(
-        InputError, match=r"is neither a task nor the file of a robot \(\.xml, \.mjcf, \.urdf\); tasks: ho"
-    ):
+def test_an_unknown_task_or_robot_is_refused(what: str) -> None:
+    with pytest.raises(InputError, match=r"is neither a task nor a robot file \(\.xml, \.mjcf, \.urdf\); tasks: ho"):
         check(what)
 
 
-def test_a_robots_file_that_is_not_there_is_told_with_what_could_be() -> None:
-    with pytest.raises(
-        InputError, match=r"there is no file 'no\.xml'; wanted the MJCF or URDF file of a robot, or a task"
-    ):
+def test_a_missing_robot_file_is_refused() -> None:
+    with pytest.raises(InputError, match=r"no file 'no\.xml'; expected the MJCF or URDF file of a robot, or a task"):
         check("no.xml")
 
 
-@pytest.mark.parametrize("odd", [{"states": 0}, {"steps": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}])
-def test_nonsense_is_refused(odd: dict[str, float]) -> None:
-    with pytest.raises(InputError, match=next(iter(odd))):
-        CheckSettings(**odd)  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize("invalid", [{"states": 0}, {"steps": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}])
+def test_invalid_settings_are_refused(invalid: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=next(iter(invalid))):
+        CheckSettings(**invalid)  # pyright: ignore[reportArgumentType]

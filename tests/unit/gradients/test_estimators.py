@@ -1,4 +1,4 @@
-"""Estimators on a quadratic whose gradient is known, and what is told of samples."""
+"""Estimators on a quadratic with a known gradient, and statistics of samples."""
 
 import pytest
 import torch
@@ -9,43 +9,43 @@ from ahac.gradients import agreement, estimate, gaussian_scores, zeroth_order
 
 SIGMA, SAMPLES = 0.3, 4096
 CURVE = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
-CENTRE = torch.tensor([1.0, -2.0], dtype=torch.float64)
+CENTER = torch.tensor([1.0, -2.0], dtype=torch.float64)
 THETA = torch.tensor([0.4, 0.3], dtype=torch.float64)
-GRADIENT = -CURVE @ (THETA - CENTRE)
-"""Of E[R(θ + w)]: the noise adds a constant to a quadratic."""
+GRADIENT = -CURVE @ (THETA - CENTER)
+"""Gradient of E[R(θ + w)]; the noise only adds a constant to a quadratic."""
 SURE = 4.5
-"""Standard errors within which a mean of thousands of samples lies, but for one case in a hundred thousand."""
+"""Standard errors within which a mean of thousands of samples lies in all but one of 100,000 cases."""
 
 
 def reward(action: Tensor) -> Tensor:
-    apart = action - CENTRE
+    apart = action - CENTER
     return -0.5 * ((apart @ CURVE) * apart).sum(dim=-1)
 
 
 def samples(seed: int, baseline: bool = True) -> tuple[Tensor, Tensor]:
-    """[N, 2] of first and of zeroth order."""
+    """Return first- and zeroth-order samples [N, 2]."""
     noise = SIGMA * torch.randn(SAMPLES, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     theta = THETA.expand(SAMPLES, 2).clone().requires_grad_()
-    earned = reward(theta + noise)
-    (first,) = torch.autograd.grad(earned.sum(), theta)
+    returns = reward(theta + noise)
+    (first,) = torch.autograd.grad(returns.sum(), theta)
     base = reward(THETA) if baseline else 0.0
-    return first, zeroth_order(earned.detach(), base, gaussian_scores(noise, SIGMA))
+    return first, zeroth_order(returns.detach(), base, gaussian_scores(noise, SIGMA))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_orders_are_unbiased_within_their_standard_errors(seed: int) -> None:
-    for drawn in samples(seed):
-        error = drawn.std(dim=0) / SAMPLES**0.5
-        assert ((drawn.mean(dim=0) - GRADIENT).abs() < SURE * error).all()
+    for gradients in samples(seed):
+        error = gradients.std(dim=0) / SAMPLES**0.5
+        assert ((gradients.mean(dim=0) - GRADIENT).abs() < SURE * error).all()
 
 
-def test_the_noise_free_baseline_takes_variance_not_truth() -> None:
+def test_the_noise_free_baseline_reduces_variance_without_bias() -> None:
     (_, with_it), (_, without) = samples(0), samples(0, baseline=False)
     assert estimate(with_it).variance < 0.7 * estimate(without).variance
     assert ((without.mean(dim=0) - GRADIENT).abs() < SURE * without.std(dim=0) / SAMPLES**0.5).all()
 
 
-def test_orders_agree_as_well_as_chance_lets_them() -> None:
+def test_orders_agree_within_sampling_noise() -> None:
     first, zeroth = map(estimate, samples(1))
     both = agreement(first, zeroth)
     assert both.error == pytest.approx(float((first.mean - zeroth.mean).norm()))
@@ -54,14 +54,14 @@ def test_orders_agree_as_well_as_chance_lets_them() -> None:
     assert first.esnr > 10.0 * zeroth.esnr, "on a smooth function"
 
 
-def test_what_is_told_of_a_known_distribution() -> None:
-    drawn = torch.randn(200_000, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+def test_statistics_of_a_known_distribution() -> None:
+    noise = torch.randn(200_000, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     mean = torch.tensor([1.0, -2.0, 0.5])
     deviation = torch.tensor([2.0, 1.0, 3.0])
-    found = estimate(mean + deviation * drawn)
-    assert found.variance == pytest.approx(14.0, rel=0.01)
-    assert found.esnr == pytest.approx(5.25 / 14.0, rel=0.02)
-    assert found.standard_error == pytest.approx((14.0 / 200_000) ** 0.5, rel=0.01)
+    result = estimate(mean + deviation * noise)
+    assert result.variance == pytest.approx(14.0, rel=0.01)
+    assert result.esnr == pytest.approx(5.25 / 14.0, rel=0.02)
+    assert result.standard_error == pytest.approx((14.0 / 200_000) ** 0.5, rel=0.01)
 
 
 def test_pure_noise_has_a_ratio_of_one_over_its_samples() -> None:
@@ -75,6 +75,6 @@ def test_a_gradient_of_zero_has_no_direction() -> None:
     assert agreement(still, still).cosine == 0.0
 
 
-def test_a_single_sample_says_nothing_of_its_variance() -> None:
+def test_a_single_sample_is_refused() -> None:
     with pytest.raises(InputError, match=r"N of at least 2, got \[1, 3\]"):
         estimate(torch.zeros(1, 3))

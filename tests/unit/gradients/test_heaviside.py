@@ -19,20 +19,20 @@ from ahac.gradients.heaviside import (
 )
 
 QUADRATURE = 1e-8
-"""Of Gauss and Legendre's rule with 200 points on each smooth piece; it is good to 1e-12 here."""
+"""Tolerance of Gauss-Legendre quadrature with 200 points per smooth piece; it is accurate to 1e-12 here."""
 THETA = np.array([-0.7, -0.11, -0.0025, 0.0, 0.0004, 0.05, 0.3])
 SHAPES = [(0.005, 0.1), (0.02, 0.4), (0.1, 0.05), (0.5, 0.1), (1.0, 1.0)]
 
 
 def average(function: Callable[[np.ndarray, float], np.ndarray], theta: float, width: float, sigma: float) -> float:
-    """E[f(θ + w)], piece by piece between the function's kinks and twelve deviations away from the mean."""
+    """Return E[f(θ + w)], integrated piecewise between the kinks of f within twelve deviations of the mean."""
     nodes, weights = np.polynomial.legendre.leggauss(200)
     far = 12.0 * sigma
     edges = sorted({theta - far, theta + far, *(x for x in (-width / 2, width / 2, theta) if abs(x - theta) < far)})
     total = 0.0
     for low, high in pairwise(edges):
         x = 0.5 * (low + high) + 0.5 * (high - low) * nodes
-        # A rounding error beside a kink must not count as the other piece.
+        # Rounding near a kink must not select the wrong piece.
         inside = np.clip(x, np.nextafter(low, high), np.nextafter(high, low))
         density = np.exp(-0.5 * ((x - theta) / sigma) ** 2) / (sigma * np.sqrt(2.0 * np.pi))
         total += 0.5 * (high - low) * float(weights @ (function(inside, width) * density))
@@ -40,10 +40,10 @@ def average(function: Callable[[np.ndarray, float], np.ndarray], theta: float, w
 
 
 @pytest.mark.parametrize(("width", "sigma"), SHAPES)
-def test_the_exact_gradient_and_expectation_are_those_of_quadrature(width: float, sigma: float) -> None:
+def test_the_exact_gradient_and_expectation_match_quadrature(width: float, sigma: float) -> None:
     for function, exact in ((slope, gradient), (soft_heaviside, expectation)):
-        wanted = [average(function, theta, width, sigma) for theta in THETA]
-        assert np.abs(exact(THETA, width, sigma) - wanted).max() < QUADRATURE
+        expected = [average(function, theta, width, sigma) for theta in THETA]
+        assert np.abs(exact(THETA, width, sigma) - expected).max() < QUADRATURE
 
 
 @pytest.mark.parametrize(("width", "sigma"), SHAPES)
@@ -53,25 +53,25 @@ def test_the_gradient_is_the_derivative_of_the_expectation(width: float, sigma: 
     assert difference == pytest.approx(gradient(THETA, width, sigma), abs=1e-6 / sigma)
 
 
-def test_at_a_step_few_samples_know_of_the_gradient() -> None:
+def test_few_samples_are_informative_at_a_step() -> None:
     share = informative_share(0.0, 0.005, 0.1)
     assert share == pytest.approx(0.005 / (0.1 * np.sqrt(2.0 * np.pi)), rel=1e-3)
-    drawn = 0.1 * np.random.default_rng(0).standard_normal(200_000)
-    assert (slope(drawn, 0.005) > 0.0).mean() == pytest.approx(share, abs=4.0 * np.sqrt(share / len(drawn)))
+    noise = 0.1 * np.random.default_rng(0).standard_normal(200_000)
+    assert (slope(noise, 0.005) > 0.0).mean() == pytest.approx(share, abs=4.0 * np.sqrt(share / len(noise)))
 
 
 def test_first_order_is_worse_on_a_step_and_better_on_a_ramp() -> None:
-    found = study(HeavisideSettings(widths=(0.005, 1.0), sigmas=(0.1,), samples=256, points=200))
-    ratio = found["first_by_width"][:, -1] / found["zeroth_by_width"][:, -1]
+    result = study(HeavisideSettings(widths=(0.005, 1.0), sigmas=(0.1,), samples=256, points=200))
+    ratio = result["first_by_width"][:, -1] / result["zeroth_by_width"][:, -1]
     assert ratio[0] > 2.0
     assert ratio[1] < 0.5
 
 
 def test_errors_fall_with_the_root_of_the_samples() -> None:
-    found = study(HeavisideSettings(widths=(0.1,), sigmas=(0.1,), samples=2000, points=400))
+    result = study(HeavisideSettings(widths=(0.1,), sigmas=(0.1,), samples=2000, points=400))
     for name in ("first", "zeroth"):
-        late = found["sizes"] >= 50
-        rate = np.polyfit(np.log(found["sizes"][late]), np.log(found[f"{name}_by_width"][0][late]), 1)[0]
+        late = result["sizes"] >= 50
+        rate = np.polyfit(np.log(result["sizes"][late]), np.log(result[f"{name}_by_width"][0][late]), 1)[0]
         assert rate == pytest.approx(-0.5, abs=0.06)
 
 
@@ -90,7 +90,7 @@ def test_the_arrays_are_what_the_settings_ask_for_and_a_seed_repeats_them() -> N
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "invalid",
     [
         {"width": 0.0},
         {"sigmas": (0.1, -1.0)},
@@ -101,6 +101,6 @@ def test_the_arrays_are_what_the_settings_ask_for_and_a_seed_repeats_them() -> N
         {"seed": -1},
     ],
 )
-def test_nonsense_is_refused(odd: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=next(iter(odd))):
-        HeavisideSettings(**odd)  # pyright: ignore[reportArgumentType]
+def test_invalid_settings_are_refused(invalid: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=next(iter(invalid))):
+        HeavisideSettings(**invalid)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Trajectories without a simulator behind them, for tests of drawing."""
+"""Trajectories without a simulator, for tests of rendering."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from support.robots import FREE_SPHERE, MUSCLE_ARM, SHAPES
 
 
 def still(mjcf: str, frames: int, worlds: int) -> Trajectory:
-    """All bodies in the origin, nothing touches, muscles are half active."""
+    """Return a trajectory with all bodies at the origin, no contacts, and half-active muscles."""
     scene = scene_of(load_model(mjcf))
     start, bodies = (frames, worlds), len(scene.bodies)
     return Trajectory(
@@ -26,12 +26,12 @@ def still(mjcf: str, frames: int, worlds: int) -> Trajectory:
 
 @pytest.fixture
 def roll() -> Trajectory:
-    """A ball of 2 kg in 2 worlds, 24 frames; it moves along x on the ground, which carries it."""
-    made = still(FREE_SPHERE, 24, 2)
-    made.position[:, :, 1] = [0.0, 0.0, 0.1]
-    made.position[:, :, 1, 0] = np.linspace(0.0, 1.0, 24)[:, None]
-    made.force[..., 2] = 2.0 * 9.81
-    return made
+    """A ball of 2 kg in 2 worlds, 24 frames; it moves along x, supported by the ground."""
+    trajectory = still(FREE_SPHERE, 24, 2)
+    trajectory.position[:, :, 1] = [0.0, 0.0, 0.1]
+    trajectory.position[:, :, 1, 0] = np.linspace(0.0, 1.0, 24)[:, None]
+    trajectory.force[..., 2] = 2.0 * 9.81
+    return trajectory
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def pull() -> Trajectory:
 
 @pytest.fixture
 def shapes() -> Trajectory:
-    """One of each shape, a mesh among them, side by side above a slope and beside a wall; 1 frame."""
-    made = still(SHAPES, 1, 1)
-    made.position[:, :, 1:, 0] = 0.6 * np.arange(len(made.scene.bodies) - 1)
-    made.position[:, :, 1:, 2] = 0.4
-    return made
+    """One geom of each kind, including a mesh, side by side above a slope and next to a wall; 1 frame."""
+    trajectory = still(SHAPES, 1, 1)
+    trajectory.position[:, :, 1:, 0] = 0.6 * np.arange(len(trajectory.scene.bodies) - 1)
+    trajectory.position[:, :, 1:, 2] = 0.4
+    return trajectory

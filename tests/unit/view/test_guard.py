@@ -1,4 +1,4 @@
-"""Who may talk to the viewer, by its headers; and what bad clients can do: nothing that shows in the terminal."""
+"""Access to the viewer by request headers; and bad clients, which must not print anything to the terminal."""
 
 import contextlib
 import logging
@@ -30,12 +30,12 @@ from ahac.view.guard import AllowedHosts, guarded  # noqa: E402
 
 HOST = "127.0.0.1"
 WAIT = 20.0
-"""For an answer [s]; generous, for busy machines."""
+"""Timeout for an answer [s]; generous, for busy machines."""
 PROTOCOL = f"viser-v{viser.__version__}"
 
 
 def ask(port: int, *headers: str, upgrade: bool = False) -> int:
-    """Status of a request with these headers alone, as a page or as a websocket handshake."""
+    """Return the status of a request with only these headers, for the page or as a websocket handshake."""
     lines = ["GET / HTTP/1.1", *headers]
     if upgrade:
         lines += [
@@ -48,19 +48,19 @@ def ask(port: int, *headers: str, upgrade: bool = False) -> int:
     with socket.create_connection((HOST, port), WAIT) as link:
         link.sendall("\r\n".join([*lines, "", ""]).encode())
         answer = link.recv(200)
-    found = re.match(rb"HTTP/1\.1 (\d+) ", answer)
-    assert found is not None, answer
-    return int(found[1])
+    match = re.match(rb"HTTP/1\.1 (\d+) ", answer)
+    assert match is not None, answer
+    return int(match[1])
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Of a viewer on the loopback interface."""
+    """Port of a viewer on the loopback interface."""
     with serving(HOST, None) as server:
         yield server.get_port()
 
 
-LET_IN = [
+ACCEPTED = [
     ["Host: 127.0.0.1:{port}"],
     ["Host: localhost:{port}"],
     ["Host: LOCALHOST.:{port}"],
@@ -94,8 +94,8 @@ def filled(headers: list[str], port: int) -> list[str]:
     return [header.format(port=port) for header in headers]
 
 
-@pytest.mark.parametrize("headers", LET_IN, ids=", ".join)
-def test_the_viewers_own_page_is_let_in(headers: list[str], port: int) -> None:
+@pytest.mark.parametrize("headers", ACCEPTED, ids=", ".join)
+def test_the_viewers_own_page_is_accepted(headers: list[str], port: int) -> None:
     assert ask(port, *filled(headers, port)) == 200
     assert ask(port, *filled(headers, port), upgrade=True) == 101
 
@@ -106,7 +106,7 @@ def test_other_hosts_and_origins_are_refused(headers: list[str], port: int) -> N
     assert ask(port, *filled(headers, port), upgrade=True) == 403
 
 
-def test_a_viewer_for_other_machines_is_known_by_address_and_machine_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_public_viewer_answers_to_addresses_and_machine_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "Node7")
     monkeypatch.setattr(socket, "getfqdn", lambda: "node7.lab.example")
     for bound in ("0.0.0.0", "::", "192.168.1.5", "node7"):
@@ -128,8 +128,8 @@ def test_a_viser_that_cannot_be_guarded_is_not_used(monkeypatch: pytest.MonkeyPa
             Unguarded.stopped = True
 
     monkeypatch.setattr(viser, "ViserServer", Unguarded)
-    told = r"does not let ahac check where requests come from.*pip install"
-    with pytest.raises(InputError, match=told), serving(HOST, None):
+    message = r"does not let ahac check where requests come from.*pip install"
+    with pytest.raises(InputError, match=message), serving(HOST, None):
         pytest.fail("it must not be used")
     assert Unguarded.stopped
 
@@ -141,7 +141,7 @@ def test_other_websocket_servers_are_left_alone() -> None:
     with guarded(HOST) as guard:
         assert serve.__init__ is not original
     assert serve.__init__ is original
-    assert not guard.in_force
+    assert not guard.active
 
 
 # ------------------------------------------------------------------------------------------------ what clients send
@@ -183,30 +183,30 @@ def connected(address: str, name: str = PROTOCOL) -> client.ClientConnection:
 
 
 def controls(link: connection.Connection) -> dict[str, str]:
-    """Labels and identifiers of the panel's controls, as a new client is told of them."""
+    """Return labels and identifiers of the panel's controls, as sent to a new client."""
     import zstandard
 
-    found: dict[str, str] = {}
-    while "Speed" not in found:
+    uuids: dict[str, str] = {}
+    while "Speed" not in uuids:
         data = link.recv(timeout=WAIT)
         assert isinstance(data, bytes)
         size = int.from_bytes(data[8:16], "little")
         content = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(data[16 : 16 + size]))
         for message in content["messages"]:
             if message["type"].startswith("Gui") and "label" in message.get("props", {}):
-                found[message["props"]["label"]] = message["uuid"]
-    return found
+                uuids[message["props"]["label"]] = message["uuid"]
+    return uuids
 
 
 def sent(address: str, *messages: bytes | str, name: str = PROTOCOL) -> None:
-    """Connect, send, and leave; the viewer may close the connection at any time."""
+    """Connect, send, and disconnect; the viewer may close the connection at any time."""
     with contextlib.suppress(exceptions.WebSocketException, OSError), connected(address, name) as link:
         for message in messages:
             link.send(message)
 
 
 def attack(address: str) -> None:
-    """Everything that a client should not do."""
+    """Do everything that a client should not do."""
     host, port = HOST, int(address.rsplit(":", 1)[1])
     for data in GARBAGE:
         with contextlib.suppress(OSError), socket.create_connection((host, port), WAIT) as link:
@@ -219,13 +219,13 @@ def attack(address: str) -> None:
         sent(address, b"x", name=name)
     with connected(address) as link:
         widgets = controls(link)
-        odd = [{"value": "Nonsense"}, {"value": None}, {"value": [1] * 9}, {"props": 3}, {"update_cb": 5}, {"_": 1}, 7]
+        bad = [{"value": "Nonsense"}, {"value": None}, {"value": [1] * 9}, {"props": 3}, {"update_cb": 5}, {"_": 1}, 7]
         for uuid in widgets.values():
-            for updates in odd:
+            for updates in bad:
                 link.send(msgspec.msgpack.encode({"type": "GuiUpdateMessage", "uuid": uuid, "updates": updates}))
         link.send(msgspec.msgpack.encode({"type": "ViewerCameraMessage", **CAMERA}))
         for _ in range(3):
-            link.recv(timeout=WAIT)  # it goes on drawing
+            link.recv(timeout=WAIT)  # it continues to draw
 
 
 def test_bad_clients_print_nothing_and_do_not_end_the_viewer() -> None:
@@ -238,7 +238,7 @@ def test_bad_clients_print_nothing_and_do_not_end_the_viewer() -> None:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
             port = int(address.rsplit(":", 1)[1])
-            for _ in range(20):  # half open: they say nothing
+            for _ in range(20):  # connections without a request
                 idle.enter_context(socket.create_connection((HOST, port), WAIT))
             attack(address)
             assert ask(port, f"Host: {HOST}:{port}") == 200
@@ -251,12 +251,12 @@ def test_bad_clients_print_nothing_and_do_not_end_the_viewer() -> None:
     assert "Traceback" not in out
 
 
-def test_what_clients_did_wrong_can_be_logged(port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_client_errors_are_logged_at_debug_level(port: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "ahac"), connected(f"http://{HOST}:{port}") as link:
         link.send(msgspec.msgpack.encode({"type": "ShareUrlRequest"}))
         link.send(b"\xc1")
         with contextlib.suppress(exceptions.ConnectionClosedError):
-            while True:  # until both are dealt with, after which the viewer hangs up
+            while True:  # until both are handled, after which the viewer disconnects
                 link.recv(timeout=WAIT)
     assert "the viewer ignores a message" in caplog.text
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}

@@ -1,4 +1,4 @@
-"""Recordings as pages: what is packed into them can be read again, and nothing in them points elsewhere."""
+"""HTML players: the embedded data can be read back, and nothing refers to the network."""
 
 import base64
 import gzip
@@ -17,9 +17,9 @@ from support.sample_scene import falling_ball
 
 
 def unpacked(path: Path) -> tuple[dict[str, Any], bytes]:
-    found = re.search(r'const DATA = "([^"]*)"', path.read_text(encoding="utf-8"))
-    assert found is not None
-    data = gzip.decompress(base64.b64decode(found[1]))
+    match = re.search(r'const DATA = "([^"]*)"', path.read_text(encoding="utf-8"))
+    assert match is not None
+    data = gzip.decompress(base64.b64decode(match[1]))
     size = int.from_bytes(data[:4], "little")
     return json.loads(data[4 : 4 + size]), data[-(-(4 + size) // 4) * 4 :]
 
@@ -29,20 +29,24 @@ def array(header: dict[str, Any], data: bytes, name: str) -> np.ndarray:
     return np.frombuffer(data, dtype=f"<{kind}", count=length, offset=offset)
 
 
-def test_a_page_holds_the_trajectory_at_thirty_frames_a_second(tmp_path: Path) -> None:
+def test_an_html_player_holds_the_trajectory_at_thirty_frames_a_second(tmp_path: Path) -> None:
     trajectory = falling_ball(frames=61, worlds=2, dt=1 / 60)
     save_html(trajectory, tmp_path / "ball.html")
     header, data = unpacked(tmp_path / "ball.html")
     assert (header["frames"], header["worlds"], header["bodies"]) == (31, 2, 3)
     assert header["dt"] == pytest.approx(1 / 30)
     root = array(header, data, "root").reshape(31, 2, 1, 3)
-    place = root + header["place_unit"] * array(header, data, "position").reshape(31, 2, 3, 3)
-    # Sixteen bits over about a metre.
-    assert place[:, :, 1:] == pytest.approx(trajectory.position[::2, :, 1:], abs=1e-4)
+    position = root + header["position_unit"] * array(header, data, "position").reshape(31, 2, 3, 3)
+    # 16 bits over about one meter.
+    assert position[:, :, 1:] == pytest.approx(trajectory.position[::2, :, 1:], abs=1e-4)
     quaternion = array(header, data, "quaternion").reshape(31, 2, 3, 4) / 32767
     assert quaternion == pytest.approx(trajectory.quaternion[::2], abs=1e-4)
-    assert array(header, data, "force")[2] * header["force_unit"] == pytest.approx(1.0)  # In weights.
+    assert array(header, data, "force")[2] * header["force_unit"] == pytest.approx(1.0)  # In units of the weight.
     assert array(header, data, "curves")[:62] == pytest.approx(trajectory.channels["reward"][::2].ravel())
+    anchor = array(header, data, "anchor").reshape(31, 2, 2)
+    assert anchor[0] == pytest.approx(trajectory.position[0, :, 1, :2])
+    assert (np.diff(anchor[..., 0], axis=0) > 0.0).all()
+    assert (anchor[1:, :, 0] < trajectory.position[2::2, :, 1, 0]).all()
 
 
 def test_slow_recordings_keep_every_frame(tmp_path: Path) -> None:
@@ -50,7 +54,7 @@ def test_slow_recordings_keep_every_frame(tmp_path: Path) -> None:
     assert unpacked(tmp_path / "ball.html")[0]["frames"] == 5
 
 
-def test_a_page_is_small_and_asks_for_nothing(tmp_path: Path) -> None:
+def test_an_html_player_is_small_and_requests_nothing(tmp_path: Path) -> None:
     save_html(falling_ball(), tmp_path / "ball.html")
     text = (tmp_path / "ball.html").read_text(encoding="utf-8")
     assert len(text) < 100_000
@@ -78,7 +82,7 @@ def test_any_name_of_a_robot_is_the_title_and_nothing_else(name: str, shown: str
     assert unpacked(tmp_path / "ball.html")[0]["frames"] > 1
 
 
-def test_a_number_that_is_none_leaves_no_page(tmp_path: Path) -> None:
+def test_a_non_finite_number_leaves_no_file(tmp_path: Path) -> None:
     trajectory = falling_ball()
     trajectory.quaternion[3, 0, 2, 1] = np.nan
     with pytest.raises(InputError, match=r"frame 3 .*body 'arm'"):
@@ -86,6 +90,6 @@ def test_a_number_that_is_none_leaves_no_page(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no folder"):
         save_html(falling_ball(), tmp_path / "nowhere" / "ball.html")

@@ -52,7 +52,7 @@ def test_a_shared_mesh_is_kept_once() -> None:
     assert len(scene.to_dict()["meshes"]) == 1
 
 
-def test_what_is_no_scene_is_refused() -> None:
+def test_an_invalid_scene_is_refused() -> None:
     with pytest.raises(InputError, match="not a scene"):
         Scene.from_dict({"name": "x"})
 
@@ -65,15 +65,15 @@ def test_contact_points_are_as_deep_as_the_simulator_says() -> None:
     poses = sim.poses(state.q)
     scene = scene_of(model)
     points = contact_points(scene, poses.position.numpy(), from_matrix(poses.rotation.numpy()))
-    # float32 positions of about a metre
+    # float32 positions of about one meter
     assert np.allclose(-points[..., 2], sim.contacts(state).depth.numpy(), atol=1e-5)
 
 
-def test_quaternions_turn_as_their_matrices_do() -> None:
+def test_quaternions_rotate_like_their_matrices() -> None:
     rng = np.random.default_rng(0)
     q = rng.normal(size=(200, 4))
     q[:4] = np.eye(4)
     q /= np.linalg.norm(q, axis=-1, keepdims=True)
     matrices = np.stack([rotate(q, axis) for axis in np.eye(3)], axis=-1)
-    found = from_matrix(matrices)
-    assert np.allclose(found * np.sign((found * q).sum(axis=-1, keepdims=True)), q, atol=1e-12)
+    result = from_matrix(matrices)
+    assert np.allclose(result * np.sign((result * q).sum(axis=-1, keepdims=True)), q, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Stages and the time they keep: recordings that play, and steps that follow a clock."""
+"""View sources and playback: trajectories that source, and steps that follow a clock."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from support.sample_scene import falling_ball
 
 
 class Clock:
-    """A clock that is turned by hand."""
+    """A clock that is set by hand."""
 
     now = 0.0
 
@@ -28,31 +28,31 @@ def height(frame: Frame) -> float:
     return float(frame.position[0, 1, 2])
 
 
-def test_a_recording_plays_and_begins_again() -> None:
+def test_a_trajectory_sources_in_a_loop() -> None:
     trajectory = falling_ball(frames=3)
-    replay = TrajectorySource(trajectory)
-    shown = [height(replay.reset())] + [height(replay.step()) for _ in range(3)]
+    source = TrajectorySource(trajectory)
+    shown = [height(source.reset())] + [height(source.step()) for _ in range(3)]
     assert shown == [trajectory.position[t, 0, 1, 2] for t in (0, 1, 2, 0)]
 
 
-def test_a_recording_refuses_what_it_cannot_do() -> None:
-    replay = TrajectorySource(falling_ball())
+def test_a_trajectory_refuses_pushes_and_checkpoints() -> None:
+    source = TrajectorySource(falling_ball())
     with pytest.raises(InputError, match="cannot be pushed"):
-        replay.push()
+        source.push()
     with pytest.raises(InputError, match="no checkpoints, got 'best'"):
-        replay.load_checkpoint("best")
+        source.load_checkpoint("best")
 
 
-def test_a_recording_with_a_number_that_is_none_is_refused() -> None:
+def test_a_trajectory_with_a_non_finite_number_is_refused() -> None:
     trajectory = falling_ball()
     trajectory.position[2, 0, 1, 2] = np.nan
     with pytest.raises(InputError, match="frame 2"):
         TrajectorySource(trajectory)
 
 
-def test_playback_steps_as_often_as_time_has_passed() -> None:
+def test_playback_follows_the_clock() -> None:
     playback, clock = playing()
-    clock.now = 0.055  # The ball's frames are 0.01 s apart.
+    clock.now = 0.055  # Frames are 0.01 s apart.
     assert len(list(playback.advance())) == 5
     clock.now = 0.061
     assert len(list(playback.advance())) == 1
@@ -68,7 +68,7 @@ def test_slow_motion_steps_less_often() -> None:
     assert len(list(playback.advance())) == 1
 
 
-def test_a_pause_is_not_made_up_for() -> None:
+def test_playback_does_not_catch_up_after_a_pause() -> None:
     playback, clock = playing()
     playback.paused = True
     clock.now = 5.0
@@ -78,13 +78,13 @@ def test_a_pause_is_not_made_up_for() -> None:
     assert len(list(playback.advance())) == 2
 
 
-def test_a_hitch_is_made_up_for_only_a_little() -> None:
+def test_playback_catches_up_only_briefly_after_a_hitch() -> None:
     playback, clock = playing()
     clock.now = 60.0
     assert len(list(playback.advance())) <= round(LONGEST_GAP / 0.01)
 
 
-def test_reset_begins_anew_while_paused_too() -> None:
+def test_reset_works_while_paused() -> None:
     playback, _ = playing()
     playback.paused = True
     first = height(playback.frame)
@@ -93,7 +93,7 @@ def test_reset_begins_anew_while_paused_too() -> None:
     assert playback.time == 0.0
 
 
-def test_a_moment_that_cannot_be_drawn_names_its_worlds() -> None:
+def test_non_finite_poses_name_their_worlds() -> None:
     frame = falling_ball(worlds=3).frame(0)
     assert nonfinite_error(frame) is None
     frame.position[1, 1, 0] = np.inf

@@ -19,10 +19,10 @@ def same(a: Trajectory, b: Trajectory) -> bool:
 
 
 @pytest.mark.parametrize("name", ["roll", "pull"])
-def test_what_is_saved_is_loaded(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    made = request.getfixturevalue(name)
-    made.save(tmp_path / "a.npz")
-    assert same(Trajectory.load(tmp_path / "a.npz"), made)
+def test_a_saved_trajectory_loads_unchanged(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    trajectory = request.getfixturevalue(name)
+    trajectory.save(tmp_path / "a.npz")
+    assert same(Trajectory.load(tmp_path / "a.npz"), trajectory)
     assert [file.name for file in tmp_path.iterdir()] == ["a.npz"]
 
 
@@ -40,23 +40,23 @@ def test_a_recorder_keeps_copies(roll: Trajectory) -> None:
     assert recorder.trajectory().position.max() < 7.0
 
 
-def test_a_recorder_refuses_what_does_not_fit(roll: Trajectory) -> None:
+def test_a_recorder_refuses_inconsistent_frames(roll: Trajectory) -> None:
     recorder, frame = Recorder(roll.scene, roll.dt), roll.frame(0)
-    with pytest.raises(InputError, match="nothing was recorded"):
+    with pytest.raises(InputError, match="no frames were recorded"):
         recorder.trajectory()
-    with pytest.raises(InputError, match=r"position must have the shape \[2, 2, 3\], got \[2, 1, 3\]"):
+    with pytest.raises(InputError, match=r"position must have shape \[2, 2, 3\], got \[2, 1, 3\]"):
         recorder.add(replace(frame, position=frame.position[:, 1:]))
     recorder.add(frame)
-    with pytest.raises(InputError, match="2 worlds and the channels none; those before have 2 and reward"):
+    with pytest.raises(InputError, match="2 worlds and the channels none; previous frames have 2 and reward"):
         recorder.add(replace(frame, channels={}))
 
 
 def test_some_worlds_some_frames(roll: Trajectory) -> None:
     assert roll.worlds([1]).channels["reward"].tolist() == roll.channels["reward"][:, [1]].tolist()
-    thinned = roll.subsample(3)
-    assert (len(thinned), thinned.dt) == (8, pytest.approx(3 / 60))
+    subsampled = roll.subsample(3)
+    assert (len(subsampled), subsampled.dt) == (8, pytest.approx(3 / 60))
     assert len(roll.at(5)) == 1
-    with pytest.raises(InputError, match=r"worlds are numbered 0 to 1 here, got \[2\]"):
+    with pytest.raises(InputError, match=r"world must be from 0 to 1 in this trajectory, got \[2\]"):
         roll.worlds([2])
 
 
@@ -65,20 +65,20 @@ def test_a_ball_touches_below_its_centre(roll: Trajectory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "index", "told"),
+    ("field", "index", "message"),
     [
         ("position", (7, 1, 1, 2), r"frame 7 \(0.117 s\), world 1, body 'ball', position is nan"),
         ("quaternion", (3, 0, 1, 0), "frame 3 .*world 0, body 'ball', quaternion"),
         ("force", (5, 1, 0, 1), "frame 5 .*world 1, body 'ball', force"),
     ],
 )
-def test_the_first_number_that_is_not_finite_is_named(
-    roll: Trajectory, field: str, index: tuple[int, ...], told: str
+def test_the_first_non_finite_number_is_named(
+    roll: Trajectory, field: str, index: tuple[int, ...], message: str
 ) -> None:
     roll.check()
     getattr(roll, field)[index] = np.nan
     roll.channels["reward"][20, 0] = np.inf
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         roll.check()
 
 
@@ -91,7 +91,7 @@ def test_channels_and_muscles_are_checked_too(roll: Trajectory, pull: Trajectory
         pull.check()
 
 
-def test_files_that_are_no_trajectories_are_refused(roll: Trajectory, tmp_path: Path) -> None:
+def test_files_that_are_not_trajectories_are_refused(roll: Trajectory, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file"):
         Trajectory.load(tmp_path / "missing.npz")
     (tmp_path / "text.npz").write_text("hello")
@@ -101,7 +101,7 @@ def test_files_that_are_no_trajectories_are_refused(roll: Trajectory, tmp_path: 
     whole = (tmp_path / "cut.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     for name in ("text.npz", "other.npz", "single.npy", "cut.npz"):
-        with pytest.raises(InputError, match="is no trajectory, or a damaged one"):
+        with pytest.raises(InputError, match="is not a trajectory, or is damaged"):
             Trajectory.load(tmp_path / name)
 
 
@@ -111,11 +111,11 @@ def test_a_file_of_another_version_is_refused(
     monkeypatch.setattr("ahac.view.trajectory.VERSION", 99)
     roll.save(tmp_path / "a.npz")
     monkeypatch.undo()
-    with pytest.raises(InputError, match="is of version 99, this ahac reads 1"):
+    with pytest.raises(InputError, match="has version 99, this ahac reads version 1"):
         Trajectory.load(tmp_path / "a.npz")
 
 
-def test_a_place_that_cannot_be_written_is_refused(roll: Trajectory, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_refused(roll: Trajectory, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         roll.save(tmp_path / "missing" / "a.npz")
     with pytest.raises(InputError, match="it is a folder"):
@@ -123,7 +123,7 @@ def test_a_place_that_cannot_be_written_is_refused(roll: Trajectory, tmp_path: P
 
 
 def test_shapes_that_do_not_fit_are_refused(roll: Trajectory) -> None:
-    with pytest.raises(InputError, match=r"force must have the shape \[24, 2, 1, 3\]"):
+    with pytest.raises(InputError, match=r"force must have shape \[24, 2, 1, 3\]"):
         replace(roll, force=roll.force[:3])
     with pytest.raises(InputError, match="at least one frame"):
         roll.subsample(1)._part((slice(0, 0),))

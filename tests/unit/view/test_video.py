@@ -18,58 +18,58 @@ ffmpeg = pytest.importorskip("imageio_ffmpeg")
 PROBE = "import mujoco; mujoco.Renderer(mujoco.MjModel.from_xml_string('<mujoco/>'), 32, 32).render()"
 
 
-def _draws(library: str) -> bool:
-    """Whether this machine can draw at all; films are tested where it can."""
-    environment = {**os.environ, "MUJOCO_GL": library}
+def _can_render(backend: str) -> bool:
+    """Return whether this machine can render with a backend; videos are tested only if it can."""
+    environment = {**os.environ, "MUJOCO_GL": backend}
     return subprocess.run([sys.executable, "-c", PROBE], env=environment, capture_output=True).returncode == 0
 
 
 @pytest.fixture(scope="module")
 def graphics() -> None:
-    if not any(_draws(library) for library in ("osmesa", "egl")):
+    if not any(_can_render(backend) for backend in ("osmesa", "egl")):
         pytest.skip("neither libosmesa6 nor libegl1 with libgl1-mesa-dri is installed")
 
 
-def test_the_camera_follows_calmly_and_leaps_with_a_reset(roll: Trajectory) -> None:
+def test_the_camera_follows_smoothly_and_jumps_with_a_reset(roll: Trajectory) -> None:
     roll.position[12:, :, 1, 0] += 50.0
-    shot = build_render_job(roll, 0, 60.0, follow=True)
-    assert shot.target[11, 0] < 2.0
-    assert shot.target[12, 0] > 49.0
-    assert np.abs(np.diff(shot.target[:12, 0])).max() < 0.06
+    job = build_render_job(roll, 0, 60.0, follow=True)
+    assert job.target[11, 0] < 2.0
+    assert job.target[12, 0] > 49.0
+    assert np.abs(np.diff(job.target[:12, 0])).max() < 0.06
 
 
-def test_a_camera_that_stands_still_sees_the_whole_way(roll: Trajectory) -> None:
-    shot = build_render_job(roll, 0, 60.0, follow=False)
-    assert np.ptp(shot.target, axis=0).tolist() == [0.0, 0.0, 0.0]
-    assert shot.span >= 0.5 + 0.1
+def test_a_fixed_camera_shows_the_whole_path(roll: Trajectory) -> None:
+    job = build_render_job(roll, 0, 60.0, follow=False)
+    assert np.ptp(job.target, axis=0).tolist() == [0.0, 0.0, 0.0]
+    assert job.span >= 0.5 + 0.1
 
 
-def test_frames_are_thinned_and_repeated_to_the_rate_asked_for(roll: Trajectory) -> None:
+def test_frames_are_dropped_and_repeated_to_match_the_frame_rate(roll: Trajectory) -> None:
     x = roll.position[:, 0, 1, 0]
     assert np.array_equal(build_render_job(roll, 0, 30.0, True).position[:, 1, 0], x[::2])
     assert len(build_render_job(roll, 0, 90.0, True).position) == 36
 
 
 def test_a_force_is_an_arrow_from_where_it_acts(roll: Trajectory) -> None:
-    shot = build_render_job(roll, 0, 60.0, follow=True)
-    assert shot.count.tolist() == [1] * 24
-    assert shot.is_arrow.all()
-    assert np.allclose(shot.ends[0, 0], 0.0, atol=1e-6)
-    assert shot.ends[0, 1, 2] > 0.05
-    assert shot.color[0].tolist() == list(FORCE_COLOR)
+    job = build_render_job(roll, 0, 60.0, follow=True)
+    assert job.count.tolist() == [1] * 24
+    assert job.is_arrow.all()
+    assert np.allclose(job.ends[0, 0], 0.0, atol=1e-6)
+    assert job.ends[0, 1, 2] > 0.05
+    assert job.color[0].tolist() == list(FORCE_COLOR)
 
 
 def test_muscles_go_from_blue_to_red(pull: Trajectory) -> None:
     pull.activation[0], pull.activation[3] = 0.0, 1.0
-    shot = build_render_job(pull, 0, 60.0, follow=True)
-    first, last = shot.color[0], shot.color[-1]
+    job = build_render_job(pull, 0, 60.0, follow=True)
+    first, last = job.color[0], job.color[-1]
     assert first[2] > first[0]
     assert last[0] > last[2]
 
 
 @pytest.mark.usefixtures("graphics")
 def test_a_thumbnail_shows_the_robot_and_its_force(roll: Trajectory, tmp_path: Path) -> None:
-    roll.force[..., 0] = 100.0  # far enough aside to come out of the ball
+    roll.force[..., 0] = 100.0  # far enough sideways to stick out of the ball
     save_thumbnail(roll, tmp_path / "a.png")
     picture = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
     assert picture.shape == (360, 480, 3)
@@ -82,7 +82,7 @@ def test_a_thumbnail_shows_the_robot_and_its_force(roll: Trajectory, tmp_path: P
 @pytest.mark.usefixtures("graphics")
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # imageio-ffmpeg leaves pipes open
-def test_a_film_plays(suffix: str, roll: Trajectory, tmp_path: Path) -> None:
+def test_a_video_plays(suffix: str, roll: Trajectory, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     save_video(roll, path, size=(64, 48), fps=25)
     if suffix == ".gif":
@@ -102,7 +102,7 @@ def test_muscles_meshes_and_all_shapes_are_drawn(name: str, request: pytest.Fixt
     assert np.asarray(Image.open(tmp_path / "a.png")).std() > 10.0
 
 
-def test_a_trajectory_that_is_not_finite_is_refused(roll: Trajectory, tmp_path: Path) -> None:
+def test_a_non_finite_trajectory_is_refused(roll: Trajectory, tmp_path: Path) -> None:
     roll.position[7, 1, 1, 2] = np.nan
     with pytest.raises(InputError, match=r"frame 7 .*world 1, body 'ball'"):
         save_video(roll, tmp_path / "a.mp4")
@@ -110,39 +110,39 @@ def test_a_trajectory_that_is_not_finite_is_refused(roll: Trajectory, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "told"),
+    ("name", "options", "message"),
     [
-        ("a.avi", {}, "a film is a .mp4 or .gif file, got .*a.avi"),
+        ("a.avi", {}, "a video must be a .mp4 or .gif file, got .*a.avi"),
         ("a.mp4", {"fps": 0}, "fps must be a finite number of at least 1"),
-        ("a.gif", {"fps": 240}, "fps must be 100 frames per second at most"),
-        ("a.mp4", {"size": (63, 48)}, "both even for an .mp4, got 63 x 48"),
+        ("a.gif", {"fps": 240}, "fps must be at most 100, got 240"),
+        ("a.mp4", {"size": (63, 48)}, "both even for .mp4, got 63 x 48"),
         ("a.mp4", {"size": (9999, 48)}, "at most 4096"),
-        ("a.mp4", {"world": 5}, "worlds are numbered 0 to 1 here"),
+        ("a.mp4", {"world": 5}, "world must be from 0 to 1 in this trajectory"),
         ("missing/a.mp4", {}, "there is no folder"),
     ],
 )
-def test_bad_wishes_are_refused(roll: Trajectory, tmp_path: Path, name: str, options: dict, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_invalid_options_are_refused(roll: Trajectory, tmp_path: Path, name: str, options: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         save_video(roll, tmp_path / name, **options)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_thumbnail_is_a_png(roll: Trajectory, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a picture is a \.png file"):
+    with pytest.raises(InputError, match=r"a thumbnail must be a \.png file"):
         save_thumbnail(roll, tmp_path / "a.jpg")
 
 
-@pytest.mark.parametrize("library", ["disable", "glfw"])
+@pytest.mark.parametrize("backend", ["disable", "glfw"])
 def test_without_graphics_it_says_what_to_install(
-    library: str, roll: Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: str, roll: Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MUJOCO_GL", library)
+    monkeypatch.setenv("MUJOCO_GL", backend)
     for screen in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(screen, raising=False)
     (tmp_path / "a.mp4").write_text("older")
     with pytest.raises(InputError, match=r"libosmesa6, or libegl1 and libgl1-mesa-dri") as caught:
         save_video(roll, tmp_path / "a.mp4")
-    assert f"MUJOCO_GL={library} is set: `unset MUJOCO_GL` has both of egl and osmesa tried" in str(caught.value)
+    assert f"MUJOCO_GL={backend} is set: `unset MUJOCO_GL` to try both egl and osmesa" in str(caught.value)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.mp4", "older")]
 
 
@@ -153,7 +153,7 @@ def test_a_graphics_library_that_crashes_is_survived(
     (tmp_path / "python").write_text("#!/bin/sh\nkill -SEGV $$\n")
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(InputError, match="egl: ended by signal 11; osmesa: ended by signal 11"):
+    with pytest.raises(InputError, match="egl: killed by signal 11; osmesa: killed by signal 11"):
         save_video(roll, tmp_path / "a.mp4")
     assert [file.name for file in tmp_path.iterdir()] == ["python"]
 
@@ -162,7 +162,7 @@ def test_a_worker_that_fails_is_quoted(roll: Trajectory, tmp_path: Path, monkeyp
     (tmp_path / "python").write_text("#!/bin/sh\necho 'OSError: disk full' >&2\nexit 1\n")
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(AhacError, match="the film could not be made: OSError: disk full"):
+    with pytest.raises(AhacError, match="rendering the video failed: OSError: disk full"):
         save_video(roll, tmp_path / "a.mp4")
 
 

@@ -1,1 +1,1 @@
-"""Studies as pictures: each file draws the arrays of one kind."""
+"""Figures of the studies, one module per kind of study."""

@@ -1,4 +1,4 @@
-"""The ball against the wall: the paper's figure 3 with variances and the lemma's bound, and the sweep of stiffness."""
+"""Figures of the ball study: the paper's figure 3 with variances and the lemma's bound, and the stiffness sweep."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["draw", "draw_sweep"]
 
 WALL = 1.75
-"""Where the wall stands [m]: as in the ball's file."""
+"""Position of the wall [m], as in `assets/ball.xml`."""
 
 
 def draw(study: Study, paths: Sequence[Path]) -> None:
-    """Scene, estimates, error under its bounds, variances and signal-to-noise ratios; darker where throws touch."""
+    """Draw scene, estimates, error with its bounds, variances and signal-to-noise ratios; contact steps are shaded."""
     c, steps = study.settings, np.arange(1, len(study["error"]) + 1)
     with new_figure(paths, 12.0, 6.6) as figure:
         grid = figure.add_gridspec(2, 6)
@@ -34,10 +34,10 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
             shade(axes, steps, study["contact"])
             axes.set_xlabel("horizon H [steps of 1/60 s]")
             axes.set_xlim(0.5, len(steps) + 0.5)
-        for name, colour, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
-            gradient.plot(steps, study[name], color=colour, linewidth=1.8, label=label)
-            variance.semilogy(steps, study[f"{name}_variance"], color=colour, linewidth=1.8)
-            ratio.semilogy(steps, study[f"{name}_esnr"], color=colour, linewidth=1.8)
+        for name, color, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
+            gradient.plot(steps, study[name], color=color, linewidth=1.8, label=label)
+            variance.semilogy(steps, study[f"{name}_variance"], color=color, linewidth=1.8)
+            ratio.semilogy(steps, study[f"{name}_esnr"], color=color, linewidth=1.8)
         zero_line(gradient, study["first"])
         gradient.legend(loc="upper left")
         title(gradient, "estimates of the gradient")
@@ -48,7 +48,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
 
 
 def draw_sweep(study: Study, paths: Sequence[Path]) -> None:
-    """Error and signal-to-noise ratio by stiffness of contact; at the end of the horizon also by substeps."""
+    """Draw error and signal-to-noise ratio by contact stiffness, and at the longest horizon also by substeps."""
     c, steps = study.settings, np.arange(1, len(study["error"]) + 1)
     with new_figure(paths, 10.0, 6.6) as figure:
         (error, ratio), (end, finer) = figure.subplots(2, 2)
@@ -67,8 +67,8 @@ def draw_sweep(study: Study, paths: Sequence[Path]) -> None:
         end.loglog(c["stiffnesses"], study["sweep_expected"][:, -1], "--", color=EXACT, label="expected by chance")
         end.set_xlabel("stiffness of contact ke [N/m]")
         end.legend(loc="upper left", fontsize=8.5)
-        for name, colour, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
-            finer.loglog(c["refinements"], study[f"refined_{name}_esnr"][:, -1], "o-", color=colour, label=label)
+        for name, color, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
+            finer.loglog(c["refinements"], study[f"refined_{name}_esnr"][:, -1], "o-", color=color, label=label)
         finer.set_xticks(c["refinements"], [str(n) for n in c["refinements"]])
         finer.set_xticks([], minor=True)
         finer.set_xlabel("substeps per control step")

@@ -1,4 +1,4 @@
-"""Return and gait period against the horizon of training: the paper's fig:ant_gaits."""
+"""Figure of return and gait period against the training horizon: the paper's fig:ant_gaits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["draw"]
 
 
 def draw(study: Study, paths: Sequence[Path]) -> None:
-    """A dot per run, lines through the means of each horizon, bands from the lowest to the highest seed."""
+    """Draw a dot per run, a line through the mean of each horizon, and a band from the lowest to the highest seed."""
     horizons = np.unique(study["horizon"])
     with new_figure(paths, 9.0, 3.8) as figure:
         score, period = figure.subplots(1, 2)
@@ -36,18 +36,18 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         note(period, f"{study.settings['runs']} runs")
 
 
-def _means(axes: Axes, study: Study, name: str, colour: str) -> None:
-    known = np.isfinite(study[name])
-    horizon, values = study["horizon"][known], study[name][known]
-    places = np.unique(horizon)
-    groups = [values[horizon == place] for place in places]
-    axes.plot(horizon, values, "o", color=colour, alpha=0.4, markersize=4)
-    axes.plot(places, [group.mean() for group in groups], color=colour, linewidth=1.8)
+def _means(axes: Axes, study: Study, name: str, color: str) -> None:
+    finite = np.isfinite(study[name])
+    horizon, values = study["horizon"][finite], study[name][finite]
+    horizons = np.unique(horizon)
+    groups = [values[horizon == h] for h in horizons]
+    axes.plot(horizon, values, "o", color=color, alpha=0.4, markersize=4)
+    axes.plot(horizons, [group.mean() for group in groups], color=color, linewidth=1.8)
     axes.fill_between(
-        places,
+        horizons,
         [group.min() for group in groups],
         [group.max() for group in groups],
-        color=colour,
+        color=color,
         alpha=0.15,
         linewidth=0,
     )

@@ -1,4 +1,4 @@
-"""The soft Heaviside function: the paper's figure 2, and its appendix's with widths and noises beside it."""
+"""Figures of the soft Heaviside function: the paper's figure 2, and that of the appendix with widths and noises."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["draw", "draw_appendix"]
 
 
 def draw(study: Study, paths: Sequence[Path]) -> None:
-    """The function and its expectation, and the error of both estimates."""
+    """Draw the function, its expectation, and the error of both estimates."""
     c = study.settings
     with new_figure(paths, 9.0, 3.4) as figure:
         left, right = figure.subplots(1, 2)
         _function(left, study)
-        for name, colour, label in (("first", FIRST, "first order"), ("zeroth", ZEROTH, "zeroth order")):
-            right.loglog(study["sizes"], study[f"{name}_error"], color=colour, linewidth=1.8, label=label)
+        for name, color, label in (("first", FIRST, "first order"), ("zeroth", ZEROTH, "zeroth order")):
+            right.loglog(study["sizes"], study[f"{name}_error"], color=color, linewidth=1.8, label=label)
         title(right, "error of the gradient")
         note(right, f"ν = {c['width']:g}, σ = {c['sigma']:g}")
         right.set_xlabel("samples N")
@@ -32,7 +32,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
 
 
 def draw_appendix(study: Study, paths: Sequence[Path]) -> None:
-    """Estimates against θ at the largest N; errors by width of the ramp and by noise."""
+    """Draw the estimates against θ at the largest N, and the errors by ramp width and by noise."""
     c = study.settings
     with new_figure(paths, 12.0, 3.7) as figure:
         left, middle, right = figure.subplots(1, 3)
@@ -72,13 +72,13 @@ def _errors(axes: Axes, study: Study, by: str, values: Sequence[float]) -> None:
     symbol = {"width": "ν", "sigma": "σ"}[by]
     for k, value in enumerate(values):
         fade = 1.0 - 0.75 * k / max(len(values) - 1, 1)
-        for name, colour, stroke in (("first", FIRST, "-"), ("zeroth", ZEROTH, "--")):
+        for name, color, line_style in (("first", FIRST, "-"), ("zeroth", ZEROTH, "--")):
             label = f"{symbol} = {value:g}" if name == "first" else None
             axes.loglog(
                 study["sizes"],
                 study[f"{name}_by_{by}"][k],
-                stroke,
-                color=colour,
+                line_style,
+                color=color,
                 alpha=fade,
                 linewidth=1.5,
                 label=label,

@@ -1,4 +1,4 @@
-"""The return along a direction, and what both gradients say of its slope."""
+"""Figure of the return along a direction, with the slopes of both gradient estimates."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["draw"]
 
 ALONG = {"random": "a random direction", "first": "the first-order gradient", "zeroth": "the zeroth-order gradient"}
 SHARE = 0.4
-"""Of the way, over which slopes are drawn."""
+"""Fraction of the x range over which slopes are drawn."""
 
 
 def draw(study: Study, paths: Sequence[Path]) -> None:
-    """The landscape with and without noise; slopes at its middle, wedges of two standard errors."""
+    """Draw the landscape with and without noise, and the slopes at its center with wedges of two standard errors."""
     c, places = study.settings, study["places"]
     with new_figure(paths, 7.2, 4.4) as figure:
         axes = figure.subplots()
@@ -31,18 +31,18 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
         low, high = axes.get_ylim()
         middle = float(np.interp(0.0, places, study["mean"]))
         near = places[np.abs(places) <= SHARE * c["reach"]]
-        for name, colour, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
+        for name, color, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
             slope = float(study[f"{name}_slope"])
             error = 2.0 * float(study[f"{name}_slope_error"])
             axes.fill_between(
                 near,
                 middle + (slope - error) * near,
                 middle + (slope + error) * near,
-                color=colour,
+                color=color,
                 alpha=0.15,
                 linewidth=0,
             )
-            axes.plot(near, middle + slope * near, color=colour, linewidth=2.0, label=f"slope by {label}")
+            axes.plot(near, middle + slope * near, color=color, linewidth=2.0, label=f"slope by {label}")
         axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
         axes.plot([0.0], [middle], "o", color=EXACT, markersize=5)
         axes.set_xlabel(f"way along {ALONG.get(c['along']) or plain(Path(c['along']).name)} [‖θ‖]")

@@ -1,4 +1,4 @@
-"""Gradients on a robot against the horizon, and the gait with its stiffness."""
+"""Figures of a task study: gradients against the horizon, and the gait with its stiffness."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["draw", "draw_gait"]
 
 
 def draw(study: Study, paths: Sequence[Path]) -> None:
-    """Norms, error, variance and signal-to-noise ratio by horizon; stiffness and gradients step by step."""
+    """Draw norms, error, variance and signal-to-noise ratio by horizon, and stiffness and gradients by step."""
     c, horizons = study.settings, study["horizons"]
     steps = np.arange(1, len(study["stiffness"]) + 1)
     with new_figure(paths, 12.0, 6.6) as figure:
@@ -29,10 +29,10 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
             shade(axes, steps, study["contact"])
             axes.set_xlim(0.5, len(steps) + 0.5)
             axes.set_xlabel("horizon H [steps]")
-        for name, colour, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
-            norm.semilogy(horizons, study[f"{name}_norm"], "o-", color=colour, markersize=3.5, label=label)
-            variance.semilogy(horizons, study[f"{name}_variance"], "o-", color=colour, markersize=3.5)
-            ratio.semilogy(horizons, study[f"{name}_esnr"], "o-", color=colour, markersize=3.5)
+        for name, color, label in (("zeroth", ZEROTH, "zeroth order"), ("first", FIRST, "first order")):
+            norm.semilogy(horizons, study[f"{name}_norm"], "o-", color=color, markersize=3.5, label=label)
+            variance.semilogy(horizons, study[f"{name}_variance"], "o-", color=color, markersize=3.5)
+            ratio.semilogy(horizons, study[f"{name}_esnr"], "o-", color=color, markersize=3.5)
         norm.legend(loc="lower right", fontsize=9.0)
         title(norm, "norm of the estimates")
         error.semilogy(horizons, study["expected"], "--", color=EXACT, linewidth=1.2, label="expected by chance")
@@ -49,7 +49,7 @@ def draw(study: Study, paths: Sequence[Path]) -> None:
 
 
 def draw_gait(study: Study, paths: Sequence[Path]) -> None:
-    """Which shapes touch when, how stiff each step is, and both by phase where the gait repeats."""
+    """Draw contacts and stiffness of each step, and both by phase if the gait repeats."""
     contact, stiffness = study["gait_contact"], study["gait_stiffness"]
     period = float(study["gait_period"])
     names = [str(name) for name in study["gait_geoms"]]
@@ -61,7 +61,7 @@ def draw_gait(study: Study, paths: Sequence[Path]) -> None:
         _ticks(left, names)
         left.set_xlim(0, len(contact))
         left.set_xlabel("step")
-        _beside(left).plot(np.arange(len(stiffness)) + 0.5, stiffness, color=FIRST, linewidth=1.0)
+        _stiffness_axis(left).plot(np.arange(len(stiffness)) + 0.5, stiffness, color=FIRST, linewidth=1.0)
         title(left, "contacts (bars) and stiffness ‖∇f‖ (line)")
         for axes in right:
             _phases(axes, contact, stiffness, period, names)
@@ -69,7 +69,7 @@ def draw_gait(study: Study, paths: Sequence[Path]) -> None:
 
 
 def _phases(axes: Axes, contact: np.ndarray, stiffness: np.ndarray, period: float, names: list[str]) -> None:
-    """Contacts and stiffness by how far into the period a step is."""
+    """Draw contacts and stiffness by the phase of the gait."""
     means = phase_means(stiffness, period)
     share = phase_means(contact.astype(float), period)
     phases = (np.arange(len(means)) + 0.5) / len(means)
@@ -84,7 +84,7 @@ def _phases(axes: Axes, contact: np.ndarray, stiffness: np.ndarray, period: floa
     )
     _ticks(axes, names)
     axes.set_xlabel("phase of the gait")
-    _beside(axes).plot(phases, means, color=FIRST, linewidth=1.8)
+    _stiffness_axis(axes).plot(phases, means, color=FIRST, linewidth=1.8)
     title(axes, "mean over the gait's phase")
 
 
@@ -105,7 +105,7 @@ def _gradients(axes: Axes, steps: np.ndarray, study: Study) -> None:
 
 
 def _bars(axes: Axes, steps: np.ndarray, row: int) -> None:
-    """Steps in which a shape touches, neighbours as one bar."""
+    """Draw the steps in which a geom is in contact, consecutive steps as one bar."""
     for run in np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1) if len(steps) else []:
         axes.barh(row, len(run), left=float(run[0]), height=0.62, color="#c4c9cf", linewidth=0)
 
@@ -116,8 +116,8 @@ def _ticks(axes: Axes, names: list[str]) -> None:
     axes.grid(visible=False)
 
 
-def _beside(axes: Axes) -> Axes:
-    """A second axis for stiffness, at the right, logarithmic."""
+def _stiffness_axis(axes: Axes) -> Axes:
+    """Add a logarithmic axis for stiffness on the right."""
     other: Axes = axes.twinx()
     other.set_yscale("log")
     other.grid(visible=False)
