@@ -1,4 +1,4 @@
-"""Settings of first-order algorithms: plain records, every field with meaning and unit."""
+"""Settings of the first-order algorithms; field docstrings are the help texts of the command line."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ahac.core.checks import check_finite, check_int, check_probability
+from ahac.core.env import StiffnessSignal
 from ahac.core.errors import InputError
 
 __all__ = ["ActorConfig", "CriticConfig", "HorizonConfig", "ShortHorizonConfig", "StiffnessConfig"]
 
 Rule = Literal["fixed", "paper", "released", "shrink", "growth", "esnr"]
-Signal = Literal["dynamics", "contact", "contact_normalised", "force"]
 
-LIMITS: dict[str, float] = {"dynamics": 500.0, "contact": 5e4, "contact_normalised": 5e5, "force": 500.0}
-"""C by signal, between what light and what hard contact gave in trials on Hopper and Ant; not tuned."""
-
-
+LIMITS: dict[StiffnessSignal, float] = {"dynamics": 500.0, "contact": 5e4, "contact_normalized": 5e5, "force": 500.0}
+"""Default C of each signal, between light and hard contact in trials on Hopper and Ant; not tuned."""
 RULES: tuple[str, ...] = get_args(Rule)
 
 
@@ -35,18 +33,18 @@ def _above(name: str, value: float, bound: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ActorConfig:
-    """The policy and how it learns."""
+    """The policy and its optimizer."""
 
     hidden: tuple[int, ...] = (128, 64, 32)
-    """Widths of the hidden layers."""
+    """Hidden layer widths."""
     learning_rate: float = 2e-3
-    """Learning rate, α_θ; falls linearly to 1e-5 over the training."""
+    """Initial learning rate α_θ; decays linearly to 1e-5 over the training."""
     max_grad_norm: float = 1.0
-    """Norm to which the gradient is clipped."""
+    """Clip the gradient to this norm."""
     init_log_std: float = -1.0
-    """Logarithm of the first standard deviation."""
+    """Initial log standard deviation of the policy."""
     normalize_obs: bool = True
-    """Whether observations are normalised by what has been seen so far."""
+    """Normalize observations by running statistics."""
 
     def __post_init__(self) -> None:
         _check_network("actor", self.hidden, self.learning_rate, self.max_grad_norm)
@@ -55,26 +53,26 @@ class ActorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CriticConfig:
-    """The value function and how it is fitted."""
+    """The value function and its fit."""
 
     hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers."""
+    """Hidden layer widths."""
     learning_rate: float = 2e-3
-    """Learning rate, α_ψ; falls linearly to 1e-5 over the training."""
+    """Initial learning rate α_ψ; decays linearly to 1e-5 over the training."""
     num_critics: int = 1
-    """Networks; of two, the lower value counts: a double critic."""
+    """Number of critics; with two, the lower value counts (double critic)."""
     epochs: int = 16
-    """Most passes over a rollout."""
+    """Largest number of epochs per rollout."""
     plateau_tolerance: float | None = None
-    """Passes end early when the loss changes by less than this from one to the next, over five of them."""
+    """Stop early when the loss changes by less than this per epoch, over five epochs."""
     minibatches: int = 4
-    """Into which a pass is divided."""
+    """Minibatches per epoch."""
     shuffle: bool = True
-    """Whether minibatches are drawn at random; else they are quarters of the rollout's time."""
+    """Shuffle the minibatches; otherwise they are consecutive in time."""
     max_grad_norm: float | None = 1.0
-    """Norm to which the gradient is clipped."""
+    """Clip the gradient to this norm."""
     target_alpha: float | None = 0.2
-    """Share of the target network that is kept after each iteration; none: no target network."""
+    """Share of the target network kept after each iteration; None for no target network."""
 
     def __post_init__(self) -> None:
         _check_network("critic", self.hidden, self.learning_rate, self.max_grad_norm)
@@ -88,22 +86,22 @@ class CriticConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class HorizonConfig:
-    """How long rollouts are."""
+    """Length of rollouts."""
 
     rule: Rule = "fixed"
-    """What moves the length: see `ahac.algos.parts.horizon`."""
+    """Rule that adapts the horizon: fixed, paper, released, shrink, growth or esnr."""
     initial: float = 32
-    """Length of the first rollout [control steps]; of all, for "fixed"."""
+    """Initial horizon [control steps]; constant for rule fixed."""
     min: int = 8
-    """Shortest rollout [control steps]."""
+    """Smallest horizon [control steps]."""
     max: int = 64
-    """Longest rollout [control steps]; bounds memory."""
+    """Largest horizon [control steps]; limits memory."""
     learning_rate: float = 1e-5
-    """Learning rate of multipliers and horizon, α_φ ("paper", "released")."""
+    """Learning rate α_φ of multipliers and horizon (rules paper and released)."""
     speed: float = 0.02
-    """Largest relative change per iteration ("shrink", "growth")."""
+    """Largest relative change per iteration (rules shrink and growth)."""
     growth_limit: float = 3.0
-    """Largest growth of the gradient along a rollout ("growth")."""
+    """Largest growth of the gradient along a rollout (rule growth)."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -118,20 +116,20 @@ class HorizonConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StiffnessConfig:
-    """How contact stiffness enters learning; it is measured only where something looks at it."""
+    """How contact stiffness is used; it is measured only if something uses it."""
 
-    signal: Signal = "contact"
-    """What is measured: docs/tasks/README.md."""
+    signal: StiffnessSignal = "contact"
+    """Stiffness signal, see docs/tasks/README.md."""
     limit: float | None = None
-    """C; by default one that separates light contact from hard for this signal."""
+    """Limit C (default: depends on the signal)."""
     probes: int = 1
-    """Random probes with which "dynamics" is estimated."""
+    """Random probes for estimating the signal dynamics."""
     lagrangian: bool = False
-    """Whether φᵀ (C − ‖∇f‖) is part of the actor's objective (eq:lagrangian)."""
+    """Add φᵀ (C − ‖∇f‖) to the actor's objective (eq. 10)."""
     truncate: bool = False
-    """Whether a world's trajectory is cut where it is stiffer than the limit (AHAC-1)."""
+    """Truncate a world's trajectory where it is stiffer than the limit (AHAC-1)."""
     min_steps: int = 0
-    """Steps that a trajectory has at least, before it may be cut."""
+    """Smallest number of steps before a trajectory may be truncated."""
 
     def __post_init__(self) -> None:
         if self.signal not in LIMITS:
@@ -149,20 +147,20 @@ class StiffnessConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ShortHorizonConfig:
-    """SHAC, AHAC, AHAC-1 or BPTT, by what they are made of."""
+    """SHAC, AHAC, AHAC-1 or BPTT, depending on the settings."""
 
     actor: ActorConfig = field(default_factory=ActorConfig)
-    """The policy."""
+    """Policy settings."""
     critic: CriticConfig | None = field(default_factory=CriticConfig)
-    """The value function; none: BPTT."""
+    """Critic settings; None for BPTT."""
     horizon: HorizonConfig = field(default_factory=HorizonConfig)
-    """Length of rollouts."""
+    """Horizon settings."""
     stiffness: StiffnessConfig = field(default_factory=StiffnessConfig)
-    """Contact stiffness."""
+    """Stiffness settings."""
     gamma: float = 0.99
-    """Discount."""
+    """Discount factor."""
     td_lambda: float = 0.95
-    """λ of the value targets."""
+    """λ of the TD(λ) value targets."""
 
     def __post_init__(self) -> None:
         for name in ("gamma", "td_lambda"):
@@ -170,7 +168,7 @@ class ShortHorizonConfig:
         if self.stiffness.lagrangian and self.horizon.rule not in ("paper", "released"):
             raise InputError(
                 f"stiffness.lagrangian needs multipliers, which horizon.rule {self.horizon.rule!r} does not have; use "
-                '"paper" or "released", with horizon.min = horizon.max to keep the horizon as it is'
+                '"paper" or "released", with horizon.min = horizon.max to keep the horizon fixed'
             )
         if self.stiffness.lagrangian and self.stiffness.signal == "dynamics":
             raise InputError('stiffness.lagrangian needs a signal with a gradient, which "dynamics" does not have')

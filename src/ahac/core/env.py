@@ -11,7 +11,7 @@ from torch import Tensor
 
 __all__ = ["STIFFNESS_SIGNALS", "Env", "EnvSpec", "GraphCapturable", "PhysicsState", "Step", "StiffnessSignal"]
 
-StiffnessSignal = Literal["dynamics", "contact", "contact_normalised", "force"]
+StiffnessSignal = Literal["dynamics", "contact", "contact_normalized", "force"]
 """Name of a signal of `Env.stiffness`; `ahac.envs.stiffness` defines them."""
 
 STIFFNESS_SIGNALS: tuple[StiffnessSignal, ...] = get_args(StiffnessSignal)

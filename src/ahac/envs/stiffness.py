@@ -3,7 +3,7 @@
     dynamics             ‖∇f(s, a)‖_F of the whole control step f, in tangent coordinates; exact, or estimated with
                          random probes w of ±1, since E ‖∇fᵀ w‖² = ‖∇f‖_F². Not differentiable.
     contact              ‖∇f_contact‖ = sqrt( Σ_points ‖∂f/∂depth‖² + ‖∂f/∂u‖² ), at the end of the step
-    contact_normalised   the same, with each row of the Jacobian multiplied by max(a, 1), where a is the acceleration of
+    contact_normalized   the same, with each row of the Jacobian multiplied by max(a, 1), where a is the acceleration of
                          the point along that row's axis
     force                ‖F / max(A, 1)‖ over the links, where F is the contact wrench about the root and A the
                          acceleration due to velocity products, relative to the root. The released code constrains the
@@ -62,7 +62,7 @@ def stiffness(
     if signal == "force":
         square = _force(sim, end)
     else:
-        square = _contact(sim, end, step.action if signal == "contact_normalised" else None)
+        square = _contact(sim, end, step.action if signal == "contact_normalized" else None)
     # sqrt has no finite derivative at zero: without contact, value and gradient are zero.
     touching = (square > 0.0) & ~step.diverged
     return torch.where(touching, torch.where(touching, square, 1.0).sqrt(), 0.0)

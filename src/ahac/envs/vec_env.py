@@ -214,7 +214,7 @@ class VecEnv:
 
         Args:
             step: Result of `step`.
-            signal: "dynamics", "contact", "contact_normalised" or "force".
+            signal: "dynamics", "contact", "contact_normalized" or "force".
             probes: Number of random probes that estimate "dynamics"; by default the norm is exact.
         """
         context = {"clock": self._clock, "noise": self._noise}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
-
 __all__ = ["FrozenNormalizer", "Normalizer"]
 
 FLOOR = 1e-5

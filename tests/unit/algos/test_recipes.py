@@ -100,7 +100,7 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
         recipe("hopper", "shac", "fast")
     with pytest.raises(InputError, match=r"'endless'.*fixed, paper, released, shrink, growth, esnr"):
         HorizonConfig(rule="endless")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InputError, match=r"'loudness'.*dynamics, contact, contact_normalised, force"):
+    with pytest.raises(InputError, match=r"'loudness'.*dynamics, contact, contact_normalized, force"):
         StiffnessConfig(signal="loudness")  # pyright: ignore[reportArgumentType]
 
 

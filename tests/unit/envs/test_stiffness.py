@@ -13,7 +13,7 @@ from ahac.sim import ContactMaterial, JointKind, Model, State
 from support.episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
 from support.marks import keep
 
-CONTACT_SIGNALS = ("contact", "contact_normalised", "force")
+CONTACT_SIGNALS = ("contact", "contact_normalized", "force")
 WORLDS = 16
 
 EXACT = 1e-12
@@ -166,7 +166,7 @@ def test_contact_is_the_norm_of_the_contact_laws_jacobian(env: VecEnv) -> None:
 def test_normalised_contact_weighs_rows_by_large_accelerations(env: VecEnv) -> None:
     step = take_step(env)
     end = State(step.next_state.q, step.next_state.v)
-    found, plain = (env.stiffness(step, signal) for signal in ("contact_normalised", "contact"))
+    found, plain = (env.stiffness(step, signal) for signal in ("contact_normalized", "contact"))
     weight = env.sim.contact_accelerations(end, step.action).clamp(min=1.0)
     wanted = (contact_jacobian(env, end) * weight[..., None]).square().sum(dim=(1, 2, 3)).sqrt()
     assert (found - wanted).abs().max() < EXACT * wanted.max()

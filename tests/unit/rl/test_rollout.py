@@ -124,7 +124,7 @@ def test_a_rollout_is_cut_off_from_the_one_before(hopper: VecEnv) -> None:
 # --------------------------------------------------------------------------------------------------------- stiffness
 
 
-@pytest.mark.parametrize("signal", ["force", "contact", "contact_normalised"])
+@pytest.mark.parametrize("signal", ["force", "contact", "contact_normalized"])
 def test_stiffness_is_recorded_step_by_step_and_changes_nothing(hopper: VecEnv, signal: str) -> None:
     plain, _ = rolled(hopper)
     rollout, _ = rolled(hopper, StiffnessMonitor(signal=signal))

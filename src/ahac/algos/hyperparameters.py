@@ -1,0 +1,104 @@
+"""Hyper-parameters that depend on the task, for the first-order algorithms.
+
+paper      the tables of the paper's appendix G, and the released code's numbers where it is silent
+released   the released configuration files (imgeorgiev/DiffRL bb59db5)
+default    the paper's networks and learning rates with fewer worlds (docs/results.md)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ahac.algos.config import ActorConfig
+
+__all__ = ["TaskHyperparameters", "actor_config", "task_hyperparameters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskHyperparameters:
+    """Networks, learning rates and length of training for one task: a column of the appendix's table."""
+
+    actor: tuple[int, ...]
+    critic: tuple[int, ...]
+    critic_learning_rate: float
+    target_alpha: float
+    horizon_learning_rate: float
+    num_envs: int
+    iterations: int
+    actor_learning_rate: float = 2e-3
+    growth_limit: float = 3.0
+    init_log_std: float = -1.0
+
+
+PAPER = {
+    "hopper": TaskHyperparameters(
+        actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=4e-3, target_alpha=0.2, horizon_learning_rate=2e-4,
+        num_envs=1024, iterations=500,
+    ),
+    "ant": TaskHyperparameters(
+        actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=512, iterations=2000,
+    ),
+    "anymal": TaskHyperparameters(
+        actor=(256, 128), critic=(256, 128), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=128, iterations=5000,
+    ),
+    "humanoid": TaskHyperparameters(
+        actor=(256, 128), critic=(256, 128), critic_learning_rate=5e-4, target_alpha=0.995, horizon_learning_rate=1e-5,
+        num_envs=64, iterations=5000,
+    ),
+    "snu_humanoid": TaskHyperparameters(
+        actor=(512, 256), critic=(256, 256), critic_learning_rate=5e-4, target_alpha=0.995, horizon_learning_rate=1e-5,
+        num_envs=64, iterations=5000,
+    ),
+    "half_cheetah": TaskHyperparameters(
+        actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=64, iterations=500,
+    ),
+    "cartpole": TaskHyperparameters(
+        actor=(64, 64), critic=(64, 64), critic_learning_rate=1e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=64, iterations=200, actor_learning_rate=1e-2,
+    ),
+    "double_pendulum": TaskHyperparameters(
+        actor=(64, 64), critic=(64, 64), critic_learning_rate=1e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=64, iterations=200, actor_learning_rate=1e-2,
+    ),
+}  # fmt: skip
+"""The last three tasks are not in the paper; their numbers follow SHAC's. Tasks of a user take those of Ant."""
+
+RELEASED = {"hopper": (1024, 500), "ant": (128, 2000), "anymal": (128, 3000), "humanoid": (64, 5000),
+            "snu_humanoid": (64, 5000), "half_cheetah": (1024, 500), "cartpole": (1024, 500)}  # fmt: skip
+"""Worlds and iterations of the released configurations."""
+
+DEFAULT = {
+    "hopper": {"num_envs": 256, "iterations": 800, "init_log_std": 0.0, "growth_limit": 2.0},
+    "ant": {"num_envs": 128},
+}
+"""Where the default preset differs: fewer worlds, which learn as well on a CPU, and on Hopper more exploration and shorter
+rollouts, which leave its slow gait (docs/results.md)."""
+
+
+def task_hyperparameters(task: str, preset: str) -> TaskHyperparameters:
+    """Return the hyper-parameters of a task in a preset."""
+    known = task if task in PAPER else "ant"
+    numbers = PAPER[known]
+    if preset == "released":
+        num_envs, iterations = RELEASED.get(task, (numbers.num_envs, numbers.iterations))
+        return replace(
+            numbers,
+            actor=(400, 200, 100),
+            critic=(400, 200, 100),
+            critic_learning_rate=5e-4,
+            target_alpha=0.99,
+            horizon_learning_rate=5e-4,
+            num_envs=num_envs,
+            iterations=iterations,
+        )
+    return replace(numbers, **DEFAULT.get(known, {})) if preset == "default" else numbers
+
+
+def actor_config(numbers: TaskHyperparameters) -> ActorConfig:
+    """Return the settings of the policy, which all first-order algorithms share."""
+    return ActorConfig(
+        hidden=numbers.actor, learning_rate=numbers.actor_learning_rate, init_log_std=numbers.init_log_std
+    )
