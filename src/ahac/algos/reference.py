@@ -62,10 +62,10 @@ class Reference:
         set_learning_rate([self.actor_optimizer], self.config.actor.learning_rate, progress)
         normalize = self.frozen_normalizer()
 
-        # Lines 4-6: roll out H steps of N worlds from where the last rollout ended.
+        # Lines 6-12: roll out H steps of N worlds from where the last rollout ended.
         observations, steps, stiffness, ends = self.roll_out(env, normalize, round(self.horizon))
 
-        # Line 7: ascend J(θ) with the gradient through the simulator.
+        # Line 13: ascend J(θ) with the gradient through the simulator.
         next_values = torch.stack([self.next_value(step, normalize) for step in steps])
         loss = self.actor_loss([step.reward for step in steps], next_values, ends)
         (loss + self.constraint(stiffness)).backward()
@@ -73,10 +73,10 @@ class Reference:
         self.actor_optimizer.step()
         self.actor_optimizer.zero_grad()
 
-        # Lines 8-9: update the multipliers and the horizon.
+        # Lines 14-15: update the multipliers and the horizon.
         self.update_horizon(stiffness.detach().mean(dim=1).double(), steps, progress)
 
-        # Lines 10-13: fit the critics to TD(λ) targets until their loss has settled.
+        # Lines 16-19: fit the critics to TD(λ) targets until their loss has settled.
         targets = self.td_lambda([step.reward.detach() for step in steps], next_values.detach(), ends)
         epochs = self.fit_critics(normalize(observations), targets.flatten(), progress)
         self.update_normalizer(observations)

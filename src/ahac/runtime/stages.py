@@ -49,7 +49,8 @@ class EagerExecutor:
         return function(*args, **kwargs)
 
 
-_active: ContextVar[Executor] = ContextVar("executor", default=EagerExecutor())
+_EAGER = EagerExecutor()
+_active: ContextVar[Executor] = ContextVar("executor", default=_EAGER)
 
 
 @contextmanager

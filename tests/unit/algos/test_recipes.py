@@ -5,7 +5,8 @@ import torch
 
 import ahac
 from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
-from ahac.algos.recipes import ALGOS, PAPER, PRESETS, recipe
+from ahac.algos.hyperparameters import PAPER
+from ahac.algos.recipes import ALGOS, PRESETS, recipe
 from ahac.algos.registry import make_algorithm
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import EnvSpec
