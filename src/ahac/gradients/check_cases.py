@@ -14,10 +14,10 @@ from ahac.core.errors import InputError
 from ahac.envs import Task, make, tasks
 from ahac.gradients.policies import find_task
 from ahac.sim import Model, Simulator, State, load_model
+from ahac.sim.model.files import ROBOT_SUFFIXES
 
-__all__ = ["ROBOTS", "CheckCase", "build_check_case"]
+__all__ = ["CheckCase", "build_check_case"]
 
-ROBOTS = (".xml", ".mjcf", ".urdf")
 DT, SUBSTEPS = 1.0 / 60.0, 16
 """Of a robot without a task."""
 STATE_NOISE = 0.1
@@ -72,7 +72,7 @@ def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, s
     """
     if isinstance(what, Model):
         return _model_case(what, states, steps, seed)
-    if not isinstance(what, Task) and Path(what).suffix in ROBOTS:
+    if not isinstance(what, Task) and Path(what).suffix in ROBOT_SUFFIXES:
         if not Path(what).is_file():
             raise InputError(
                 f"there is no file {str(what)!r}; wanted the MJCF or URDF file of a robot, or a task: "
@@ -82,7 +82,7 @@ def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, s
     if isinstance(what, Task) or str(what) in tasks() or ".py:" in str(what):
         return _task_case(what if isinstance(what, Task) else find_task(str(what)), states, steps, seed)
     raise InputError(
-        f"{str(what)!r} is neither a task nor the file of a robot ({', '.join(ROBOTS)}); tasks: {', '.join(tasks())}, "
+        f"{str(what)!r} is neither a task nor the file of a robot ({', '.join(ROBOT_SUFFIXES)}); tasks: {', '.join(tasks())}, "
         "or one of your own as FILE.py:NAME"
     )
 

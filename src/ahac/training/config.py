@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tyro.conf import Fixed
-
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.registry import AlgorithmConfig
 from ahac.core.checks import check_int
@@ -31,7 +29,7 @@ NON_SEMANTIC_FIELDS = frozenset(
 class RunConfig:
     """Everything that a run is made from; a run's folder holds it as config.json."""
 
-    task: Fixed[str] = "hopper"
+    task: str = "hopper"
     """Name of the task: `ahac list tasks`."""
     algo: str = "ahac"
     """Name of the algorithm: `ahac list algos`."""

@@ -13,8 +13,9 @@ import mujoco
 
 from ahac.core.errors import ModelError
 
-__all__ = ["check_assets", "check_file", "check_text"]
+__all__ = ["ROBOT_SUFFIXES", "check_assets", "check_file", "check_text"]
 
+ROBOT_SUFFIXES = (".xml", ".mjcf", ".urdf")
 MOST_COPIES = 4000
 """What a file may ask for by counts; MuJoCo's time grows with the square, to about 5 seconds for these."""
 TAG = re.compile(r"<(/?)(include|model|replicate|composite|flexcomp)\b([^>]*?)(/?)>")
