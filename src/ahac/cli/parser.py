@@ -96,14 +96,12 @@ def run_command(prog: str, about: str, commands: Commands, words: Sequence[str],
         words: Name of the command and its arguments.
         version: Text of `--version`; None for no such option.
     """
-    parser = Parser(prog, "COMMAND [options]", about, epilog=f"Run `{prog} COMMAND --help` for details.")
+    width = max(map(len, commands))
+    listed = "\n".join(f"  {name:{width}}  {summary}" for name, (summary, _) in commands.items())
+    epilog = f"Run `{prog} COMMAND --help` for details."
+    parser = Parser(prog, "COMMAND [options]", f"{about}\n\ncommands:\n{listed}", epilog=epilog)
     if version is not None:
         parser.add_argument("--version", action="version", version=version, help="show the version and exit")
-    listed = parser.add_subparsers(
-        title="commands", dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser
-    )
-    for name, (summary, _) in commands.items():
-        listed.add_parser(name, help=summary, add_help=False)
     name, *rest = words or ["--help"]
     if name in commands:
         return commands[name][1](rest)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["check_suffix", "formats_help", "play", "write_trajectory"]
 
 ABOUT = (
-    "Show a policy, task or robot. WHAT is a run folder, the name of a task, the MJCF or URDF file of a robot, or a "
+    "Show a policy, task or robot. TARGET is a run folder, the name of a task, the MJCF or URDF file of a robot, or a "
     "saved trajectory (.npz). Without --record, a viewer opens in the browser; Ctrl-C closes it."
 )
 FORMATS = {
@@ -29,8 +29,8 @@ FORMATS = {
 
 def play(arguments: list[str]) -> int:
     """Run `ahac play`."""
-    parser = Parser("ahac play", "WHAT [options]", ABOUT)
-    parser.add_argument("what", metavar="WHAT", help="run, task, robot or trajectory")
+    parser = Parser("ahac play", "TARGET [options]", ABOUT)
+    parser.add_argument("what", metavar="TARGET", help="run, task, robot or trajectory")
     parser.add_argument(
         "--checkpoint", default="last", metavar="NAME", help="of a run: last, best or iteration-NNNNNN (default: last)"
     )

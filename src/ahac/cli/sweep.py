@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["print_event", "read_list", "summary", "sweep"]
 
 ABOUT = (
-    "Train the runs of a list, N at a time, each on its own cores; the log of a run is next to its folder. Complete runs "
-    "are skipped and unfinished ones resumed, so the same command continues a stopped sweep. A run that fails, or whose "
-    "folder is damaged, does not stop the others. Ctrl-C stops after the current iterations, with checkpoints; a second "
-    "Ctrl-C stops immediately.\n\n"
+    "Train the runs of a list, N at a time, each on its own cores; the log of a run is next to its folder. Complete "
+    "runs are skipped and unfinished ones resumed, so the same command continues a stopped sweep. A run that fails, or "
+    "whose folder is damaged, does not stop the others. Ctrl-C stops after the current iterations, with checkpoints; a "
+    "second Ctrl-C stops immediately.\n\n"
     "Each line of the list is a run: NAME TASK [options], with the options of `ahac train` except --name, --out and "
     "--watch. After a line `@seeds 0 1 2`, each line makes three runs, NAME-0 with --seed 0 and so on, until the next "
     "`@seeds`; a bare `@seeds` ends this. Empty lines and everything after a # are ignored.\n\n"

@@ -82,8 +82,8 @@ def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, s
     if isinstance(what, Task) or str(what) in tasks() or ".py:" in str(what):
         return _task_case(what if isinstance(what, Task) else find_task(str(what)), states, steps, seed)
     raise InputError(
-        f"{str(what)!r} is neither a task nor the file of a robot ({', '.join(ROBOT_SUFFIXES)}); tasks: {', '.join(tasks())}, "
-        "or one of your own as FILE.py:NAME"
+        f"{str(what)!r} is neither a task nor the file of a robot ({', '.join(ROBOT_SUFFIXES)}); tasks: "
+        f"{', '.join(tasks())}, or one of your own as FILE.py:NAME"
     )
 
 

@@ -10,10 +10,10 @@ from ahac.cli.parser import Commands, run_command
 __all__ = ["grad"]
 
 COMMANDS: Commands = {
-    "study": ("compare first- and zeroth-order gradients by number of samples and horizon", study),
-    "landscape": ("plot the return along a direction, with both gradients as slopes", landscape),
-    "check": ("check the gradients of a task or robot against finite differences", check),
-    "gait": ("train SHAC with many horizons and measure the resulting gaits", gait),
+    "study": ("compare first- and zeroth-order gradient estimates", study),
+    "landscape": ("plot the return along a direction in parameter space", landscape),
+    "check": ("check gradients against finite differences", check),
+    "gait": ("measure gaits by training horizon", gait),
 }
 
 

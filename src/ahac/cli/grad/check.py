@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ahac.cli.grad.common import parse_settings, split_target
+from ahac.cli.parser import Parser
 from ahac.cli.progress import progress_bar
 
 __all__ = ["check"]
@@ -23,7 +24,7 @@ def check(arguments: list[str]) -> int:
 
     expected = "a task, FILE.py:NAME, or the MJCF or URDF file of a robot"
     target, words = split_target(arguments, "ahac grad check", expected)
-    (settings,) = parse_settings(words, f"ahac grad check {target}", ABOUT, CheckSettings())
+    settings, _ = parse_settings(Parser(f"ahac grad check {target}", "[options]", ABOUT), words, CheckSettings())
     report = run_check(target, settings, progress_bar)
     sys.stdout.write(f"{report.table()}\n")
     return 0 if report.passed else 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ahac.cli.options import add_settings, read_settings
 from ahac.cli.parser import HELP, Parser
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ahac.gradients import Study
 
 __all__ = ["parse_settings", "save_figures", "split_target"]
+
+Settings = TypeVar("Settings")
 
 
 def split_target(arguments: list[str], prog: str, expected: str) -> tuple[str, list[str]]:
@@ -26,13 +29,11 @@ def split_target(arguments: list[str], prog: str, expected: str) -> tuple[str, l
     return "TARGET", ["--help"]
 
 
-def parse_settings(words: Sequence[str], prog: str, about: str, *defaults: Any) -> tuple[Any, ...]:  # noqa: ANN401 - dataclasses
-    """Return these dataclasses with the values of the options that were given."""
-    parser = Parser(prog, "[options]", about)
-    for settings in defaults:
-        add_settings(parser, settings)
+def parse_settings(parser: Parser, words: Sequence[str], defaults: Settings) -> tuple[Settings, argparse.Namespace]:
+    """Add the fields of a dataclass to a parser; return the dataclass with the values given, and all options."""
+    add_settings(parser, defaults)
     options = parser.parse(words)
-    return tuple(read_settings(settings, options) for settings in defaults)
+    return read_settings(defaults, options), options
 
 
 def save_figures(study: Study, figures: Sequence[tuple[Callable[[Study, Sequence[Path]], None], Path]]) -> int:

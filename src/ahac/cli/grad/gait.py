@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ahac.cli.grad.common import parse_settings, save_figures
-from ahac.cli.parser import Commands, run_command
+from ahac.cli.parser import Commands, Parser, run_command
 from ahac.cli.progress import progress_bar
 from ahac.core.errors import InputError
 from ahac.core.table import table_lines
@@ -43,14 +43,6 @@ class RunOptions:
     """Stop after this time, like Ctrl-C; the same command continues."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Redo:
-    """Whether to measure again."""
-
-    redo: bool = False
-    """Measure gaits again, even if results exist."""
-
-
 def gait(arguments: list[str]) -> int:
     """Run `ahac grad gait`."""
     about = "Measure gait period and return by training horizon."
@@ -61,7 +53,7 @@ def _run(words: list[str]) -> int:
     about = (
         "Train SHAC with every horizon and seed. Complete runs are skipped, so the same command continues the study."
     )
-    (o,) = parse_settings(words, "ahac grad gait run", about, RunOptions())
+    o, _ = parse_settings(Parser("ahac grad gait run", "[options]", about), words, RunOptions())
 
     from ahac.cli.sweep import print_event, summary
     from ahac.experiments.sweep import sweep
@@ -77,15 +69,26 @@ def _draw(words: list[str]) -> int:
     from ahac.gradients.figures import gaits as figures
     from ahac.gradients.gait_runs import GaitSettings, study
 
-    folder, words = (Path(words[0]), words[1:]) if words and not words[0].startswith("-") else (Path(FOLDER), words)
-    about = (
-        f"Measure the gaits of the complete SHAC runs in a folder, by default {FOLDER}, and plot them by horizon. Runs "
-        "of other algorithms are skipped; all runs must be of one task."
+    parser = Parser(
+        "ahac grad gait draw",
+        "[FOLDER] [options]",
+        "Measure the gaits of the complete SHAC runs in a folder, and plot period and return by horizon. Runs of other "
+        "algorithms are skipped; all runs must be of one task.",
     )
-    settings, again = parse_settings(words, "ahac grad gait draw [FOLDER]", about, GaitSettings(), Redo())
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path(FOLDER),
+        metavar="FOLDER",
+        help=f"folder of run folders (default: {FOLDER})",
+    )
+    parser.add_argument("--redo", action="store_true", help="measure again, even if results exist")
+    settings, options = parse_settings(parser, words, GaitSettings())
+    folder = options.folder
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}; create the runs with `ahac grad gait run --out {folder}`")
-    result = study(folder, settings, again.redo, progress_bar)
+    result = study(folder, settings, options.redo, progress_bar)
     if result.settings["unfinished"]:
         sys.stderr.write(f"skipped {result.settings['unfinished']} unfinished runs\n")
     if result.settings["others"]:

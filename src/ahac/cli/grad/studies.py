@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ahac.cli.grad.common import parse_settings, save_figures, split_target
+from ahac.cli.parser import Parser
 from ahac.cli.progress import progress_bar
 from ahac.core.table import table_lines
 
@@ -20,26 +21,6 @@ __all__ = ["landscape", "study"]
 
 FOLDER = Path("runs") / "gradients"
 """Folder of results that do not belong to a run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """Where results go."""
-
-    out: Path | None = None
-    """Folder for results and figures. By default runs/gradients or, for a run, the folder gradients inside it."""
-    redo: bool = False
-    """Compute again, even if results with these settings exist."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyOptions:
-    """The policy, and the device to simulate on."""
-
-    checkpoint: str = "last"
-    """Checkpoint of a run: last, best or iteration-NNNNNN."""
-    device: str = "cpu"
-    """Device to simulate on: cpu, cuda, cuda:N, or auto for CUDA if available."""
 
 
 def study(arguments: list[str]) -> int:
@@ -65,18 +46,17 @@ def landscape(arguments: list[str]) -> int:
         "TARGET is a task, FILE.py:NAME (a Task, or a function that returns one), or a run folder. The policy is that "
         "of the run; for a task it is newly initialized."
     )
-    c, policy, output = parse_settings(
-        words, f"ahac grad landscape {target}", about, LandscapeSettings(), PolicyOptions(), Output()
-    )
-    key = depends_on(c, fingerprint(target, policy.checkpoint, c.seed))
-    folder, stem = _result_path(target, output, key)
+    parser = _target_parser(f"ahac grad landscape {target}", about)
+    c, options = parse_settings(parser, words, LandscapeSettings())
+    key = depends_on(c, fingerprint(target, options.checkpoint, c.seed))
+    folder, stem = _result_path(target, options.out, key)
     path = folder / f"{stem}landscape-{Path(c.along).stem}.npz"
     result = load_or_compute(
         path,
         KIND,
         key,
-        redo=output.redo,
-        compute=lambda: compute(target, c, checkpoint=policy.checkpoint, device=policy.device, track=progress_bar),
+        redo=options.redo,
+        compute=lambda: compute(target, c, checkpoint=options.checkpoint, device=options.device, track=progress_bar),
     )
     for name in ("first", "zeroth"):
         slope = float(result[f"{name}_slope"])
@@ -91,9 +71,10 @@ def _heaviside(words: list[str]) -> int:
     from ahac.gradients.study import load_or_compute
 
     about = "Estimate the gradient of a soft Heaviside function, and the error by number of samples."
-    c, output = parse_settings(words, "ahac grad study heaviside", about, heaviside.HeavisideSettings(), Output())
-    path = (output.out or FOLDER) / "heaviside.npz"
-    result = load_or_compute(path, heaviside.KIND, asdict(c), lambda: heaviside.study(c, progress_bar), output.redo)
+    parser = _study_parser("ahac grad study heaviside", about)
+    c, options = parse_settings(parser, words, heaviside.HeavisideSettings())
+    path = (options.out or FOLDER) / "heaviside.npz"
+    result = load_or_compute(path, heaviside.KIND, asdict(c), lambda: heaviside.study(c, progress_bar), options.redo)
     share = heaviside.informative_share(0.0, c.width, c.sigma)
     sys.stdout.write(f"at θ = 0, {share:.2%} of samples have a nonzero first-order gradient\n")
     return save_figures(result, [(figures.draw, path), (figures.draw_appendix, path.with_stem("heaviside-appendix"))])
@@ -108,9 +89,9 @@ def _ball(words: list[str]) -> int:
         "Throw a ball against a wall: gradients before and after contact, the lemma's bound on their error, and the "
         "effect of stiffness."
     )
-    c, output = parse_settings(words, "ahac grad study ball", about, ball.BallSettings(), Output())
-    path = (output.out or FOLDER) / "ball.npz"
-    result = load_or_compute(path, ball.KIND, asdict(c), lambda: ball.study(c, progress_bar), output.redo)
+    c, options = parse_settings(_study_parser("ahac grad study ball", about), words, ball.BallSettings())
+    path = (options.out or FOLDER) / "ball.npz"
+    result = load_or_compute(path, ball.KIND, asdict(c), lambda: ball.study(c, progress_bar), options.redo)
     columns = ("first", "zeroth", "error", "expected", "first_esnr", "zeroth_esnr")
     _print_by_horizon(result, range(1, c.horizon + 1), columns)
     for name, label in (("bound", "the lemma's bound"), ("tight_bound", "the bound along the trajectory")):
@@ -133,18 +114,17 @@ def _task(target: str, words: list[str]) -> int:
         "heaviside and ball have other options: `ahac grad study heaviside --help`. The policy is that of the run; for "
         "a task it is newly initialized."
     )
-    c, policy, output = parse_settings(
-        words, f"ahac grad study {target}", about, task.TaskSettings(), PolicyOptions(), Output()
-    )
-    key = {**asdict(c), **fingerprint(target, policy.checkpoint, c.seed)}
-    folder, stem = _result_path(target, output, key)
+    parser = _target_parser(f"ahac grad study {target}", about)
+    c, options = parse_settings(parser, words, task.TaskSettings())
+    key = {**asdict(c), **fingerprint(target, options.checkpoint, c.seed)}
+    folder, stem = _result_path(target, options.out, key)
     path = folder / f"{stem}study.npz"
     result = load_or_compute(
         path,
         task.KIND,
         key,
-        redo=output.redo,
-        compute=lambda: task.study(target, c, checkpoint=policy.checkpoint, device=policy.device, track=progress_bar),
+        redo=options.redo,
+        compute=lambda: task.study(target, c, checkpoint=options.checkpoint, device=options.device, track=progress_bar),
     )
     columns = ("first_norm", "zeroth_norm", "error", "expected", "cosine", "first_esnr", "zeroth_esnr")
     _print_by_horizon(result, c.horizons, columns)
@@ -157,12 +137,35 @@ def _task(target: str, words: list[str]) -> int:
     return save_figures(result, pictures)
 
 
-def _result_path(target: str, output: Output, key: dict[str, Any]) -> tuple[Path, str]:
+def _study_parser(prog: str, about: str) -> Parser:
+    parser = Parser(prog, "[options]", about)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help=f"folder for results and figures (default: {FOLDER} or, for a run, the folder gradients inside it)",
+    )
+    parser.add_argument("--redo", action="store_true", help="compute again, even if results with these settings exist")
+    return parser
+
+
+def _target_parser(prog: str, about: str) -> Parser:
+    parser = _study_parser(prog, about)
+    parser.add_argument(
+        "--checkpoint", default="last", metavar="NAME", help="of a run: last, best or iteration-NNNNNN (default: last)"
+    )
+    parser.add_argument(
+        "--device", default="cpu", help="cpu, cuda, cuda:N, or auto for CUDA if available (default: cpu)"
+    )
+    return parser
+
+
+def _result_path(target: str, out: Path | None, key: dict[str, Any]) -> tuple[Path, str]:
     """Return the folder of the results and the start of their names: the run or task, except in the run folder."""
     run = key["policy"].get("run")
-    if run is not None and output.out is None:
+    if run is not None and out is None:
         return Path(target) / "gradients", ""
-    return output.out or FOLDER, f"{run or key['task']}-"
+    return out or FOLDER, f"{run or key['task']}-"
 
 
 def _print_by_horizon(result: Study, horizons: Sequence[int], columns: Sequence[str]) -> None:
