@@ -1,4 +1,4 @@
-"""Speed of tasks: a differentiable step with observation, reward, termination and reset, beside a bare one."""
+"""Speed of tasks: a differentiable step with observation, reward, termination and reset, next to the bare simulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLLOUT = 16
 
 
 class _Rollouts:
-    """Rollouts of one task under random actions, through its environment and through the bare simulator."""
+    """Rollouts of one task under random actions, in its environment and in the bare simulator."""
 
     def __init__(self, name: str, worlds: int, device: str, threads: int | None) -> None:
         task = make_task(name)
@@ -33,14 +33,14 @@ class _Rollouts:
             torch.rand(shape, generator=rng, device=self.sim.device).mul(2.0).sub(1.0).requires_grad_()
             for _ in range(ROLLOUT)
         ]
-        # On CUDA as in training: recorded, and replayed.
-        self.player = EnvGraphExecutor(self.env, []) if self.sim.device.type == "cuda" else EagerExecutor()
+        # On CUDA as in training: captured as CUDA graphs and replayed.
+        self.executor = EnvGraphExecutor(self.env, []) if self.sim.device.type == "cuda" else EagerExecutor()
 
     def forward(self) -> None:
-        self.player.run("forward", {"steps": self._forward}, lambda name: None)
+        self.executor.run("forward", {"steps": self._forward}, lambda name: None)
 
     def both(self) -> None:
-        self.player.run("both", {"steps": self._both}, lambda name: None)
+        self.executor.run("both", {"steps": self._both}, lambda name: None)
 
     @torch.no_grad()
     def _forward(self, _: object) -> None:
@@ -54,7 +54,7 @@ class _Rollouts:
         return torch.autograd.grad(total, self.actions)
 
     def warm_up(self) -> None:
-        """Compile everything, once step by step."""
+        """Compile everything by running once without CUDA graphs."""
         self._forward(None)
         self._both(None)
 
@@ -66,7 +66,7 @@ class _Rollouts:
 
 
 def task_throughput(name: str, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
-    """Steps per second of a task, forward alone and with backward, for several numbers of worlds and of threads."""
+    """Measure steps per second of a task, forward only and with backward, by number of worlds and threads."""
     rows = []
     for worlds in sizes:
         for n in threads:

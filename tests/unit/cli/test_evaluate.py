@@ -40,7 +40,7 @@ def test_a_trajectory_is_saved_beside_the_result(run: Run, tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--save-trajectory", "a.avi"], "a trajectory is .html, .mp4, .gif, .npz by its name, got 'a.avi'"),
+        (["--save-trajectory", "a.avi"], "a trajectory must be a .html, .mp4, .gif, .npz file, got 'a.avi'"),
         (["--save-trajectory", "a.npz", "--seconds", "-1"], "seconds must be a finite number"),
     ],
 )

@@ -10,12 +10,12 @@ from ahac.training.api import configure
 
 
 def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """As one line, frames apart."""
+    """Return the help as one line."""
     monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit) as end:
         main([*arguments, "--help"])
     assert end.value.code in (None, 0)
-    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+    return " ".join(capsys.readouterr().out.split())
 
 
 def settings(config: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401 - any dataclass

@@ -24,7 +24,7 @@ def report() -> list[str]:
 def test_a_cache_in_order_is_one_line(cold_cache: Path) -> None:
     record(kernel(cold_cache, "one"))
     record(kernel(cold_cache, "two"))
-    assert report() == [f"kernel cache: 2 kernels, 2 MB in {cold_cache} (can be written)"]
+    assert report() == [f"kernel cache: 2 kernels, 2 MB in {cold_cache} (writable)"]
 
 
 def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) -> None:
@@ -34,9 +34,9 @@ def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) 
     (damaged / f"{damaged.name}.o").write_bytes(b"")
     kernel(cold_cache, "old")
     assert report() == [
-        f"kernel cache: 3 kernels, 2 MB in {cold_cache} (can be written)",
-        f"kernel cache: 1 DAMAGED, compiled again when they are next used: {damaged.name}",
-        "kernel cache: 1 without checksums, compiled again when they are next used",
+        f"kernel cache: 3 kernels, 2 MB in {cold_cache} (writable)",
+        f"kernel cache: 1 DAMAGED, recompiled on next use: {damaged.name}",
+        "kernel cache: 1 without checksums, recompiled on next use",
     ]
 
 
@@ -45,7 +45,7 @@ def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(
 ) -> None:
     monkeypatch.setattr("ahac.native.cache.unwritable", lambda root, room: "Read-only file system")
     assert report() == [
-        f"kernel cache: 0 kernels, 0 MB in {cold_cache} (CANNOT be written: Read-only file system; free some space, or "
+        f"kernel cache: 0 kernels, 0 MB in {cold_cache} (NOT writable: Read-only file system; free some space, or "
         "set WARP_CACHE_PATH to a writable folder)"
     ]
 

@@ -59,7 +59,7 @@ def test_help_names_every_command(ahac: Shell) -> None:
     asked, bare = ahac("--help"), ahac()
     assert asked.status == bare.status == 0
     assert asked.out == bare.out
-    assert all(f"{name}:" in " ".join(asked.out.split()) for name in COMMANDS)
+    assert all(f"\n  {name:7}  {summary}\n" in asked.out for name, (summary, _) in COMMANDS.items())
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
@@ -183,17 +183,20 @@ def test_an_unknown_name_is_refused_with_the_known_ones(arguments: list[str], kn
     ("option", "value", "named"),
     [
         ("--num-envs", "0", "num_envs must be a whole number of at least 1, got 0"),
-        ("--num-envs", "many", "--num-envs"),
+        ("--num-envs", "many", "--num-envs: expected a whole number, got 'many'"),
         ("--iterations", "-3", "iterations must be a whole number of at least 1, got -3"),
         ("--algorithm.gamma", "2", "gamma must lie between 0 and 1"),
-        ("--no-such-option", "1", "--no-such-option"),
+        ("--no-such-option", "1", "unknown option --no-such-option"),
+        ("--iteration", "1", "unknown option --iteration (did you mean --iterations?)"),
         ("--name", "../x", "without a path, got '../x'"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(option: str, value: str, named: str, ahac: Shell) -> None:
     done = ahac("train", "cartpole", option, value)
     assert done.status == 2
-    assert named in " ".join(done.err.split())
+    (line,) = done.err.splitlines()
+    assert line.startswith("ahac: ")
+    assert named in line
     assert not Path("runs").exists()
 
 
@@ -226,13 +229,14 @@ def test_the_list_of_tasks_has_all_with_their_sizes(ahac: Shell) -> None:
     done = ahac("list", "tasks")
     head, *rows = done.out.splitlines()
     assert done.status == 0
-    assert head.split() == ["task", "obs", "actions", "substeps", "episode"]
+    assert head.split() == ["task", "observations", "actions", "substeps", "episode", "steps"]
     assert [row.split()[0] for row in rows] == tasks()
     assert next(row.split()[1:3] for row in rows if row.startswith("hopper")) == ["11", "3"]
 
 
 def test_the_list_of_algorithms_has_all_with_what_they_are(ahac: Shell) -> None:
-    rows = ahac("list", "algos").out.splitlines()
+    head, *rows = ahac("list", "algos").out.splitlines()
+    assert head.split() == ["algo", "description"]
     assert [row.split(maxsplit=1) for row in rows] == [[name, text] for name, text in ALGOS.items()]
 
 
@@ -253,7 +257,7 @@ def test_where_there_are_no_runs_the_list_says_so(ahac: Shell) -> None:
     Path("empty").mkdir()
     for folder in ("nowhere", "empty"):
         done = ahac("list", "runs", "--out", folder)
-        assert (done.status, done.out) == (0, f"no runs in {folder}\n")
+        assert (done.status, done.out) == (0, f"no runs in {folder}; `--out FOLDER` lists another folder\n")
 
 
 def test_a_run_that_has_not_begun_is_listed(ahac: Shell) -> None:

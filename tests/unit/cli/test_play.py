@@ -46,7 +46,7 @@ def test_a_robots_file_is_shown_on_a_ground(tmp_path: Path, served: list[tuple[V
 
 
 def test_what_is_nothing_known_is_answered_with_what_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "'hoper' is neither a run's folder" in (told := refused(capsys, "hoper"))
+    assert "'hoper' is not a run folder" in (told := refused(capsys, "hoper"))
     assert "hopper, ant" in told
     assert "is not a run" in refused(capsys, "/tmp")
     assert "no file" in refused(capsys, "nothing.npz")
@@ -54,11 +54,11 @@ def test_what_is_nothing_known_is_answered_with_what_is(capsys: pytest.CaptureFi
 
 def test_a_recordings_name_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = refused(capsys, "hopper", "--record", str(tmp_path / "gait.avi"))
-    assert "a recording is .html, .mp4, .gif, .npz by its name, got 'gait.avi'" in told
+    assert "a recording must be a .html, .mp4, .gif, .npz file, got 'gait.avi'" in told
     assert not list(tmp_path.iterdir())
 
 
 def test_a_task_has_no_policy(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "hopper is no run and has no policy; --agent is zero or random" in refused(
+    assert "hopper is not a run and has no policy; use --agent zero or --agent random" in refused(
         capsys, "hopper", "--agent", "policy"
     )

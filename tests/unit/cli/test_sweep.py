@@ -50,26 +50,29 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     ("line", "told"),
     [
         ("a hoper", "no task named 'hoper'"),
-        ("a", "say what to train behind the run's name"),
-        ("a --algo shac", "say what to train behind the run's name"),
+        ("a", "the task is missing: NAME TASK"),
+        ("a --algo shac", "the task is missing: NAME TASK"),
         ("a hopper --algo dqn", "no algorithm named 'dqn'; known: ahac"),
         ("a hopper --preset x", "no preset named 'x'"),
-        ("a hopper --sed 3", r"Unrecognized options: --sed, 3 \(`ahac train hopper --help` lists options\)"),
-        ("a hopper --seed x", "Error parsing --seed: invalid literal"),
-        ("a hopper --algo", "argument --algo: expected one argument"),
+        (
+            "a hopper --sed 3",
+            r"unknown option --sed \(did you mean --seed\?\); run `ahac train hopper --algo ahac --help`",
+        ),
+        ("a hopper --seed x", "--seed: expected a whole number, got 'x'"),
+        ("a hopper --algo", "--algo: expected one argument"),
         (
             "a hopper --algorithm.horizon.rule x",
-            "invalid choice 'x' for argument '--algorithm.horizon.rule'. Expected one of ",
+            "--algorithm.horizon.rule: expected one of fixed, paper, .*, got 'x'",
         ),
         ("a hopper --variant x", "variant"),
-        ("a hopper --name b", "--name cannot stand in a list"),
-        ("a hopper --out=b", "--out cannot stand in a list"),
-        ("a hopper --help", "--help cannot stand in a list"),
+        ("a hopper --name b", "--name cannot be used in a list"),
+        ("a hopper --out=b", "--out cannot be used in a list"),
+        ("a hopper --help", "--help cannot be used in a list"),
         ("a hopper 'x", "No closing quotation"),
-        ("one hopper", "the name 'one' is taken by a line above"),
+        ("one hopper", "the name 'one' is used by a line above"),
         ("a/b hopper", "without a path, got 'a/b'"),
-        ("a hopper --watch", "Unrecognized options: --watch"),
-        ("one.log hopper", "the log of one of the runs 'one' and 'one.log' is named like the other; rename one"),
+        ("a hopper --watch", "--watch cannot be used in a list"),
+        ("one.log hopper", "the run 'one.log' and the run 'one' clash: one is named like the other's log; rename one"),
         ("a\0b hopper", r"name must have printable characters only, got 'a\\x00b'"),
         ("a\x1b[31m hopper", "name must have printable characters only"),
         ("a\u202eb hopper", "name must have printable characters only"),
@@ -77,7 +80,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
         (".a hopper", "name must not begin with a dot"),
         (r"'a\b' hopper", "name must be a folder name without a path"),
         (f"{'é' * 101} hopper", "name must have at most 200 bytes, got 202"),
-        ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
+        ("@seeds 0 x", "seeds must be whole numbers, as in `@seeds 0 1 2`; got 'x'"),
         ("@seeds 0 1\na hopper --seed 2", "--seed cannot be combined with `@seeds`"),
     ],
 )
@@ -101,10 +104,11 @@ def test_a_damaged_folder_is_shown_and_the_others_are_too(tmp_path: Path, capsys
         (tmp_path / folder / name).write_text("{", encoding="utf-8")
     path = written(tmp_path, "a hopper\nb hopper\n")
     assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 1
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("a  damaged ")
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "status", "details"]
+    assert first.split()[:2] == ["a", "damaged"]
     assert "config.json is damaged" in first
-    assert second.startswith("b  new ")
+    assert second.split()[:2] == ["b", "new"]
 
 
 def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,17 +118,17 @@ def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["sweep", str(tmp_path / "image")]) == 2
     assert main(["sweep", str(tmp_path)]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert all("; a sweep wants a text file with a line per run: NAME TASK" in line for line in lines)
-    assert lines[0].startswith(f"ahac: there is no file {tmp_path / 'none.txt'}; ")
-    assert "list.txt lists no run; " in lines[1]
-    assert "image is no list of runs: " in lines[2]
+    assert all("; expected a text file with one run per line: NAME TASK" in line for line in lines)
+    assert lines[0].startswith(f"ahac: no such file: {tmp_path / 'none.txt'}; ")
+    assert "list.txt lists no runs; " in lines[1]
+    assert "image is not a list of runs: " in lines[2]
     assert lines[3].startswith(f"ahac: {tmp_path} is a folder; ")
 
 
 @pytest.mark.parametrize("path", keep(1, STUDIES), ids=lambda path: path.stem)
 def test_every_study_can_be_run(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    _, *lines = capsys.readouterr().out.splitlines()
     assert lines
     assert all(line.split()[1] == "new" for line in lines)
     assert not list(tmp_path.iterdir())

@@ -81,7 +81,7 @@ def test_a_viewer_that_fails_is_one_warning(
             time.sleep(0.01)
     (told,) = caplog.messages
     assert told.startswith("the viewer ")
-    assert told.endswith("training goes on without")
+    assert told.endswith("training continues without it")
 
 
 def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
@@ -119,4 +119,4 @@ def test_training_is_watched_and_its_settings_do_not_know(
 def test_help_of_training_tells_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--watch", "--help"])
-    assert "With --watch, the policy is shown in the browser" in " ".join(capsys.readouterr().out.split())
+    assert "--watch Show the policy in the browser while it learns." in " ".join(capsys.readouterr().out.split())

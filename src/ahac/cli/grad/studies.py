@@ -137,20 +137,20 @@ def _task(target: str, words: list[str]) -> int:
     return save_figures(result, pictures)
 
 
-def _study_parser(prog: str, about: str) -> Parser:
+def _study_parser(prog: str, about: str, default_out: str = str(FOLDER)) -> Parser:
     parser = Parser(prog, "[options]", about)
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FOLDER",
-        help=f"folder for results and figures (default: {FOLDER} or, for a run, the folder gradients inside it)",
+        help=f"folder for results and figures (default: {default_out})",
     )
     parser.add_argument("--redo", action="store_true", help="compute again, even if results with these settings exist")
     return parser
 
 
 def _target_parser(prog: str, about: str) -> Parser:
-    parser = _study_parser(prog, about)
+    parser = _study_parser(prog, about, f"{FOLDER} or, for a run, the folder gradients inside it")
     parser.add_argument(
         "--checkpoint", default="last", metavar="NAME", help="of a run: last, best or iteration-NNNNNN (default: last)"
     )
