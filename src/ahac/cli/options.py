@@ -44,10 +44,12 @@ def add_settings(parser: Parser, defaults: Any, prefix: str = "", skip: tuple[st
     values = {item.name: getattr(defaults, item.name) for item in fields(defaults) if item.name not in skip}
     group = parser.add_argument_group(f"{prefix}* settings", docs[""]) if prefix else parser
     for name, value in values.items():
-        if not is_dataclass(value) and (arguments := _argument(hints[name])) is not None:
+        if not _is_nested(hints[name]):
             text = f"{docs[name]} (default: {_shown(value)})".replace("%", "%%")
             names = _option_names(prefix, name, with_negative=hints[name] is bool)
-            group.add_argument(*names, dest=prefix + name, default=argparse.SUPPRESS, help=text, **arguments)
+            group.add_argument(
+                *names, dest=prefix + name, default=argparse.SUPPRESS, help=text, **_argument(hints[name])
+            )
     for name, value in values.items():
         if is_dataclass(value):
             add_settings(parser, value, f"{prefix}{name}.")
@@ -62,27 +64,36 @@ def read_settings(defaults: Settings, options: argparse.Namespace, prefix: str =
             changes[item.name] = read_settings(value, options, f"{prefix}{item.name}.")
         elif hasattr(options, prefix + item.name):
             given = getattr(options, prefix + item.name)
-            changes[item.name] = tuple(given) if isinstance(given, list) else given
+            if isinstance(given, list):
+                given = None if given == [None] else tuple(given)
+            changes[item.name] = given
     return replace(defaults, **changes)  # pyright: ignore[reportArgumentType] - a dataclass
 
 
-def _argument(hint: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any annotation
-    """Return the arguments of `add_argument` for a field; None if words cannot express it, as with a dataclass."""
+def _is_nested(hint: Any) -> bool:  # noqa: ANN401 - any annotation
+    """Return whether a field holds a dataclass, one of several, or an optional one."""
+    return is_dataclass(hint) or any(map(is_dataclass, get_args(hint)))
+
+
+def _argument(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - any annotation
+    """Return the arguments of `add_argument` for a field."""
     if hint is bool:
         return {"action": _Switch, "nargs": 0}
-    if get_origin(hint) is Literal:
-        return {"type": one_of(*get_args(hint)), "metavar": f"{{{','.join(get_args(hint))}}}"}
     if get_origin(hint) is tuple:
-        metavar, parse = PARSERS[get_args(hint)[0]]
-        return {"type": parse, "nargs": "*", "metavar": metavar}
+        return {**_argument(get_args(hint)[0]), "nargs": "*"}
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        return {"type": one_of(*choices), "metavar": f"{{{','.join(choices)}}}"}
     if get_origin(hint) in (Union, types.UnionType):
-        kinds = [kind for kind in get_args(hint) if kind is not type(None)]
-        if len(kinds) != 1 or kinds[0] not in PARSERS:
-            return None
-        metavar, parse = PARSERS[kinds[0]]
-        return {"type": lambda text: None if text in ("None", "none") else parse(text), "metavar": f"{metavar}|None"}
+        (kind,) = (kind for kind in get_args(hint) if kind is not type(None))
+        argument = _argument(kind)
+        return {**argument, "type": _or_none(argument["type"]), "metavar": f"{argument['metavar']}|None"}
     metavar, parse = PARSERS[hint]
     return {"type": parse, "metavar": metavar}
+
+
+def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: None if text in ("None", "none") else parse(text)
 
 
 def _option_names(prefix: str, name: str, with_negative: bool) -> list[str]:
