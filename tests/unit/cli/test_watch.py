@@ -97,7 +97,7 @@ def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux has it")
 def test_a_viewer_gets_the_time_that_training_leaves() -> None:
-    code = "import os; from ahac.cli.watch import lower_priority; lower_priority(); print(os.sched_getscheduler(0), os.nice(0))"
+    code = "import os; from ahac.cli import watch; watch.lower_priority(); print(os.sched_getscheduler(0), os.nice(0))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(os.SCHED_IDLE), "19"]
 
