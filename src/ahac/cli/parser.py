@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from ahac.core.errors import InputError
 
@@ -69,6 +70,10 @@ class Parser(argparse.ArgumentParser):
     def parse_some(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """Return the options, and the words that belong to none of them."""
         return self.parse_known_args([_hyphenated(word) for word in words])
+
+    def print_help(self, file: TextIO | None = None) -> None:
+        """Write the help; unlike argparse's own, do not hide that the reader of a pipe is gone."""
+        (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         """Raise an error with argparse's message, and point to the help."""
