@@ -1,4 +1,4 @@
-"""The command line on a kernel cache that is in order, damaged, or cannot be used."""
+"""The command line with an intact, damaged or unusable kernel cache."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def report() -> list[str]:
     return [line for line in findings() if line.startswith("kernel cache:")]
 
 
-def test_a_cache_in_order_is_one_line(cold_cache: Path) -> None:
+def test_intact_cache_is_one_line(cold_cache: Path) -> None:
     record(kernel(cold_cache, "one"))
     record(kernel(cold_cache, "two"))
     assert report() == [f"kernel cache: 2 kernels, 2 MB in {cold_cache} (writable)"]
@@ -40,9 +40,7 @@ def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) 
     ]
 
 
-def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(
-    cold_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_cache_is_reported_with_the_fix(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ahac.native.cache.unwritable", lambda root, room: "Read-only file system")
     assert report() == [
         f"kernel cache: 0 kernels, 0 MB in {cold_cache} (NOT writable: Read-only file system; free some space, or "
@@ -50,7 +48,7 @@ def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(
     ]
 
 
-def test_a_cache_that_cannot_be_opened_is_reported(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_cache_is_reported(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cold_cache.rmdir()
     cold_cache.write_bytes(b"a file")
 
@@ -62,7 +60,7 @@ def test_a_cache_that_cannot_be_opened_is_reported(cold_cache: Path, monkeypatch
     assert line.startswith(f"kernel cache: cannot write to the kernel cache {cold_cache}: Not a directory; ")
 
 
-def test_a_command_ends_with_a_line_when_kernels_cannot_be_kept(
+def test_command_fails_with_one_line_if_the_cache_is_unusable(
     cold_cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cold_cache.rmdir()
