@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         super().__init__(
             prog=prog,
-            usage=f"{prog} {arguments}".rstrip(),
+            usage=f"{prog} {arguments}".rstrip().replace("%", "%%"),
             description=description,
             epilog=epilog,
             allow_abbrev=False,
