@@ -1,1 +1,1 @@
-"""How fast it is on this machine: `ahac bench`, or `make bench`."""
+"""Benchmarks of the simulator, the tasks and training: `ahac bench`, or `make bench`."""

@@ -1,4 +1,4 @@
-"""What is measured: each case returns rows of plain numbers."""
+"""Benchmarks of the bare simulator; each returns rows of plain numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ahac.sim import Simulator, State
 
 __all__ = ["against_mujoco", "compile_times", "throughput"]
 
-DT, SUBSTEPS = 1 / 60, 16
+DT = 1 / 60
+SUBSTEPS = 16
 ROLLOUT = 16
 """Control steps per measurement, so that a GPU does not wait for the host between launches."""
 
 
 class _Steps:
-    """Rollouts of one simulator: forward alone, and forward with backward."""
+    """Rollouts of one simulator, forward only or forward and backward."""
 
     def __init__(self, robot: str, worlds: int, device: str, threads: int | None) -> None:
         model = load(robot)
@@ -45,7 +46,7 @@ class _Steps:
 
 
 def against_mujoco(robot: str, worlds: int, seconds: float) -> list[Row]:
-    """One core: forward plus backward of a world-substep, beside one `mj_step` of the same robot in contact."""
+    """Time a substep of one world with gradients, and an `mj_step` of the same robot in contact, on one core."""
     steps = _Steps(robot, worlds, "cpu", 1)
     reference = MujocoSteps(robot, count=200)
     took = interleaved({"forward": steps.forward, "both": steps.both, "mj_step": reference}, steps.sim.device, seconds)
@@ -65,15 +66,14 @@ def against_mujoco(robot: str, worlds: int, seconds: float) -> list[Row]:
 
 
 def throughput(robot: str, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
-    """Control steps per second, forward alone and with backward, for several numbers of worlds and of threads."""
+    """Measure control steps per second, forward only and with backward, by number of worlds and threads."""
     rows = []
     for worlds in sizes:
-        works = {n: _Steps(robot, worlds, device, n) for n in threads}
-        named = {(n, kind): getattr(s, kind) for n, s in works.items() for kind in ("forward", "both")}
-        device_used = works[threads[0]].sim.device
-        took = interleaved({f"{n}{kind}": work for (n, kind), work in named.items()}, device_used, seconds)
+        by_threads = {n: _Steps(robot, worlds, device, n) for n in threads}
+        works = {f"{n}{kind}": getattr(s, kind) for n, s in by_threads.items() for kind in ("forward", "both")}
+        took = interleaved(works, by_threads[threads[0]].sim.device, seconds)
         base = took[f"{threads[0]}both"]
-        for n, steps in works.items():
+        for n, steps in by_threads.items():
             model = steps.sim.model
             rows.append(
                 {
@@ -92,7 +92,7 @@ def throughput(robot: str, sizes: list[int], device: str, threads: list[int], se
 
 
 def compile_times(robot: str, device: str) -> Row:
-    """Seconds to load, to trace, and to the end of the first step and its backward."""
+    """Measure the seconds to load the model, to trace it, and to run the first step and its backward pass."""
     start = time.perf_counter()
     model = load(robot)
     loaded = time.perf_counter()

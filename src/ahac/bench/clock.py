@@ -1,4 +1,4 @@
-"""Timing: several things in turn, round after round, so that a noisy machine disturbs all of them alike."""
+"""Timing of several functions in turn, round after round, so that noise on the machine affects all of them alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Work = Callable[[], object]
 
 
 def interleaved(works: Mapping[str, Work], device: torch.device, seconds: float) -> dict[str, float]:
-    """Median seconds of one call of each, over as many rounds as fit into `seconds` (at least five)."""
+    """Return the median seconds per call of each function, over the rounds that fit into `seconds` (at least five)."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()

@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""Robots to measure: Gymnasium's MJCF files by name, where Gymnasium is installed, or any file by path."""
+"""Robots to measure: the MJCF files of Gymnasium by name, if it is installed, or any file by path."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ __all__ = ["MATERIAL", "STANDARD", "MujocoSteps", "find", "in_contact", "load"]
 STANDARD = ("ant", "humanoid", "hopper", "half_cheetah", "walker2d", "swimmer", "inverted_double_pendulum")
 MATERIAL = ContactMaterial()
 HEIGHT = {"ant": 2, "humanoid": 2, "hopper": 1, "walker2d": 1, "half_cheetah": 1}
-"""The coordinate that lifts a robot off the ground."""
+"""Index of the position coordinate that is the robot's height."""
 DEPTH = 5e-3
-"""How deep [m] the lowest point of each robot is put into the ground."""
+"""Penetration [m] of the lowest point of each robot at the start."""
 
 
 def find(robot: str) -> Path:
-    """The model file of a name or path."""
+    """Return the model file of a robot, given its name or path."""
     if Path(robot).is_file():
         return Path(robot)
     gymnasium = importlib.util.find_spec("gymnasium")
     if gymnasium is None or gymnasium.origin is None:
-        raise InputError(f"{robot!r} is no file, and Gymnasium's robots are not installed: pip install gymnasium")
+        raise InputError(
+            f"{robot!r} is not a file, and Gymnasium, which has robots by name, is not installed: pip install gymnasium"
+        )
     folder = Path(gymnasium.origin).parent / "envs" / "mujoco" / "assets"
     if not (folder / f"{robot}.xml").is_file():
-        known = ", ".join(sorted(path.stem for path in folder.glob("*.xml")))
-        raise InputError(f"no robot named {robot!r}; give the path of a file, or one of: {known}")
+        names = ", ".join(sorted(path.stem for path in folder.glob("*.xml")))
+        raise InputError(f"no robot named {robot!r}; expected the path of a file, or one of: {names}")
     return folder / f"{robot}.xml"
 
 
 def load(robot: str) -> Model:
-    """The robot on the benchmark's ground."""
+    """Load a robot with the contact material of the benchmarks."""
     return load_model(find(robot), contact=MATERIAL)
 
 
 def in_contact(robot: str, sim: Simulator, seed: int = 0) -> tuple[State, torch.Tensor]:
-    """Random states near the reference pose, on the ground, and random controls."""
+    """Return random states near the reference pose, on the ground, and random controls."""
     rng = torch.Generator().manual_seed(seed)
     rest = sim.rest_state()
     q = rest.q.cpu() + 0.05 * torch.randn(rest.q.shape, generator=rng, dtype=sim.dtype)
@@ -56,7 +58,7 @@ def in_contact(robot: str, sim: Simulator, seed: int = 0) -> tuple[State, torch.
 
 
 class MujocoSteps:
-    """`mj_step` of the same file, semi-implicit Euler, from a state in contact; one call is `count` steps."""
+    """`mj_step` on the same file, with semi-implicit Euler, from a state in contact; one call makes `count` steps."""
 
     def __init__(self, robot: str, count: int) -> None:
         self.model = mujoco.MjModel.from_xml_path(str(find(robot)))
@@ -69,6 +71,6 @@ class MujocoSteps:
         self.contacts = int(self.data.ncon)
 
     def __call__(self) -> None:
-        """Random controls, then the steps."""
+        """Set random controls and make the steps."""
         self.data.ctrl[:] = self.rng.normal(size=self.model.nu) * 0.1
         mujoco.mj_step(self.model, self.data, self.count)

@@ -1,4 +1,4 @@
-"""Rows of a table, measured one after the other: none sees what an earlier one left behind."""
+"""Rows of a benchmark table, each measured with clean GPU memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import torch
 __all__ = ["Row", "clean_gpu"]
 
 Row = dict[str, Any]
-"""Plain numbers and words by column; None where there is nothing to tell."""
+"""Numbers and names by column; None where a value does not apply."""
 
 
 @contextmanager
 def clean_gpu(device: str) -> Iterator[None]:
-    """On CUDA, what earlier rows held is let go and peaks begin anew; the device is the current one meanwhile."""
-    here = ["cuda", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
-    if not torch.cuda.is_available() or device not in here:
-        yield  # the CPU, or what the simulator will refuse
+    """On CUDA, free the memory of earlier rows, reset the peak, and make the device current inside the block."""
+    devices = ["cuda", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    if not torch.cuda.is_available() or device not in devices:
+        yield  # the CPU, or a device that the simulator will reject
         return
-    torch.cuda.init()  # before, there are no statistics that could be reset
-    with torch.cuda.device(device):  # graphs are recorded on the current one
+    torch.cuda.init()  # without this there are no statistics to reset
+    with torch.cuda.device(device):  # CUDA graphs are captured on the current device
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)

@@ -1,4 +1,4 @@
-"""Speed of tasks: a differentiable step with observation, reward, termination and reset, beside a bare one."""
+"""Speed of tasks: a differentiable step with observation, reward, termination and reset, next to the bare simulator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROLLOUT = 16
 
 
 class _Rollouts:
-    """Rollouts of one task under random actions, through its environment and through the bare simulator."""
+    """Rollouts of one task under random actions, in its environment and in the bare simulator."""
 
     def __init__(self, name: str, worlds: int, device: str, threads: int | None) -> None:
         task = make_task(name)
@@ -68,7 +68,7 @@ class _Rollouts:
 
 
 def task_throughput(name: str, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
-    """Steps per second of a task, forward alone and with backward, for several numbers of worlds and of threads."""
+    """Measure steps per second of a task, forward only and with backward, by number of worlds and threads."""
     rows = []
     for worlds in sizes:
         for n in threads:

@@ -1,4 +1,4 @@
-"""Speed of training: one iteration, and what its parts take."""
+"""Speed of training: the time of one iteration and of its parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["PAPER_TASKS", "iteration_times"]
 PARTS = ("rollout", "gradient", "critic", "rest", "learning")
 PAPER_TASKS = ("hopper", "ant", "anymal", "humanoid", "snu_humanoid")
 WARM_UP = 4
-"""Iterations before the measured ones: they compile, allocate and record."""
+"""Iterations before the measured ones; they compile, allocate memory and capture CUDA graphs."""
 
 
 def iteration_times(
@@ -40,11 +40,13 @@ def iteration_times(
     iterations: int = 20,
     graphs: bool = True,
 ) -> Row:
-    """Milliseconds of an iteration, medians over some of them, torch on one thread."""
+    """Measure the median milliseconds of an iteration and its parts, with torch on one thread."""
     check_int("iterations", iterations, 1)
-    made = recipe(task, algo, preset)
-    worlds = made.num_envs if worlds is None else check_int("worlds", worlds, 1)
-    config = made.algorithm if horizon is None else _fixed(made.algorithm, algo, check_int("horizon", horizon, 1))
+    defaults = recipe(task, algo, preset)
+    worlds = defaults.num_envs if worlds is None else check_int("worlds", worlds, 1)
+    config = defaults.algorithm
+    if horizon is not None:
+        config = _fixed_horizon(config, algo, check_int("horizon", horizon, 1))
     with clean_gpu(device):
         env = make(task, num_envs=worlds, device=device)
         algorithm = make_algorithm(config, env.spec, seed=0)
@@ -72,14 +74,14 @@ def iteration_times(
     }
 
 
-def _fixed(algorithm: AlgorithmConfig, algo: str, horizon: int) -> ShortHorizonConfig:
+def _fixed_horizon(algorithm: AlgorithmConfig, algo: str, horizon: int) -> ShortHorizonConfig:
     if not isinstance(algorithm, ShortHorizonConfig):
-        raise InputError(f"a horizon is for ahac, ahac1, shac and bptt, got one for {algo}; leave it out")
+        raise InputError(f"a fixed horizon applies to ahac, ahac1, shac and bptt, got one for {algo}; remove it")
     return replace(algorithm, horizon=replace(algorithm.horizon, rule="fixed", initial=horizon))
 
 
 def _peak(device: torch.device) -> float | None:
-    """Megabytes: what torch took on the GPU for this row, recordings included; on the CPU, of the process so far."""
+    """Return the peak memory [MB]: on CUDA, reserved by torch for this row; on the CPU, of the process so far."""
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device) / 1e6
     return None if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

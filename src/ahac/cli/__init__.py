@@ -1,1 +1,1 @@
-"""The command line: `ahac --help`."""
+"""The command line, `ahac`: one module per command."""

@@ -1,13 +1,14 @@
-"""`ahac compare`: groups of runs as a table."""
+"""`ahac compare`: a table of groups of runs."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ahac.cli.parser import Parser, number
+from ahac.core.table import table_lines
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
@@ -15,94 +16,86 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-ABOUT = """Runs side by side. Runs whose folders are named alike but for a seed at the end are one group; others are
-grouped by task, algorithm and preset. "seconds" of training do not include those spent compiling kernels, which are
-under "compile". "evaluation" is the interquartile mean over runs of the mean returns in evaluation.json, with its 95 %
-bootstrap interval; "return at" the one in training at equal cost, "-" where a run of the group did not come so far.
-Runs with damaged files are left out with a warning."""
-HEAD = ("group", "seeds", "env steps", "seconds", "compile", "evaluation", "interval")
+ABOUT = (
+    "Compare groups of runs, one table per task. Runs whose folder names differ only in a seed at the end form a "
+    "group; other runs are grouped by task, algorithm and preset. Runs with damaged files are skipped with a "
+    "warning.\n\n"
+    "Columns: seconds is training time without kernel compilation, which is listed under compile. evaluation is the "
+    "interquartile mean over runs of the mean returns in evaluation.json, with its 95 % bootstrap interval. return at "
+    'is the training return at equal cost; "-" if a run of the group did not get that far.'
+)
+HEADER = ("group", "seeds", "env steps", "seconds", "compile", "evaluation", "interval")
 
 
 def compare(arguments: list[str]) -> int:
-    """compare groups of runs"""
-    from ahac.experiments.compare import group_runs, summarize
-    from ahac.experiments.comparison_files import write_groups, write_runs
-    from ahac.experiments.plot import RETURN, plot
-
-    parser = argparse.ArgumentParser(prog="ahac compare", description=ABOUT)
-    parser.add_argument("runs", nargs="+", metavar="RUN_OR_FOLDER", help="a run, or a folder of runs")
+    """Run `ahac compare`."""
+    parser = Parser("ahac compare", "RUN [RUN ...] [options]", ABOUT)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, or a folder of run folders")
     parser.add_argument(
         "--at-steps",
-        type=float,
+        type=number,
         nargs="+",
         default=[],
         metavar="N",
-        help="environment steps at which "
-        "returns are compared, a column each; default: the end of the task's shortest run",
+        help="environment steps at which to compare returns, one column each (default: the end of the task's shortest "
+        "run)",
     )
     parser.add_argument(
-        "--at-seconds", type=float, nargs="+", default=[], metavar="S", help="the same for seconds of training"
+        "--at-seconds", type=number, nargs="+", default=[], metavar="S", help="the same for seconds of training"
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table there, too, with all digits")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV, in full precision")
     parser.add_argument(
-        "--runs",
+        "--runs-csv",
         type=Path,
         metavar="FILE",
-        dest="each",
-        help="write a CSV with a row per run there: "
-        "its length, horizons, critic epochs, evaluation, and returns at these places",
+        help="write a CSV with one row per run: length, horizons, critic epochs, evaluation, and returns at the same "
+        "steps and seconds",
     )
     parser.add_argument(
         "--plot",
         type=Path,
         metavar="FILE",
-        help="draw learning curves there, .png or .svg: mean over "
-        "seeds, with a band from the lowest to the highest; needs the extra `plot`",
+        help="plot learning curves, .png or .svg: mean over seeds, with a band from lowest to highest; needs "
+        "`pip install 'ahac[plot]'`",
     )
     parser.add_argument(
         "--curves",
         nargs="+",
         metavar="COLUMN",
-        help="what of metrics.csv --plot "
-        "draws, a row of the picture each, of the groups that have it: horizon, stiffness, growth, "
-        f"esnr, ... (default: {RETURN})",
+        help="columns of metrics.csv to plot, one panel each: horizon, stiffness, growth, esnr, ... (default: "
+        "episode_return)",
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     if options.curves is not None and options.plot is None:
-        parser.error("--curves says what to draw: add --plot FILE")
+        parser.error("--curves selects what to plot; add --plot FILE")
+
+    from ahac.experiments.compare import group_runs, summarize
+    from ahac.experiments.comparison_files import write_groups, write_runs
+    from ahac.experiments.plot import RETURN, plot
+
     runs = group_runs(options.runs)
     groups = summarize(runs, options.at_steps, options.at_seconds)
     if options.plot is not None:
         plot(options.plot, runs, options.curves or [RETURN])
     if options.csv is not None:
         write_groups(options.csv, groups)
-    if options.each is not None:
-        write_runs(options.each, runs, options.at_steps, options.at_seconds)
-    for line in lines(groups):
-        sys.stdout.write(f"{line}\n")
+    if options.runs_csv is not None:
+        write_runs(options.runs_csv, runs, options.at_steps, options.at_seconds)
+    sys.stdout.write("".join(f"{line}\n" for line in lines(groups)))
     return 0
 
 
 def lines(groups: list[Comparison]) -> list[str]:
-    """The table of one task after the other, columns as wide as they have to be."""
-    found = []
+    """Return the tables of all tasks, separated by empty lines."""
+    text = []
     for task in dict.fromkeys(group.task for group in groups):
-        chosen = [group for group in groups if group.task == task]
-        at = [f"at {_number(x)} steps" for x in chosen[0].at_steps] + [
-            f"at {_number(x)} s" for x in chosen[0].at_seconds
-        ]
-        at[0] = f"return {at[0]}"
-        found += [""] if found else []
-        table = [(*HEAD, *at), *(_cells(group) for group in chosen)]
-        widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-        found += [
-            "  ".join(
-                cell.ljust(width) if k == 0 else cell.rjust(width)
-                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in table
-        ]
-    return found
+        of_task = [group for group in groups if group.task == task]
+        points = [f"at {_number(x)} steps" for x in of_task[0].at_steps]
+        points += [f"at {_number(x)} s" for x in of_task[0].at_seconds]
+        points[0] = f"return {points[0]}"
+        text += [""] if text else []
+        text += table_lines((*HEADER, *points), map(_cells, of_task))
+    return text
 
 
 def _cells(group: Comparison) -> tuple[str, ...]:

@@ -1,19 +1,21 @@
-"""`ahac COMMAND`: train, resume, eval, play, sweep, compare, grad, list, doctor, bench; thin over the other rooms."""
+"""`ahac COMMAND`: the entry point of the command line."""
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ahac import __version__
+from ahac.cli.bench import bench
 from ahac.cli.compare import compare
 from ahac.cli.console import BROKEN_PIPE_STATUS, log_to_stderr, silence_broken_pipes
+from ahac.cli.doctor import doctor
 from ahac.cli.evaluate import evaluate
 from ahac.cli.grad import grad
-from ahac.cli.list import list_runs
+from ahac.cli.list import list_
+from ahac.cli.parser import Commands, run_command
 from ahac.cli.play import play
 from ahac.cli.sweep import sweep
 from ahac.cli.train import resume, train
@@ -22,79 +24,53 @@ from ahac.core.text import printable
 
 __all__ = ["main"]
 
-Command = Callable[[list[str]], int]
+# The modules above import torch, Warp and the rest of the package inside their functions, so that help is fast.
+COMMANDS: Commands = {
+    "train": ("train a policy", train),
+    "resume": ("resume a run", resume),
+    "eval": ("evaluate a trained policy", evaluate),
+    "play": ("show a policy, task or robot in the browser, or save a video", play),
+    "sweep": ("train a list of runs", sweep),
+    "compare": ("compare groups of runs", compare),
+    "grad": ("study and check gradients", grad),
+    "list": ("list tasks, algorithms or runs", list_),
+    "doctor": ("show versions and hardware", doctor),
+    "bench": ("measure speed on this machine", bench),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status."""
+    """Run a command and return its exit status."""
     log_to_stderr()
     try:
         try:
             return _run(arguments)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # as in `ahac train --help | head`: there is nobody left to tell
+    except BrokenPipeError:  # as in `ahac train --help | head`
         silence_broken_pipes()
         return BROKEN_PIPE_STATUS
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
-        prog="ahac",
-        description="First-order policy learning through differentiable contact simulation.",
-        epilog="Run `ahac COMMAND --help` for details.",
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"ahac {__version__}")
-    parser.add_argument(
-        "command",
-        choices=list(COMMANDS),
-        metavar="COMMAND",
-        help="\n".join(f"{k + ':':8} {v.__doc__}" for k, v in COMMANDS.items()),
-    )
-    options = parser.parse_args(given[:1] or ["--help"])
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    about = "First-order policy learning through differentiable contact simulation."
     try:
-        return COMMANDS[options.command](given[1:])
+        return run_command("ahac", about, COMMANDS, words, version=f"ahac {__version__}")
     except BrokenPipeError:
         raise
     except (AhacError, OSError) as error:
-        _tell(f"ahac: {error}")
+        _print_error(f"ahac: {error}")
         return 2
     except KeyboardInterrupt as interrupt:
-        _tell("; ".join(["ahac: interrupted", *map(str, interrupt.args)]))
+        _print_error("; ".join(["ahac: interrupted", *map(str, interrupt.args)]))
         if arguments is None:
-            # A compiler's thread may still be at work, and is waited for; another Ctrl-C ends it without a word.
+            # Python waits for a compiler thread that is still running; a second Ctrl-C ends the process silently.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         return 130
 
 
-def _tell(line: str) -> None:
-    """Write a line to the terminal, if there still is one."""
+def _print_error(line: str) -> None:
+    """Write a line to stderr, if it is still open."""
     with suppress(OSError):
         sys.stderr.write(printable(f"{line}\n", keep="\n"))
-
-
-def doctor(arguments: list[str]) -> int:
-    """show versions, devices and the kernel cache"""
-    from ahac.cli.doctor import findings
-
-    argparse.ArgumentParser(
-        prog="ahac doctor", description="Versions, devices, where kernels and runs are kept."
-    ).parse_args(arguments)
-    for line in findings():
-        sys.stdout.write(f"{line}\n")
-    return 0
-
-
-def bench(arguments: list[str]) -> int:
-    """measure how fast it is here"""
-    from ahac.bench.__main__ import main as measure
-
-    return measure(arguments)
-
-
-COMMANDS: dict[str, Command] = {
-    "train": train, "resume": resume, "eval": evaluate, "play": play, "sweep": sweep, "compare": compare, "grad": grad,
-    "list": list_runs, "doctor": doctor, "bench": bench,
-}  # fmt: skip

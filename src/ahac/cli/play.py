@@ -1,4 +1,4 @@
-"""`ahac play`: look at a run, a task, a robot or a recording, in the browser or as a file."""
+"""`ahac play`: show a run, task, robot or trajectory in the browser, or save it to a file."""
 
 from __future__ import annotations
 
@@ -8,38 +8,59 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ahac.cli.parser import Parser, number, one_of, whole_number
 from ahac.core.errors import InputError
 
 if TYPE_CHECKING:
     from ahac.view.sources import ViewSource
     from ahac.view.trajectory import Trajectory
 
-__all__ = ["RECORDINGS", "check_suffix", "play", "write_trajectory"]
+__all__ = ["check_suffix", "formats_help", "play", "write_trajectory"]
 
-ABOUT = """Look at a policy. WHAT is the folder of a run, the name of a task, the MJCF or URDF file of a robot, or a
-trajectory that was saved (.npz). Without --record a viewer opens in the browser, and Ctrl-C ends it."""
-ROBOTS = (".xml", ".mjcf", ".urdf")
-RECORDINGS = {
-    ".html": "a page that plays anywhere", ".mp4": "a film", ".gif": "a moving picture", ".npz": "the numbers",
+ABOUT = (
+    "Show a policy, task or robot. TARGET is a run folder, the name of a task, the MJCF or URDF file of a robot, or a "
+    "saved trajectory (.npz). Without --record, a viewer opens in the browser; Ctrl-C closes it."
+)
+FORMATS = {
+    ".html": "page that plays in any browser", ".mp4": "video", ".gif": "animated image", ".npz": "numbers",
 }  # fmt: skip
+"""File formats of trajectories by suffix."""
 
 
 def play(arguments: list[str]) -> int:
-    """look at a policy, a task or a robot"""
-    parser = argparse.ArgumentParser(prog="ahac play", description=ABOUT)
-    parser.add_argument("what", metavar="WHAT", help="run, task, robot or trajectory")
-    parser.add_argument("--checkpoint", default="last", help="of a run: last, best, iteration-NNNNNN (default: last)")
-    agents = ["policy", "zero", "random"]
-    parser.add_argument("--agent", choices=agents, help="who acts (default: a run's policy, else zero)")
-    parser.add_argument("--worlds", type=int, default=4, help="side by side (default: 4; recordings show one)")
-    parser.add_argument("--seed", type=int, default=0, help="of how episodes begin")
-    parser.add_argument("--newest", action="store_true", help="of a run that trains: every new policy, at low priority")
-    parser.add_argument("--port", type=int, help="of the viewer (default: the first free one from 8080 on)")
-    parser.add_argument("--no-browser", action="store_true", help="only say where the viewer is")
-    kinds = ", ".join(f"{suffix} ({what})" for suffix, what in RECORDINGS.items())
-    parser.add_argument("--record", type=Path, metavar="FILE", help=f"write a file instead: {kinds}")
-    parser.add_argument("--seconds", type=float, default=10.0, help="length of a recording (default: 10)")
-    options = parser.parse_args(arguments)
+    """Run `ahac play`."""
+    parser = Parser("ahac play", "TARGET [options]", ABOUT)
+    parser.add_argument("what", metavar="TARGET", help="run, task, robot or trajectory")
+    parser.add_argument(
+        "--checkpoint", default="last", metavar="NAME", help="of a run: last, best or iteration-NNNNNN (default: last)"
+    )
+    parser.add_argument(
+        "--agent",
+        type=one_of("policy", "zero", "random"),
+        metavar="{policy,zero,random}",
+        help="source of the actions (default: policy for a run, otherwise zero)",
+    )
+    parser.add_argument(
+        "--worlds", type=whole_number, default=4, metavar="N", help="number of worlds (default: 4; --record shows one)"
+    )
+    parser.add_argument(
+        "--seed", type=whole_number, default=0, metavar="N", help="random seed of the resets (default: 0)"
+    )
+    parser.add_argument(
+        "--newest", action="store_true", help="follow a run in training: load every new policy, at low CPU priority"
+    )
+    parser.add_argument(
+        "--port", type=whole_number, metavar="N", help="port of the viewer (default: the first free one from 8080)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the viewer's address without opening it")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help=f"save to a file instead; the suffix selects the format: {formats_help()}",
+    )
+    parser.add_argument("--seconds", type=number, default=10.0, metavar="S", help="length of a recording (default: 10)")
+    options = parser.parse(arguments)
     if options.record is not None:
         check_suffix(options.record)
         write_trajectory(_trajectory(options), options.record)
@@ -47,14 +68,19 @@ def play(arguments: list[str]) -> int:
         return 0
     from ahac.view.viewer import serve
 
-    announce = _tell_and_stand_back if options.newest else _tell
-    stage = _source(options)
-    serve(stage, port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=announce)
+    announce = _print_and_lower_priority if options.newest else _print
+    source = _source(options)
+    serve(source, port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=announce)
     return 0
 
 
+def formats_help() -> str:
+    """Return the list of file formats for a help text."""
+    return ", ".join(f"{suffix} ({description})" for suffix, description in FORMATS.items())
+
+
 def write_trajectory(trajectory: Trajectory, path: Path) -> None:
-    """As whatever the file's name asks for."""
+    """Save a trajectory in the format that the file's suffix selects."""
     match check_suffix(path):
         case ".npz":
             trajectory.save(path)
@@ -69,9 +95,9 @@ def write_trajectory(trajectory: Trajectory, path: Path) -> None:
 
 
 def check_suffix(path: Path, what: str = "a recording") -> str:
-    """What a file's name asks for, if that can be written."""
-    if path.suffix not in RECORDINGS:
-        raise InputError(f"{what} is {', '.join(RECORDINGS)} by its name, got {path.name!r}")
+    """Return the suffix of a file name; raise an error if it is not one of a trajectory."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{what} must be a {', '.join(FORMATS)} file, got {path.name!r}; change the suffix")
     return path.suffix
 
 
@@ -86,8 +112,9 @@ def _trajectory(options: argparse.Namespace) -> Trajectory:
 
 
 def _source(options: argparse.Namespace) -> ViewSource:
-    """What there is to see."""
+    """Return what the viewer shows."""
     from ahac.envs import tasks
+    from ahac.sim.model.files import ROBOT_SUFFIXES
 
     what = Path(options.what)
     if what.suffix == ".npz":
@@ -97,13 +124,13 @@ def _source(options: argparse.Namespace) -> ViewSource:
         return TrajectorySource(Trajectory.load(what))
     if options.what in tasks():
         return _task(options)
-    if what.suffix in ROBOTS:
+    if what.suffix in ROBOT_SUFFIXES:
         return _robot(options)
     if what.is_dir():
         return _run(options)
     raise InputError(
-        f"{options.what!r} is neither a run's folder, nor a robot's file, nor a trajectory, nor a task; tasks: "
-        f"{', '.join(tasks())}"
+        f"{options.what!r} is not a run folder, task, robot file ({', '.join(ROBOT_SUFFIXES)}) or trajectory (.npz); "
+        f"tasks: {', '.join(tasks())}"
     )
 
 
@@ -112,10 +139,10 @@ def _run(options: argparse.Namespace) -> ViewSource:
     from ahac.training.run import Run, open_run
     from ahac.training.viewing import EnvSource, dummy_policy
 
-    found = open_run(options.what)
-    run = Run(found.folder, replace(found.config, device="cpu"))
+    saved = open_run(options.what)
+    run = Run(saved.folder, replace(saved.config, device="cpu"))
     c = run.config
-    threads = 1 if options.newest else None  # the others are for training
+    threads = 1 if options.newest else None  # leave the other cores to training
     env = make(c.task, num_envs=options.worlds, device="cpu", seed=options.seed, variant=c.variant, num_threads=threads)
     if options.agent in ("zero", "random"):
         return EnvSource(env, dummy_policy(options.agent, env.spec.action_size, options.seed))
@@ -142,19 +169,19 @@ def _robot(options: argparse.Namespace) -> ViewSource:
 
 
 def _dummy_policy_name(options: argparse.Namespace) -> str:
-    """Who acts where there is no policy."""
+    """Return the source of the actions where there is no trained policy."""
     if options.agent == "policy":
-        raise InputError(f"{options.what} is no run and has no policy; --agent is zero or random")
+        raise InputError(f"{options.what} is not a run and has no policy; use --agent zero or --agent random")
     return options.agent or "zero"
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
-def _tell_and_stand_back(line: str) -> None:
-    """The steps and pictures that follow come from this thread; the page itself is served by another one."""
+def _print_and_lower_priority(line: str) -> None:
+    """Print a line and lower the priority of this thread, which simulates and draws; another one serves the page."""
     from ahac.cli.watch import lower_priority
 
-    _tell(line)
+    _print(line)
     lower_priority()

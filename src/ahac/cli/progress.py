@@ -1,4 +1,4 @@
-"""Bars for what takes long, on a terminal."""
+"""Progress bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 
 def progress_bar(items: Sequence[Item], label: str) -> Iterable[Item]:
-    """The items, with a bar that shows how far it is; nothing is drawn where there is no terminal."""
+    """Iterate over the items, with a progress bar if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import track
 

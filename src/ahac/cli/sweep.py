@@ -1,20 +1,20 @@
-"""`ahac sweep`: a list of runs, some at a time."""
+"""`ahac sweep`: train a list of runs, several at a time."""
 
 from __future__ import annotations
 
-import argparse
-import io
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ahac.cli.train import HELP, settings
+from ahac.cli.parser import HELP, Parser, number, whole_number
+from ahac.cli.train import train_config
 from ahac.core.errors import AhacError, InputError
+from ahac.core.table import table_lines
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
@@ -23,167 +23,155 @@ if TYPE_CHECKING:
 
 __all__ = ["print_event", "read_list", "summary", "sweep"]
 
-ABOUT = """Train the runs of a list, N at a time, each on cores of its own; the log of a run is beside its folder. Runs
-that are complete are skipped, unfinished ones are resumed: the same command goes on with a sweep that was stopped.
-A run that fails, or whose folder is damaged, does not stop the others.
-Ctrl-C stops after the iterations in progress, with checkpoints; once more ends at once.
-
-A line of the list is a run: NAME TASK [options], as `ahac train` takes them, without --name and --out. A line
-`@seeds 0 1 2` makes three runs of each line below it, NAME-0 with --seed 0 and so on; `@seeds` alone ends that.
-Empty lines, and what follows a #, do not count.
-
-Exit status: 0 when all runs are complete, 1 when one has failed, 130 when some are left to do."""
-WANTED = "a sweep wants a text file with a line per run: NAME TASK [options of `ahac train`]"
+ABOUT = (
+    "Train the runs of a list, N at a time, each on its own cores; the log of a run is next to its folder. Complete "
+    "runs are skipped and unfinished ones resumed, so the same command continues a stopped sweep. A run that fails, or "
+    "whose folder is damaged, does not stop the others. Ctrl-C stops after the current iterations, with checkpoints; a "
+    "second Ctrl-C stops immediately.\n\n"
+    "Each line of the list is a run: NAME TASK [options], with the options of `ahac train` except --name, --out and "
+    "--watch. After a line `@seeds 0 1 2`, each line makes three runs, NAME-0 with --seed 0 and so on, until the next "
+    "`@seeds`; a bare `@seeds` ends this. Empty lines and everything after a # are ignored.\n\n"
+    "Exit status: 0 if all runs are complete, 1 if one failed, 130 if some are left to do."
+)
+EXPECTED = "expected a text file with one run per line: NAME TASK [options of `ahac train`]"
 STATES = ("complete", "finished", "stopped", "waiting", "failed")
 
 
 def sweep(arguments: list[str]) -> int:
-    """train a list of runs"""
-    from ahac.experiments.sweep import sweep as swept
-
-    parser = argparse.ArgumentParser(
-        prog="ahac sweep", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Run `ahac sweep`."""
+    parser = Parser("ahac sweep", "FILE [options]", ABOUT)
     parser.add_argument("list", type=Path, metavar="FILE", help="list of runs")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
-    parser.add_argument("--out", default="runs", help="folder of run folders (default: runs)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="stop after this time, as Ctrl-C does")
+    parser.add_argument("--jobs", type=whole_number, default=1, metavar="N", help="runs at a time (default: 1)")
+    parser.add_argument("--out", default="runs", metavar="FOLDER", help="folder of run folders (default: runs)")
     parser.add_argument(
-        "--dry-run", action="store_true", help="check the list, say how far its runs are, start nothing"
+        "--seconds", type=number, metavar="S", help="stop after this time, like Ctrl-C (default: never)"
     )
-    options = parser.parse_args(arguments)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check the list and print the status of its runs without training"
+    )
+    options = parser.parse(arguments)
     configs = read_list(options.list, options.out)
     if options.dry_run:
         return _dry_run(configs)
-    return summary(swept(configs, options.jobs, options.seconds, print_event))
+
+    from ahac.experiments.sweep import sweep as run_sweep
+
+    return summary(run_sweep(configs, options.jobs, options.seconds, print_event))
 
 
 def _dry_run(configs: list[RunConfig]) -> int:
-    """Say how far each run is; the exit status is 1 if the folder of one is damaged."""
+    """Print the status of each run; return 1 if the folder of one is damaged, otherwise 0."""
     from ahac.experiments.sweep import FolderError, run_status
 
-    width, status = max(len(config.name) for config in configs), 0
+    rows = []
     for config in configs:
         try:
-            state = run_status(config)
-            about = f"{config.algo} on {config.task}, seed {config.seed}"
+            row = (config.name, run_status(config), f"{config.algo} on {config.task}, seed {config.seed}")
         except FolderError as error:
-            state = "damaged"
-            about = str(error)
-            status = 1
-        sys.stdout.write(printable(f"{config.name:{width}}  {state:10}  {about}") + "\n")
-    return status
+            row = (config.name, "damaged", str(error))
+        rows.append(tuple(map(printable, row)))
+    for line in table_lines(("run", "status", "details"), rows, left=(0, 1, 2)):
+        sys.stdout.write(f"{line}\n")
+    return int(any(status == "damaged" for _, status, _ in rows))
 
 
 def read_list(path: Path, out: str = "runs") -> list[RunConfig]:
-    """The runs of a list, as settings; an error names the line."""
-    found: dict[str, RunConfig] = {}
-    for number, words in _runs(path, _text(path)):
+    """Return the settings of the runs in a list; errors name the line."""
+    configs: dict[str, RunConfig] = {}
+    for line, words in _runs(path, _read(path)):
         try:
-            found[words[0]] = _checked(words, out, found)
+            configs[words[0]] = _config(words, out, configs)
         except AhacError as error:
-            raise InputError(f"{path}, line {number}: {error}") from error
-    if not found:
-        raise InputError(f"{path} lists no run; {WANTED}")
-    return list(found.values())
+            raise InputError(f"{path}, line {line}: {error}") from error
+    if not configs:
+        raise InputError(f"{path} lists no runs; {EXPECTED}")
+    return list(configs.values())
 
 
-def _checked(words: list[str], out: str, others: Mapping[str, RunConfig]) -> RunConfig:
-    """The run of a line, if it can be trained beside those of the lines above."""
+def _config(words: list[str], out: str, others: Mapping[str, RunConfig]) -> RunConfig:
+    """Return the settings of one run, checked against those of the lines above."""
     from ahac.experiments.sweep import FolderError, log_of, run_status
     from ahac.training.names import check_name
 
     name = words[0]
     check_name(name)
-    config = replace(_settings(words[1:]), name=name, out=out)
+    config = replace(_train_config(words[1:]), name=name, out=out)
     if name in others:
-        raise InputError(f"the name {name!r} is taken by a line above; give each run its own")
+        raise InputError(f"the name {name!r} is used by a line above; give each run a different name")
     if clash := [other for other in others if log_of(other) == name or log_of(name) == other]:
-        raise InputError(f"the log of one of the runs {clash[0]!r} and {name!r} is named like the other; rename one")
-    with suppress(FolderError):  # told when it is this run's turn; the others can be trained
+        raise InputError(
+            f"the run {name!r} and the run {clash[0]!r} clash: one is named like the other's log; rename one"
+        )
+    with suppress(FolderError):  # reported when this run would start; the others can still be trained
         run_status(config)
     return config
 
 
-def _text(path: Path) -> str:
-    """Of a list, or an error that says what was wanted."""
+def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
+        return path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}; {WANTED}") from error
+        raise InputError(f"no such file: {path}; {EXPECTED}") from error
     except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder; {WANTED}. `--out` says in which folder the runs are") from error
+        raise InputError(f"{path} is a folder; {EXPECTED}. `--out` sets the folder of the runs") from error
     except (UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path} is no list of runs: {error}; {WANTED}") from error
+        raise InputError(f"{path} is not a list of runs: {error}; {EXPECTED}") from error
 
 
 def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines as words, with their numbers; where there are seeds, once for each."""
+    """Yield the line number and words of every run, one per seed."""
     seeds: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
+    for index, line in enumerate(text.split("\n"), start=1):
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
-            raise InputError(f"{path}, line {number}: {error}, in {line!r}") from error
+            raise InputError(f"{path}, line {index}: {error}, in {line!r}") from error
         if not words:
             continue
         if words[0] == "@seeds":
             seeds = words[1:]
-            if odd := [seed for seed in seeds if not (seed.isascii() and seed.isdecimal())]:
+            if invalid := [seed for seed in seeds if not (seed.isascii() and seed.isdecimal())]:
                 raise InputError(
-                    f"{path}, line {number}: seeds are whole numbers, as in `@seeds 0 1 2`; got {odd[0]!r}"
+                    f"{path}, line {index}: seeds must be whole numbers, as in `@seeds 0 1 2`; got {invalid[0]!r}"
                 )
-        elif seeds and "--seed" in _names(words):
+        elif seeds and "--seed" in _options(words):
             raise InputError(
-                f"{path}, line {number}: --seed cannot be combined with `@seeds`; put a bare `@seeds` line above it"
+                f"{path}, line {index}: --seed cannot be combined with `@seeds`; put a bare `@seeds` line above it"
             )
         elif seeds:
-            yield from ((number, [f"{words[0]}-{seed}", *words[1:], "--seed", seed]) for seed in seeds)
+            yield from ((index, [f"{words[0]}-{seed}", *words[1:], "--seed", seed]) for seed in seeds)
         else:
-            yield number, words
+            yield index, words
 
 
-def _settings(words: list[str]) -> RunConfig:
-    """What `ahac train` would make of these words; its complaint is an error like others."""
+def _train_config(words: list[str]) -> RunConfig:
     from ahac.envs import tasks
 
     if not words or words[0].startswith("-"):
-        raise InputError(f"say what to train behind the run's name: NAME TASK [options]; TASK: {', '.join(tasks())}")
-    if odd := sorted(_names(words) & {"--name", "--out", *HELP}):
-        raise InputError(f"{odd[0]} cannot stand in a list; a line begins with the name, `ahac sweep --out` is for all")
-    complaint = io.StringIO()
-    try:
-        with redirect_stderr(complaint), redirect_stdout(complaint):
-            return settings(words[0], words[1:])
-    except SystemExit as error:
+        raise InputError(f"the task is missing: NAME TASK [options]; TASK is one of {', '.join(tasks())}")
+    if invalid := sorted(_options(words) & {"--name", "--out", "--watch", *HELP}):
         raise InputError(
-            f"{error_text(complaint.getvalue())} (`ahac train {words[0]} --help` lists options)"
-        ) from error
+            f"{invalid[0]} cannot be used in a list; the name is the first word of a line, and `ahac sweep --out` sets "
+            "the folder of all runs"
+        )
+    return train_config(words)
 
 
-def _names(words: list[str]) -> set[str]:
-    """The options among words."""
+def _options(words: list[str]) -> set[str]:
+    """Return the names of the options among words."""
     return {word.partition("=")[0] for word in words if word.startswith("-")}
 
 
-def error_text(complaint: str) -> str:
-    """The message of a framed complaint, without its title and advice."""
-    lines = [line.strip(" │") for line in complaint.splitlines()]
-    rules = [k for k, line in enumerate(lines) if line and not line.strip("-─╭╮╰╯")]
-    chosen = lines[rules[0] + 1 : rules[1]] if len(rules) > 1 else lines[-1:]
-    return " ".join(chosen)
-
-
 def print_event(line: str) -> None:
-    """A line for whoever watches."""
+    """Print a line about the progress of a sweep."""
     sys.stderr.write(printable(line) + "\n")
 
 
 def summary(outcomes: list[Outcome]) -> int:
-    """Say how it went; the exit status."""
+    """Print the outcomes of a sweep and return the exit status."""
     counts = Counter(outcome.state for outcome in outcomes)
-    shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    sys.stdout.write(f"{len(outcomes)} run{'s' * (len(outcomes) != 1)}: {shown}\n")
+    states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    sys.stdout.write(f"{len(outcomes)} run{'s' * (len(outcomes) != 1)}: {states}\n")
     for outcome in outcomes:
         if outcome.state == "failed":
             sys.stdout.write(printable(f"{outcome} (log: {outcome.log})") + "\n")

@@ -1,4 +1,4 @@
-"""A viewer beside a run that trains: a process of its own, which is nice to it and ends with it."""
+"""The viewer of `ahac train --watch`: a separate process with low priority that ends with training."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["lower_priority", "viewer_process"]
 logger = logging.getLogger("ahac")
 
 COMMAND = (sys.executable, "-m", "ahac.cli.watch")
-"""What shows the run of a folder: `ahac play RUN --newest`, tied to this process."""
+"""Command that shows a run: `ahac play RUN --newest`, which ends with this process."""
 NICE = 10
-"""By which the viewer stands back behind training while it starts; after that, `lower_priority`."""
+"""Niceness of the viewer while it starts; afterwards `lower_priority` applies."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 GRACE = 5.0
-"""Seconds that the viewer has to end."""
+"""Seconds that the viewer has to exit before it is killed."""
 
 
 @contextmanager
 def viewer_process(folder: Path) -> Iterator[None]:
-    """The run of a folder is shown meanwhile; a viewer that fails costs a warning, and nothing else."""
+    """Show the run in this folder inside the block; if the viewer fails, only log a warning."""
     try:
-        # In a group of its own: Ctrl-C in a terminal is for training, which ends the viewer.
+        # In a separate process group: Ctrl-C in the terminal goes to training, which then ends the viewer.
         viewer = subprocess.Popen(
             [*COMMAND, str(folder)],
             stdin=subprocess.PIPE,
@@ -38,33 +38,33 @@ def viewer_process(folder: Path) -> Iterator[None]:
             env={**os.environ, **ONE_THREAD},
         )
     except OSError as error:
-        logger.warning("the viewer could not be started: %s; training goes on without", error)
+        logger.warning("the viewer could not be started: %s; training continues without it", error)
         yield
         return
-    over = threading.Event()
-    relay = threading.Thread(target=_relay, args=(viewer, over), name="ahac viewer", daemon=True)
+    done = threading.Event()
+    relay = threading.Thread(target=_relay, args=(viewer, done), name="ahac viewer", daemon=True)
     relay.start()
     try:
         yield
     finally:
-        over.set()
-        _end(viewer)
+        done.set()
+        _stop(viewer)
         relay.join(GRACE)
 
 
-def _relay(viewer: subprocess.Popen[bytes], over: threading.Event) -> None:
-    """Pass on what the viewer says, above a live display; say so if it ends before training does."""
-    assert viewer.stdout is not None  # asked for above
+def _relay(viewer: subprocess.Popen[bytes], done: threading.Event) -> None:
+    """Forward the viewer's output to stderr, above a live display; warn if it exits before training does."""
+    assert viewer.stdout is not None  # stdout=PIPE above
     with viewer.stdout:
         for line in viewer.stdout:
-            if not over.is_set():
+            if not done.is_set():
                 sys.stderr.write(line.decode(errors="replace"))
     status = viewer.wait()
-    if not over.is_set():
-        logger.warning("the viewer has ended (exit status %d); training goes on without", status)
+    if not done.is_set():
+        logger.warning("the viewer exited with status %d; training continues without it", status)
 
 
-def _end(viewer: subprocess.Popen[bytes]) -> None:
+def _stop(viewer: subprocess.Popen[bytes]) -> None:
     viewer.terminate()
     try:
         viewer.wait(GRACE)
@@ -76,26 +76,26 @@ def _end(viewer: subprocess.Popen[bytes]) -> None:
 
 
 def exit_with_parent(pipe: int) -> None:
-    """End this process when the other end of a pipe is closed, as it is when the process there ends in any way."""
+    """Exit when the other end of a pipe closes, which happens however the process there ends."""
 
     def wait() -> None:
         os.read(pipe, 1)
         os._exit(0)
 
-    threading.Thread(target=wait, name="ahac tie", daemon=True).start()
+    threading.Thread(target=wait, name="ahac parent watch", daemon=True).start()
 
 
 def lower_priority() -> None:
-    """Leave this thread only the time that no other program wants, where there is such a thing; else little of it."""
+    """Give this thread only idle CPU time, where the system supports that; otherwise the lowest priority."""
     if hasattr(os, "nice"):
-        os.nice(19)  # the most there is
+        os.nice(19)  # the lowest priority
     if hasattr(os, "SCHED_IDLE"):
-        with suppress(OSError):  # where that is forbidden, being nice must do
+        with suppress(OSError):  # not permitted; the lowest priority must do
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _view() -> int:
-    """What the viewer's process does."""
+    """Run the viewer process."""
     exit_with_parent(0)
     if hasattr(os, "nice"):
         os.nice(NICE)

@@ -14,11 +14,10 @@ from ahac.core.errors import InputError
 from ahac.envs import Task, make, tasks
 from ahac.gradients.policies import find_task
 from ahac.sim import Model, Simulator, State, load_model
+from ahac.sim.model.files import ROBOT_SUFFIXES
 
-__all__ = ["ROBOTS", "CheckCase", "build_check_case"]
+__all__ = ["CheckCase", "build_check_case"]
 
-ROBOTS = (".xml", ".mjcf", ".urdf")
-"""Suffixes of robot files."""
 DT = 1.0 / 60.0
 """Control step of a robot without a task [s]."""
 SUBSTEPS = 16
@@ -75,7 +74,7 @@ def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, s
     """
     if isinstance(what, Model):
         return _model_case(what, states, steps, seed)
-    if not isinstance(what, Task) and Path(what).suffix in ROBOTS:
+    if not isinstance(what, Task) and Path(what).suffix in ROBOT_SUFFIXES:
         if not Path(what).is_file():
             raise InputError(
                 f"no file {str(what)!r}; expected the MJCF or URDF file of a robot, or a task: "
@@ -85,7 +84,7 @@ def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, s
     if isinstance(what, Task) or str(what) in tasks() or ".py:" in str(what):
         return _task_case(what if isinstance(what, Task) else find_task(str(what)), states, steps, seed)
     raise InputError(
-        f"{str(what)!r} is neither a task nor a robot file ({', '.join(ROBOTS)}); tasks: {', '.join(tasks())}, "
+        f"{str(what)!r} is neither a task nor a robot file ({', '.join(ROBOT_SUFFIXES)}); tasks: {', '.join(tasks())}, "
         "or your own as FILE.py:NAME"
     )
 

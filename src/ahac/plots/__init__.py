@@ -1,1 +1,1 @@
-"""How pictures look; what they show stands in the rooms that measure it."""
+"""Common style of all figures."""

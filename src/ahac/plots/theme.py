@@ -1,4 +1,4 @@
-"""One look for all pictures: colours, strokes and fonts, decided once; names from outside as plain text."""
+"""Style of all figures: colors, line styles and fonts, and names shown as plain text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["COLORS", "FORMATS", "LINESTYLES", "MUTED", "check_format", "new_figu
 
 FORMATS = (".png", ".svg")
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#332288")
-"""Of Okabe and Ito's, which colour-blind readers tell apart, too; the last two are ours."""
+"""Colors of groups: Okabe and Ito's color-blind-safe palette, and two more."""
 LINESTYLES = ("-", "--", ":", "-.")
-"""Of the first eight groups, of the next eight, ..."""
+"""Line styles: the first for the first eight groups, the second for the next eight, ..."""
 MUTED = "#777777"
-"""Of what is said in passing."""
+"""Color of annotations."""
 THEME: Any = {
     "font.size": 10.0, "axes.titlesize": 11.0, "axes.spines.top": False, "axes.spines.right": False,
     "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "axes.grid": True, "axes.axisbelow": True,
@@ -33,26 +33,26 @@ THEME: Any = {
 
 
 def plain(text: str) -> str:
-    """Text for a label, title or legend that matplotlib shows letter by letter, whatever a run or robot is named.
+    """Escape text so that matplotlib shows it literally in a label, title or legend.
 
-    Dollar signs would be mathematics, control characters would spoil an SVG, and some versions of matplotlib leave
-    names out of a legend that begin with an underscore.
+    Dollar signs would start a formula, control characters would make an SVG invalid, and some versions of matplotlib
+    omit names that begin with an underscore from a legend.
     """
     shown = printable(text).replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
 
 
 def check_format(path: Path) -> None:
-    """Refuse a file that is no picture by its name."""
+    """Raise an error if the suffix of a file is not that of a figure."""
     if path.suffix not in FORMATS:
-        raise InputError(f"a picture is a {' or '.join(FORMATS)} file, got {str(path)!r}")
+        raise InputError(f"a figure must be a {' or '.join(FORMATS)} file, got {str(path)!r}; change the suffix")
 
 
 @contextmanager
 def new_figure(paths: Sequence[Path], width: float, height: float) -> Iterator[Figure]:
-    """A figure to draw on [inches], written to all these files when it is done.
+    """Yield a figure of this size [inches], and save it to all files when the block ends.
 
-    Inside, matplotlib has our look; outside, it is as it was.
+    The style applies inside the block only.
     """
     for path in paths:
         check_format(path)
@@ -60,12 +60,12 @@ def new_figure(paths: Sequence[Path], width: float, height: float) -> Iterator[F
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError("pictures need matplotlib, which is not installed: pip install 'ahac[plot]'") from error
+        raise InputError("figures need matplotlib, which is not installed: pip install 'ahac[plot]'") from error
     with mpl.rc_context(THEME):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         for path in paths:
             with atomic_write(path) as unfinished:
-                # Without a date: the same numbers, the same file.
-                about = {"Date": None} if path.suffix == ".svg" else None
-                figure.savefig(unfinished, format=path.suffix[1:], dpi=150, metadata=about)
+                # No date, so that equal data gives equal files.
+                metadata = {"Date": None} if path.suffix == ".svg" else None
+                figure.savefig(unfinished, format=path.suffix[1:], dpi=150, metadata=metadata)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tyro.conf import Fixed
-
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.registry import AlgorithmConfig
 from ahac.core.checks import check_int
@@ -34,7 +32,7 @@ Comparisons of runs with different seeds ignore `seed` as well.
 class RunConfig:
     """Settings of a run, saved as config.json in its run folder."""
 
-    task: Fixed[str] = "hopper"
+    task: str = "hopper"
     """Task name; see `ahac list tasks`."""
     algo: str = "ahac"
     """Algorithm name; see `ahac list algos`."""

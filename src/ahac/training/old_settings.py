@@ -67,8 +67,8 @@ def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     for section, value in algorithm.items():
         if isinstance(value, Mapping):
             algorithm[section] = _renamed(cast("Mapping[str, Any]", value), names.get(section, {}))
-    stiffness = algorithm.get("stiffness")
-    if isinstance(stiffness, dict) and stiffness.get("signal") == "contact_normalised":
+    stiffness: dict[str, Any] = algorithm.get("stiffness", {})
+    if stiffness.get("signal") == "contact_normalised":
         stiffness["signal"] = "contact_normalized"
     others = {name: value for name, value in content.items() if name != "learner"}
     return {**others, "schema": RENAMED_IN, "algorithm": algorithm}

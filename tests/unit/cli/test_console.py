@@ -1,4 +1,4 @@
-"""What commands write to: a live display that log lines do not break, and a pipe whose reader has left."""
+"""Log lines above a live display, and closed pipes."""
 
 import os
 import re
@@ -27,7 +27,7 @@ logging.getLogger("ahac").warning("it is over")
 
 
 def on_a_terminal(code: str) -> str:
-    """What a program writes to a terminal."""
+    """Return what a program writes to a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}
@@ -37,7 +37,7 @@ def on_a_terminal(code: str) -> str:
     try:
         while chunk := os.read(ours, 65536):
             got += chunk
-    except OSError:  # how Linux says that the other end is closed
+    except OSError:  # on Linux: the other end is closed
         pass
     finally:
         os.close(ours)
@@ -45,7 +45,7 @@ def on_a_terminal(code: str) -> str:
     return got.decode()
 
 
-def test_a_log_line_stands_above_the_display() -> None:
+def test_log_lines_appear_above_the_live_display() -> None:
     shown = on_a_terminal(SHOW)
     before, after = shown.split("something happened\r\n")
     assert re.search(r"(\r\x1b\[2K(\x1b\[1A\x1b\[2K)*)$", before), "what was drawn is cleared first"
@@ -54,7 +54,7 @@ def test_a_log_line_stands_above_the_display() -> None:
 
 
 @pytest.mark.parametrize("arguments", keep(1, [["list", "tasks"], ["train", "--help"]]))
-def test_a_reader_that_leaves_is_no_error(arguments: list[str], tmp_path: Path) -> None:
+def test_closed_pipe_exits_quietly(arguments: list[str], tmp_path: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
     with open(theirs, "wb") as pipe:

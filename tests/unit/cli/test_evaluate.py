@@ -20,17 +20,17 @@ from support.small_runs import small_config
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = create_run(small_config(tmp_path_factory.mktemp("runs"), iterations=2))
-    train(made, display=False)
-    return made
+    run = create_run(small_config(tmp_path_factory.mktemp("runs"), iterations=2))
+    train(run, display=False)
+    return run
 
 
-def test_a_trajectory_is_saved_beside_the_result(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_saves_a_trajectory(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / "one.npz", tmp_path / "two.npz"]
     for path in paths:
         assert main(["eval", str(run.folder), "--save-trajectory", str(path), "--seconds", "0.5"]) == 0
-        told, where = capsys.readouterr().out.splitlines()
-        assert told.startswith("4 episodes: mean")
+        message, where = capsys.readouterr().out.splitlines()
+        assert message.startswith("4 episodes: mean")
         assert where == str(path)
     one, two = map(Trajectory.load, paths)
     assert len(one) == round(0.5 / run.env.spec.dt) + 1
@@ -38,21 +38,21 @@ def test_a_trajectory_is_saved_beside_the_result(run: Run, tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (["--save-trajectory", "a.avi"], "a trajectory is .html, .mp4, .gif, .npz by its name, got 'a.avi'"),
+        (["--save-trajectory", "a.avi"], "a trajectory must be a .html, .mp4, .gif, .npz file, got 'a.avi'"),
         (["--save-trajectory", "a.npz", "--seconds", "-1"], "seconds must be a finite number"),
     ],
 )
-def test_what_cannot_be_saved_is_refused_before_the_evaluation(
-    options: list[str], told: str, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_invalid_trajectory_options_are_rejected_before_evaluation(
+    options: list[str], message: str, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delattr(Run, "evaluate")
     assert main(["eval", str(run.folder), *options]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_what_a_gpu_trained_is_evaluated_played_and_trained_on_without_one(run: Run, tmp_path: Path) -> None:
+def test_runs_trained_on_a_gpu_work_without_one(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     shutil.copytree(run.folder, folder)
     saved = load_checkpoint(folder / "checkpoints" / "last.safetensors")
@@ -66,8 +66,6 @@ def test_what_a_gpu_trained_is_evaluated_played_and_trained_on_without_one(run: 
     assert main(["resume", str(folder), "--iterations", "3", "--device", "cpu"]) == 0
 
 
-def test_a_device_that_is_not_here_is_refused_when_it_is_asked_for(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_rejects_unknown_devices(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", str(run.folder), "--device", "gpu"]) == 2
     assert "device must be auto, cpu, cuda or cuda:N, got 'gpu'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The command line on a kernel cache that is in order, damaged, or cannot be used."""
+"""The command line with an intact, damaged or unusable kernel cache."""
 
 from pathlib import Path
 
@@ -21,10 +21,10 @@ def report() -> list[str]:
     return [line for line in findings() if line.startswith("kernel cache:")]
 
 
-def test_a_cache_in_order_is_one_line(cold_cache: Path) -> None:
+def test_intact_cache_is_one_line(cold_cache: Path) -> None:
     record(kernel(cold_cache, "one"))
     record(kernel(cold_cache, "two"))
-    assert report() == [f"kernel cache: 2 kernels, 2 MB in {cold_cache} (can be written)"]
+    assert report() == [f"kernel cache: 2 kernels, 2 MB in {cold_cache} (writable)"]
 
 
 def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) -> None:
@@ -34,23 +34,21 @@ def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) 
     (damaged / f"{damaged.name}.o").write_bytes(b"")
     kernel(cold_cache, "old")
     assert report() == [
-        f"kernel cache: 3 kernels, 2 MB in {cold_cache} (can be written)",
-        f"kernel cache: 1 DAMAGED, compiled again when they are next used: {damaged.name}",
-        "kernel cache: 1 without checksums, compiled again when they are next used",
+        f"kernel cache: 3 kernels, 2 MB in {cold_cache} (writable)",
+        f"kernel cache: 1 DAMAGED, recompiled on next use: {damaged.name}",
+        "kernel cache: 1 without checksums, recompiled on next use",
     ]
 
 
-def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(
-    cold_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_cache_is_reported_with_the_fix(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ahac.native.cache.unwritable", lambda root, room: "Read-only file system")
     assert report() == [
-        f"kernel cache: 0 kernels, 0 MB in {cold_cache} (CANNOT be written: Read-only file system; free some space, or "
+        f"kernel cache: 0 kernels, 0 MB in {cold_cache} (NOT writable: Read-only file system; free some space, or "
         "set WARP_CACHE_PATH to a writable folder)"
     ]
 
 
-def test_a_cache_that_cannot_be_opened_is_reported(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_cache_is_reported(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cold_cache.rmdir()
     cold_cache.write_bytes(b"a file")
 
@@ -62,7 +60,7 @@ def test_a_cache_that_cannot_be_opened_is_reported(cold_cache: Path, monkeypatch
     assert line.startswith(f"kernel cache: cannot write to the kernel cache {cold_cache}: Not a directory; ")
 
 
-def test_a_command_ends_with_a_line_when_kernels_cannot_be_kept(
+def test_command_fails_with_one_line_if_the_cache_is_unusable(
     cold_cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cold_cache.rmdir()

@@ -1,4 +1,4 @@
-"""The command line: help, lists, training, evaluation, and what it says to wrong input."""
+"""The command line: help, lists, training, evaluation and errors."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Outcome:
 
 
 class Shell:
-    """Runs commands in this process, in a folder of their own."""
+    """Runs commands in this process, in a temporary folder."""
 
     def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
         self.captured = captured
@@ -59,7 +59,7 @@ def test_help_names_every_command(ahac: Shell) -> None:
     asked, bare = ahac("--help"), ahac()
     assert asked.status == bare.status == 0
     assert asked.out == bare.out
-    assert all(f"{name}:" in " ".join(asked.out.split()) for name in COMMANDS)
+    assert all(f"\n  {name:7}  {summary}\n" in asked.out for name, (summary, _) in COMMANDS.items())
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
@@ -71,30 +71,30 @@ def test_every_command_has_help(command: str, ahac: Shell) -> None:
     assert not list(Path().iterdir()), "help leaves nothing behind"
 
 
-def test_version_is_the_packages(ahac: Shell) -> None:
+def test_version_matches_the_package(ahac: Shell) -> None:
     done = ahac("--version")
     assert (done.status, done.out) == (0, f"ahac {version('ahac')}\n")
 
 
-def test_help_of_training_has_options_with_the_recipes_defaults(ahac: Shell) -> None:
+def test_train_help_shows_recipe_defaults(ahac: Shell) -> None:
     text = " ".join(ahac("train", "hopper", "--algo", "ahac", "--help").out.split())
     assert re.search(r"--num-envs INT .{0,60}default: 256", text)
     assert re.search(r"--algorithm\.horizon\.rule .{0,120}default: growth", text)
     assert re.search(r"--algorithm\.actor\.learning-rate FLOAT", text)
 
 
-def test_help_of_training_follows_task_and_algorithm(ahac: Shell) -> None:
+def test_train_help_follows_task_and_algorithm(ahac: Shell) -> None:
     text = " ".join(ahac("train", "cartpole", "--algo", "shac", "--help").out.split())
     assert re.search(r"--num-envs INT .{0,60}default: 64", text)
     assert re.search(r"--algorithm\.horizon\.rule .{0,120}default: fixed", text)
 
 
-def test_help_of_training_has_the_critics_options(ahac: Shell) -> None:
+def test_train_help_shows_critic_options(ahac: Shell) -> None:
     text = " ".join(ahac("train", "hopper", "--help").out.split())
     assert re.search(r"--algorithm\.critic\.learning-rate FLOAT .{0,120}default: 0\.004", text)
 
 
-def test_the_critics_options_are_taken_like_all_others(ahac: Shell) -> None:
+def test_critic_options_are_applied(ahac: Shell) -> None:
     done = ahac("train", "cartpole", "--algorithm.critic.learning-rate", "0.125", *SMALL)
     assert done.status == 0, done.err
     algorithm = open_run("runs/cartpole-ahac-s0").config.algorithm
@@ -104,7 +104,7 @@ def test_the_critics_options_are_taken_like_all_others(ahac: Shell) -> None:
 
 
 @pytest.mark.parametrize("algo", ["ahac", "bptt"])
-def test_training_ends_with_an_evaluation_and_the_folder(algo: str, ahac: Shell) -> None:
+def test_train_prints_the_evaluation_and_the_folder(algo: str, ahac: Shell) -> None:
     done = ahac("train", "cartpole", "--algo", algo, "--seed", "7", *SMALL)
     folder = Path("runs") / f"cartpole-{algo}-s7"
     assert done.status == 0, done.err
@@ -122,7 +122,7 @@ def test_training_ends_with_an_evaluation_and_the_folder(algo: str, ahac: Shell)
 
 
 @pytest.mark.parametrize("algo", keep(1, ["ppo", "sac", "svg"]))
-def test_baselines_are_trained_gone_on_with_and_judged_like_all_others(algo: str, ahac: Shell) -> None:
+def test_baselines_can_be_trained_resumed_and_evaluated(algo: str, ahac: Shell) -> None:
     small = [
         "--num-envs",
         "4",
@@ -148,14 +148,14 @@ def test_baselines_are_trained_gone_on_with_and_judged_like_all_others(algo: str
 
 
 @pytest.mark.parametrize("arguments", [[*SMALL, "cartpole"], ["--num-envs", "4"]])
-def test_the_task_comes_first(ahac: Shell, arguments: list[str]) -> None:
+def test_task_must_come_first(ahac: Shell, arguments: list[str]) -> None:
     done = ahac("train", *arguments)
     assert done.status == 2
     assert "ahac train TASK" in done.err
     assert "cartpole" in done.err
 
 
-def test_a_task_given_as_an_option_is_refused(ahac: Shell) -> None:
+def test_task_is_not_an_option(ahac: Shell) -> None:
     assert ahac("train", "hopper", "--task", "cartpole", *SMALL).status == 2
 
 
@@ -171,7 +171,7 @@ def test_a_task_given_as_an_option_is_refused(ahac: Shell) -> None:
         (["list", "dogs"], ["tasks", "algos", "runs"]),
     ],
 )
-def test_an_unknown_name_is_refused_with_the_known_ones(arguments: list[str], known: list[str], ahac: Shell) -> None:
+def test_unknown_names_are_rejected_with_the_known_ones(arguments: list[str], known: list[str], ahac: Shell) -> None:
     done = ahac(*arguments)
     assert done.status == 2
     assert all(name in done.err for name in known)
@@ -183,21 +183,24 @@ def test_an_unknown_name_is_refused_with_the_known_ones(arguments: list[str], kn
     ("option", "value", "named"),
     [
         ("--num-envs", "0", "num_envs must be a whole number of at least 1, got 0"),
-        ("--num-envs", "many", "--num-envs"),
+        ("--num-envs", "many", "--num-envs: expected a whole number, got 'many'"),
         ("--iterations", "-3", "iterations must be a whole number of at least 1, got -3"),
         ("--algorithm.gamma", "2", "gamma must lie between 0 and 1"),
-        ("--no-such-option", "1", "--no-such-option"),
+        ("--no-such-option", "1", "unknown option --no-such-option"),
+        ("--iteration", "1", "unknown option --iteration (did you mean --iterations?)"),
         ("--name", "../x", "without a path, got '../x'"),
     ],
 )
-def test_a_wrong_value_is_refused_by_name(option: str, value: str, named: str, ahac: Shell) -> None:
+def test_invalid_values_are_rejected_in_one_line(option: str, value: str, named: str, ahac: Shell) -> None:
     done = ahac("train", "cartpole", option, value)
     assert done.status == 2
-    assert named in " ".join(done.err.split())
+    (line,) = done.err.splitlines()
+    assert line.startswith("ahac: ")
+    assert named in line
     assert not Path("runs").exists()
 
 
-def test_an_unknown_device_is_refused(ahac: Shell) -> None:
+def test_unknown_device_is_rejected(ahac: Shell) -> None:
     done = ahac("train", "cartpole", "--device", "tpu")
     assert done.status == 2
     assert not Path("runs").exists()
@@ -211,32 +214,33 @@ def test_an_unknown_device_is_refused(ahac: Shell) -> None:
         ("--algorithm.actor.learning-rate", "-1"),
     ],
 )
-def test_settings_of_the_learner_out_of_range_are_refused(option: str, value: str, ahac: Shell) -> None:
+def test_algorithm_settings_out_of_range_are_rejected(option: str, value: str, ahac: Shell) -> None:
     done = ahac("train", "cartpole", "--algo", "shac", "--num-envs", "4", "--iterations", "1", option, value)
     assert done.status == 2
     assert not Path("runs").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_refused(ahac: Shell) -> None:
+def test_unwritable_folder_is_rejected(ahac: Shell) -> None:
     Path("file").write_text("in the way", encoding="utf-8")
     assert ahac("train", "cartpole", "--out", "file", *SMALL).status == 2
 
 
-def test_the_list_of_tasks_has_all_with_their_sizes(ahac: Shell) -> None:
+def test_list_tasks_shows_all_with_sizes(ahac: Shell) -> None:
     done = ahac("list", "tasks")
     head, *rows = done.out.splitlines()
     assert done.status == 0
-    assert head.split() == ["task", "obs", "actions", "substeps", "episode"]
+    assert head.split() == ["task", "observations", "actions", "substeps", "episode", "steps"]
     assert [row.split()[0] for row in rows] == tasks()
     assert next(row.split()[1:3] for row in rows if row.startswith("hopper")) == ["11", "3"]
 
 
-def test_the_list_of_algorithms_has_all_with_what_they_are(ahac: Shell) -> None:
-    rows = ahac("list", "algos").out.splitlines()
+def test_list_algos_shows_all_with_descriptions(ahac: Shell) -> None:
+    head, *rows = ahac("list", "algos").out.splitlines()
+    assert head.split() == ["algo", "description"]
     assert [row.split(maxsplit=1) for row in rows] == [[name, text] for name, text in ALGOS.items()]
 
 
-def test_the_list_of_runs_says_how_far_each_came(trained: Run, ahac: Shell) -> None:
+def test_list_runs_shows_progress(trained: Run, ahac: Shell) -> None:
     done = ahac("list", "runs", "--out", str(trained.folder.parent))
     head, row = done.out.splitlines()
     assert head.split()[0] == "run"
@@ -244,19 +248,19 @@ def test_the_list_of_runs_says_how_far_each_came(trained: Run, ahac: Shell) -> N
     assert float(row.split()[6]) == pytest.approx(float(table(trained.folder)[-1]["episode_return"]), abs=0.051)
 
 
-def test_a_single_run_is_listed(trained: Run, ahac: Shell) -> None:
+def test_list_runs_accepts_a_single_run(trained: Run, ahac: Shell) -> None:
     _, row = ahac("list", "runs", "--out", str(trained.folder)).out.splitlines()
     assert row.split()[0] == "trained"
 
 
-def test_where_there_are_no_runs_the_list_says_so(ahac: Shell) -> None:
+def test_list_runs_reports_empty_folders(ahac: Shell) -> None:
     Path("empty").mkdir()
     for folder in ("nowhere", "empty"):
         done = ahac("list", "runs", "--out", folder)
-        assert (done.status, done.out) == (0, f"no runs in {folder}\n")
+        assert (done.status, done.out) == (0, f"no runs in {folder}; `--out FOLDER` lists another folder\n")
 
 
-def test_a_run_that_has_not_begun_is_listed(ahac: Shell) -> None:
+def test_list_runs_shows_runs_that_have_not_started(ahac: Shell) -> None:
     create_run(small_config(Path("runs"), name="fresh"))
     assert ahac("list", "runs").out.splitlines()[1].split() == [
         "fresh",
@@ -270,7 +274,7 @@ def test_a_run_that_has_not_begun_is_listed(ahac: Shell) -> None:
     ]
 
 
-def test_doctor_names_versions_and_devices(ahac: Shell) -> None:
+def test_doctor_shows_versions_and_devices(ahac: Shell) -> None:
     done = ahac("doctor")
     lines = done.out.splitlines()
     assert done.status == 0
@@ -279,7 +283,7 @@ def test_doctor_names_versions_and_devices(ahac: Shell) -> None:
     assert all(any(line.startswith(word) for line in lines) for word in ("python", "cpu:", "cuda:", "runs:"))
 
 
-def test_eval_prints_the_same_line_for_the_same_seed(trained: Run, ahac: Shell) -> None:
+def test_eval_is_reproducible_by_seed(trained: Run, ahac: Shell) -> None:
     folder = str(trained.folder)
     first, again = (ahac("eval", folder, "--episodes", "5", "--seed", "3") for _ in range(2))
     other = ahac("eval", folder, "--episodes", "5", "--seed", "4")
@@ -289,7 +293,7 @@ def test_eval_prints_the_same_line_for_the_same_seed(trained: Run, ahac: Shell) 
     assert first.out != other.out
 
 
-def test_eval_takes_the_checkpoint_asked_for(trained: Run, ahac: Shell) -> None:
+def test_eval_uses_the_requested_checkpoint(trained: Run, ahac: Shell) -> None:
     before = state(trained.folder)
     lines = {
         ahac("eval", str(trained.folder), "--episodes", "4", "--checkpoint", name).out
@@ -307,14 +311,14 @@ def test_eval_takes_the_checkpoint_asked_for(trained: Run, ahac: Shell) -> None:
         (["--episodes", "few"], "--episodes"),
     ],
 )
-def test_eval_refuses_wrong_values_by_name(options: list[str], named: str, trained: Run, ahac: Shell) -> None:
+def test_eval_rejects_invalid_values(options: list[str], named: str, trained: Run, ahac: Shell) -> None:
     done = ahac("eval", str(trained.folder), *options)
     assert done.status == 2
     assert named in done.err
 
 
 @pytest.mark.parametrize("command", ["resume", "eval"])
-def test_a_folder_that_is_no_run_is_refused(command: str, ahac: Shell) -> None:
+def test_folders_that_are_not_runs_are_rejected(command: str, ahac: Shell) -> None:
     done = ahac(command, "nowhere")
     assert done.status == 2
     assert done.err.startswith("ahac: nowhere is not a run: the folder does not exist; `ahac list runs`")

@@ -1,4 +1,4 @@
-"""`ahac play`: what it makes of its argument, what it writes, what it refuses."""
+"""`ahac play`: targets, recordings and errors."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ ROBOT = """<mujoco model="ball"><worldbody><body name="ball" pos="0 0 1"><freejo
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ViewSource, dict[str, object]]]:
-    """What would have been shown."""
-    seen: list[tuple[ViewSource, dict[str, object]]] = []
-    monkeypatch.setattr(viewer, "serve", lambda stage, **options: seen.append((stage, options)))
-    return seen
+    """Return the sources and options that the viewer was called with."""
+    calls: list[tuple[ViewSource, dict[str, object]]] = []
+    monkeypatch.setattr(viewer, "serve", lambda stage, **options: calls.append((stage, options)))
+    return calls
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -26,7 +26,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-def test_a_task_is_recorded_as_numbers_that_play_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_trajectory_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "gait.npz"
     assert main(["play", "hopper", "--agent", "random", "--record", str(path), "--seconds", "0.2"]) == 0
     assert capsys.readouterr().out == f"{path}\n"
@@ -35,7 +35,9 @@ def test_a_task_is_recorded_as_numbers_that_play_again(tmp_path: Path, capsys: p
     assert "ahac: hopper" in (tmp_path / "gait.html").read_text(encoding="utf-8")
 
 
-def test_a_robots_file_is_shown_on_a_ground(tmp_path: Path, served: list[tuple[ViewSource, dict[str, object]]]) -> None:
+def test_robot_file_is_shown_on_a_ground_plane(
+    tmp_path: Path, served: list[tuple[ViewSource, dict[str, object]]]
+) -> None:
     path = tmp_path / "ball.xml"
     path.write_text(ROBOT, encoding="utf-8")
     assert main(["play", str(path), "--worlds", "3", "--port", "9000", "--no-browser"]) == 0
@@ -45,20 +47,20 @@ def test_a_robots_file_is_shown_on_a_ground(tmp_path: Path, served: list[tuple[V
     assert stage.reset().position.shape[0] == 3
 
 
-def test_what_is_nothing_known_is_answered_with_what_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "'hoper' is neither a run's folder" in (told := refused(capsys, "hoper"))
-    assert "hopper, ant" in told
+def test_unknown_target_is_rejected_with_the_known_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'hoper' is not a run folder" in (message := refused(capsys, "hoper"))
+    assert "hopper, ant" in message
     assert "is not a run" in refused(capsys, "/tmp")
     assert "no file" in refused(capsys, "nothing.npz")
 
 
-def test_a_recordings_name_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = refused(capsys, "hopper", "--record", str(tmp_path / "gait.avi"))
-    assert "a recording is .html, .mp4, .gif, .npz by its name, got 'gait.avi'" in told
+def test_unknown_recording_format_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, "hopper", "--record", str(tmp_path / "gait.avi"))
+    assert "a recording must be a .html, .mp4, .gif, .npz file, got 'gait.avi'" in message
     assert not list(tmp_path.iterdir())
 
 
-def test_a_task_has_no_policy(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "hopper is no run and has no policy; --agent is zero or random" in refused(
+def test_task_has_no_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "hopper is not a run and has no policy; use --agent zero or --agent random" in refused(
         capsys, "hopper", "--agent", "policy"
     )

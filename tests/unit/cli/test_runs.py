@@ -1,4 +1,4 @@
-"""What commands leave in a run's folder, and what lists tell of it."""
+"""Evaluations in run folders, and how `ahac list runs` shows them."""
 
 import json
 from pathlib import Path
@@ -14,20 +14,20 @@ from support.small_runs import small_config, table
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    made = create_run(small_config(tmp_path / "runs", name="mine", iterations=4, seed=3))
-    train(made, display=False)
-    return made
+    run = create_run(small_config(tmp_path / "runs", name="mine", iterations=4, seed=3))
+    train(run, display=False)
+    return run
 
 
 def kept(run: Run) -> dict[str, object]:
     return json.loads((run.folder / "evaluation.json").read_text(encoding="utf-8"))
 
 
-def test_training_keeps_its_final_evaluation(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_final_evaluation_is_saved(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert not (run.folder / "evaluation.json").exists(), "Python's train does not evaluate"
     assert main(["resume", str(run.folder)]) == 0
-    found = kept(run)
-    assert set(found) == {
+    evaluation = kept(run)
+    assert set(evaluation) == {
         "episodes",
         "mean",
         "iqm",
@@ -39,12 +39,15 @@ def test_training_keeps_its_final_evaluation(run: Run, capsys: pytest.CaptureFix
         "seed",
         "checksum",
     }
-    assert (found["episodes"], found["checkpoint"], found["seed"]) == (4, "last", 3 + EVAL_SEED)
-    assert (found["iteration"], found["env_steps"]) == (4, 256)
-    assert f"4 episodes: mean {found['mean']:.1f}, interquartile mean {found['iqm']:.1f}" in capsys.readouterr().out
+    assert (evaluation["episodes"], evaluation["checkpoint"], evaluation["seed"]) == (4, "last", 3 + EVAL_SEED)
+    assert (evaluation["iteration"], evaluation["env_steps"]) == (4, 256)
+    assert (
+        f"4 episodes: mean {evaluation['mean']:.1f}, interquartile mean {evaluation['iqm']:.1f}"
+        in capsys.readouterr().out
+    )
 
 
-def test_eval_keeps_the_same(run: Run) -> None:
+def test_eval_saves_the_same_evaluation(run: Run) -> None:
     main(["resume", str(run.folder)])
     first = kept(run)
     (run.folder / "evaluation.json").unlink()
@@ -52,7 +55,7 @@ def test_eval_keeps_the_same(run: Run) -> None:
     assert kept(run) == first
 
 
-def test_eval_of_more_episodes_takes_the_place_of_fewer(run: Run) -> None:
+def test_eval_with_more_episodes_replaces_the_saved_evaluation(run: Run) -> None:
     main(["resume", str(run.folder)])
     main(["eval", str(run.folder), "--episodes", "6", "--seed", str(run.eval_seed)])
     assert kept(run)["episodes"] == 6
@@ -61,7 +64,7 @@ def test_eval_of_more_episodes_takes_the_place_of_fewer(run: Run) -> None:
 @pytest.mark.parametrize(
     "options", [["--seed", "5"], ["--checkpoint", "iteration-000004"], ["--episodes", "3"], ["--checkpoint", "best"]]
 )
-def test_other_evaluations_are_only_shown(options: list[str], run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_evaluations_are_only_printed(options: list[str], run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     main(["resume", str(run.folder)])
     before = (run.folder / "evaluation.json").read_bytes()
     run.save("best", run.restore("last"))
@@ -71,7 +74,7 @@ def test_other_evaluations_are_only_shown(options: list[str], run: Run, capsys: 
     assert (run.folder / "evaluation.json").read_bytes() == before
 
 
-def test_the_list_shows_evaluations_of_the_last_policy_only(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_evaluations_of_the_last_policy_only(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     def listed() -> list[str]:
         capsys.readouterr()
         assert main(["list", "runs", "--out", str(run.folder.parent)]) == 0
@@ -79,17 +82,17 @@ def test_the_list_shows_evaluations_of_the_last_policy_only(run: Run, capsys: py
 
     assert listed()[-1] == "-"
     main(["resume", str(run.folder)])
-    found = kept(run)
-    low, high = found["interval"]  # pyright: ignore[reportGeneralTypeIssues]
+    evaluation = kept(run)
+    low, high = evaluation["interval"]  # pyright: ignore[reportGeneralTypeIssues]
     assert listed()[:6] == ["mine", "hopper", "shac", "4/4", "yes", "256"]
-    assert listed()[-3:] == [f"{found['iqm']:.1f}", f"[{low:.1f},", f"{high:.1f}]"]
+    assert listed()[-3:] == [f"{evaluation['iqm']:.1f}", f"[{low:.1f},", f"{high:.1f}]"]
     longer = open_run(run.folder)
     assert main(["resume", str(run.folder), "--iterations", "3"]) == 2
     assert "has done 4 iterations" in capsys.readouterr().err
     assert longer.config == open_run(run.folder).config
 
 
-def test_a_run_made_longer_is_evaluated_anew(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_extended_run_is_evaluated_again(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     main(["resume", str(run.folder)])
     assert main(["resume", str(run.folder), "--iterations", "6"]) == 0
     assert len(table(run.folder)) == 6
@@ -98,9 +101,7 @@ def test_a_run_made_longer_is_evaluated_anew(run: Run, capsys: pytest.CaptureFix
     assert "6/6" in capsys.readouterr().out
 
 
-def test_an_evaluation_that_training_has_left_behind_is_not_listed(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outdated_evaluation_is_not_listed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     main(["resume", str(run.folder)])
     train(prepare(run, iterations=6), 5, display=False)
     capsys.readouterr()
@@ -110,7 +111,7 @@ def test_an_evaluation_that_training_has_left_behind_is_not_listed(
     assert row[-1] == "-"
 
 
-def test_a_damaged_run_does_not_hide_the_others(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_run_does_not_hide_the_others(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     bad = run.folder.parent / "bad"
     bad.mkdir()
     (bad / "config.json").write_text('{"task"', encoding="utf-8")
@@ -121,7 +122,7 @@ def test_a_damaged_run_does_not_hide_the_others(run: Run, capsys: pytest.Capture
     assert second.startswith("mine ")
 
 
-def test_ctrl_c_in_the_final_evaluation_says_how_to_go_on(
+def test_ctrl_c_in_the_final_evaluation_explains_how_to_continue(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(self: Run) -> Evaluation:

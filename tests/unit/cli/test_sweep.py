@@ -1,4 +1,4 @@
-"""Lists of runs: how they read, what is refused with its line, and a small sweep to its end."""
+"""`ahac sweep`: parsing of lists, errors with line numbers, and a small sweep."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_list_is_read(tmp_path: Path) -> None:
+def test_list_is_parsed(tmp_path: Path) -> None:
     runs = read_list(written(tmp_path, LIST), str(tmp_path / "runs"))
     assert [(run.name, run.task, run.algo, run.seed) for run in runs] == [
         ("one", "hopper", "shac", 0),
@@ -47,29 +47,32 @@ def test_a_list_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("a hoper", "no task named 'hoper'"),
-        ("a", "say what to train behind the run's name"),
-        ("a --algo shac", "say what to train behind the run's name"),
+        ("a", "the task is missing: NAME TASK"),
+        ("a --algo shac", "the task is missing: NAME TASK"),
         ("a hopper --algo dqn", "no algorithm named 'dqn'; known: ahac"),
         ("a hopper --preset x", "no preset named 'x'"),
-        ("a hopper --sed 3", r"Unrecognized options: --sed, 3 \(`ahac train hopper --help` lists options\)"),
-        ("a hopper --seed x", "Error parsing --seed: invalid literal"),
-        ("a hopper --algo", "argument --algo: expected one argument"),
+        (
+            "a hopper --sed 3",
+            r"unknown option --sed \(did you mean --seed\?\); run `ahac train hopper --algo ahac --help`",
+        ),
+        ("a hopper --seed x", "--seed: expected a whole number, got 'x'"),
+        ("a hopper --algo", "--algo: expected one argument"),
         (
             "a hopper --algorithm.horizon.rule x",
-            "invalid choice 'x' for argument '--algorithm.horizon.rule'. Expected one of ",
+            "--algorithm.horizon.rule: expected one of fixed, paper, .*, got 'x'",
         ),
         ("a hopper --variant x", "variant"),
-        ("a hopper --name b", "--name cannot stand in a list"),
-        ("a hopper --out=b", "--out cannot stand in a list"),
-        ("a hopper --help", "--help cannot stand in a list"),
+        ("a hopper --name b", "--name cannot be used in a list"),
+        ("a hopper --out=b", "--out cannot be used in a list"),
+        ("a hopper --help", "--help cannot be used in a list"),
         ("a hopper 'x", "No closing quotation"),
-        ("one hopper", "the name 'one' is taken by a line above"),
+        ("one hopper", "the name 'one' is used by a line above"),
         ("a/b hopper", "without a path, got 'a/b'"),
-        ("a hopper --watch", "Unrecognized options: --watch"),
-        ("one.log hopper", "the log of one of the runs 'one' and 'one.log' is named like the other; rename one"),
+        ("a hopper --watch", "--watch cannot be used in a list"),
+        ("one.log hopper", "the run 'one.log' and the run 'one' clash: one is named like the other's log; rename one"),
         ("a\0b hopper", r"name must have printable characters only, got 'a\\x00b'"),
         ("a\x1b[31m hopper", "name must have printable characters only"),
         ("a\u202eb hopper", "name must have printable characters only"),
@@ -77,60 +80,61 @@ def test_a_list_is_read(tmp_path: Path) -> None:
         (".a hopper", "name must not begin with a dot"),
         (r"'a\b' hopper", "name must be a folder name without a path"),
         (f"{'é' * 101} hopper", "name must have at most 200 bytes, got 202"),
-        ("@seeds 0 x", "seeds are whole numbers, as in `@seeds 0 1 2`; got 'x'"),
+        ("@seeds 0 x", "seeds must be whole numbers, as in `@seeds 0 1 2`; got 'x'"),
         ("@seeds 0 1\na hopper --seed 2", "--seed cannot be combined with `@seeds`"),
     ],
 )
-def test_an_error_names_its_line_and_nothing_starts(line: str, told: str, tmp_path: Path) -> None:
+def test_errors_name_the_line_and_nothing_starts(line: str, message: str, tmp_path: Path) -> None:
     path = written(tmp_path, f"# first\none hopper\n{line}\n")
     number = 3 + line.count("\n")
-    with pytest.raises(InputError, match=rf"list\.txt, line {number}: .*{told}"):
+    with pytest.raises(InputError, match=rf"list\.txt, line {number}: .*{message}"):
         read_list(path, str(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_name(tmp_path: Path) -> None:
+def test_byte_order_mark_and_windows_line_ends_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
     path.write_bytes("\ufeff-x hopper\r\nb hopper\r\n".encode())
     assert [run.name for run in read_list(path, str(tmp_path))] == ["-x", "b"]
 
 
-def test_a_damaged_folder_is_shown_and_the_others_are_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_shows_damaged_folders_and_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder, name in (("a", "config.json"), ("b", "manifest.json")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text("{", encoding="utf-8")
     path = written(tmp_path, "a hopper\nb hopper\n")
     assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 1
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("a  damaged ")
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "status", "details"]
+    assert first.split()[:2] == ["a", "damaged"]
     assert "config.json is damaged" in first
-    assert second.startswith("b  new ")
+    assert second.split()[:2] == ["b", "new"]
 
 
-def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_not_lists_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(tmp_path / "none.txt")]) == 2
     assert main(["sweep", str(written(tmp_path, "# nothing\n"))]) == 2
     (tmp_path / "image").write_bytes(b"\x89PNG")
     assert main(["sweep", str(tmp_path / "image")]) == 2
     assert main(["sweep", str(tmp_path)]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert all("; a sweep wants a text file with a line per run: NAME TASK" in line for line in lines)
-    assert lines[0].startswith(f"ahac: there is no file {tmp_path / 'none.txt'}; ")
-    assert "list.txt lists no run; " in lines[1]
-    assert "image is no list of runs: " in lines[2]
+    assert all("; expected a text file with one run per line: NAME TASK" in line for line in lines)
+    assert lines[0].startswith(f"ahac: no such file: {tmp_path / 'none.txt'}; ")
+    assert "list.txt lists no runs; " in lines[1]
+    assert "image is not a list of runs: " in lines[2]
     assert lines[3].startswith(f"ahac: {tmp_path} is a folder; ")
 
 
 @pytest.mark.parametrize("path", keep(1, STUDIES), ids=lambda path: path.stem)
-def test_every_study_can_be_run(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_study_is_valid(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(path), "--dry-run", "--out", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    _, *lines = capsys.readouterr().out.splitlines()
     assert lines
     assert all(line.split()[1] == "new" for line in lines)
     assert not list(tmp_path.iterdir())
 
 
-def test_there_are_studies() -> None:
+def test_studies_exist() -> None:
     assert {"hopper-horizons", "ant", "ant-critics"} <= {path.stem for path in STUDIES}
 
 
@@ -143,7 +147,7 @@ def test_there_are_studies() -> None:
         (["waiting"], 130),
     ],
 )
-def test_the_exit_status_says_how_it_went(
+def test_exit_status_follows_the_outcomes(
     states: list[str], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcomes = [
@@ -158,15 +162,13 @@ def test_the_exit_status_says_how_it_went(
 
 
 @pytest.mark.extended
-def test_a_small_sweep_trains_and_is_complete_the_second_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_small_sweep_trains_and_is_complete_the_second_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = "hopper --num-envs 16 --env-steps 1000 --device cpu --eval-episodes 4"
     command = ["sweep", str(written(tmp_path, f"@seeds 0 1\nh {small}\n")), "--out", str(tmp_path / "runs")]
     assert main([*command, "--jobs", "2"]) == 0
-    found = capsys.readouterr()
-    assert found.out == "2 runs: 2 finished\n"
-    assert found.err.count("started") == found.err.count("finished: return") == 2
+    output = capsys.readouterr()
+    assert output.out == "2 runs: 2 finished\n"
+    assert output.err.count("started") == output.err.count("finished: return") == 2
     runs = [read_run(tmp_path / "runs" / name) for name in ("h-0", "h-1")]
     assert [run.settings["seed"] for run in runs] == [0, 1]
     assert all(run.last("env_steps") >= 1000 and run.evaluation is not None for run in runs)

@@ -1,4 +1,4 @@
-"""A viewer beside training: it is told where to look, ends with it, and cannot harm it."""
+"""The viewer of `ahac train --watch`: it shows the run, ends with training and cannot harm it."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, code: str = PRETEND) -> None:
 
 
 def until(path: Path) -> str:
-    """What a file holds, as soon as it does."""
+    """Wait until a file has content, and return it."""
     deadline = time.monotonic() + 30.0
     while not path.exists() or not path.read_text(encoding="utf-8"):
         assert time.monotonic() < deadline
@@ -37,7 +37,7 @@ def until(path: Path) -> str:
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt, ValueError])
-def test_the_viewer_ends_with_training_however_that_ends(
+def test_viewer_ends_with_training(
     error: type[BaseException] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(monkeypatch)
@@ -60,7 +60,7 @@ def test_the_viewer_ends_with_training_however_that_ends(
         os.kill(pid, 0)
 
 
-def test_what_the_viewer_says_is_passed_on(
+def test_viewer_output_is_forwarded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pretend(monkeypatch)
@@ -71,7 +71,7 @@ def test_what_the_viewer_says_is_passed_on(
 
 
 @pytest.mark.parametrize("command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)])
-def test_a_viewer_that_fails_is_one_warning(
+def test_failing_viewer_is_one_warning(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watch, "COMMAND", command)
@@ -79,12 +79,12 @@ def test_a_viewer_that_fails_is_one_warning(
         deadline = time.monotonic() + 30.0
         while not caplog.messages and time.monotonic() < deadline:
             time.sleep(0.01)
-    (told,) = caplog.messages
-    assert told.startswith("the viewer ")
-    assert told.endswith("training goes on without")
+    (message,) = caplog.messages
+    assert message.startswith("the viewer ")
+    assert message.endswith("training continues without it")
 
 
-def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
+def test_process_exits_with_its_parent() -> None:
     code = "import time; from ahac.cli.watch import exit_with_parent; exit_with_parent(0); time.sleep(100)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     try:
@@ -96,14 +96,14 @@ def test_a_process_ends_with_the_one_that_it_is_tied_to() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux has it")
-def test_a_viewer_gets_the_time_that_training_leaves() -> None:
-    code = "import os; from ahac.cli.watch import lower_priority; lower_priority(); print(os.sched_getscheduler(0), os.nice(0))"
+def test_viewer_gets_idle_time_only() -> None:
+    code = "import os; from ahac.cli import watch; watch.lower_priority(); print(os.sched_getscheduler(0), os.nice(0))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(os.SCHED_IDLE), "19"]
 
 
 @pytest.mark.parametrize("place", [0, 1, 5])
-def test_training_is_watched_and_its_settings_do_not_know(
+def test_watch_is_not_a_setting_of_the_run(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = tmp_path / "seen"
@@ -116,7 +116,7 @@ def test_training_is_watched_and_its_settings_do_not_know(
     assert open_run(folder).config.num_envs == 4
 
 
-def test_help_of_training_tells_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_help_mentions_watch(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--watch", "--help"])
-    assert "With --watch, the policy is shown in the browser" in " ".join(capsys.readouterr().out.split())
+    assert "--watch Show the policy in the browser while it learns." in " ".join(capsys.readouterr().out.split())

@@ -226,7 +226,7 @@ def test_groups_without_a_curve_and_many_groups_are_drawn(tmp_path: Path) -> Non
 
 
 def test_other_kinds_of_files_are_refused(runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a picture is a \.png or \.svg file, got '.*a\.pdf'"):
+    with pytest.raises(InputError, match=r"a figure must be a \.png or \.svg file, got '.*a\.pdf'"):
         plot(tmp_path / "a.pdf", group_runs([runs]))
 
 

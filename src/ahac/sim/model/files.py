@@ -13,8 +13,9 @@ import mujoco
 
 from ahac.core.errors import ModelError
 
-__all__ = ["check_assets", "check_file", "check_text"]
+__all__ = ["ROBOT_SUFFIXES", "check_assets", "check_file", "check_text"]
 
+ROBOT_SUFFIXES = (".xml", ".mjcf", ".urdf")
 MOST_COPIES = 4000
 """Maximum number of copies a file may request; loading time grows quadratically, to about 5 s at this number."""
 TAG = re.compile(r"<(/?)(include|model|replicate|composite|flexcomp)\b([^>]*?)(/?)>")

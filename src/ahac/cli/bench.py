@@ -1,0 +1,200 @@
+"""`ahac bench`: measure the speed of simulation and training on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ahac.cli.parser import Commands, Parser, number, run_command, whole_number
+from ahac.core.errors import InputError
+from ahac.core.table import table_lines
+
+if TYPE_CHECKING:
+    from ahac.bench.rows import Row
+
+__all__ = ["bench"]
+
+
+def bench(arguments: list[str]) -> int:
+    """Run `ahac bench`."""
+    return run_command("ahac bench", "Measure the speed of simulation and training here.", COMMANDS, arguments)
+
+
+def _robots(arguments: list[str]) -> int:
+    parser = Parser(
+        "ahac bench robots", "[NAME ...] [options]", "Measure the bare simulator, next to MuJoCo's mj_step."
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="robots of Gymnasium, or MJCF or URDF files (default: seven of Gymnasium)",
+    )
+    parser.add_argument("--cold", action="store_true", help="compile without a cache, and show the compile times")
+    _add_throughput_options(parser)
+    options = _parse(parser, arguments)
+    with ExitStack() as stack:
+        if options.cold:
+            # Warp reads this when it is first imported, which is below.
+            os.environ["WARP_CACHE_PATH"] = stack.enter_context(tempfile.TemporaryDirectory())
+        from ahac.bench.cases import against_mujoco, compile_times, throughput
+        from ahac.bench.robots import STANDARD
+
+        names, device, seconds = options.names or list(STANDARD), options.device, options.seconds
+        tables: dict[str, list[Row]] = {}
+        if options.cold:
+            tables["Compile time (both kernels, empty cache)"] = [compile_times(name, device) for name in names]
+        if device == "cpu":
+            tables["One core: one substep of one world, next to MuJoCo's mj_step"] = [
+                row for name in names for row in against_mujoco(name, 256, seconds)
+            ]
+        worlds = options.worlds or [1, 64, 1024]
+        tables["Control steps of 16 substeps"] = [
+            row for name in names for row in throughput(name, worlds, device, _threads(options), seconds)
+        ]
+    return _report(tables, options)
+
+
+def _tasks(arguments: list[str]) -> int:
+    about = "Measure differentiable steps of tasks: simulation, observation, reward, termination and reset."
+    parser = Parser("ahac bench tasks", "[TASK ...] [options]", about)
+    parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: all)")
+    _add_throughput_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.tasks import task_throughput
+    from ahac.envs import tasks
+
+    worlds, threads = options.worlds or [64, 1024], _threads(options)
+    rows = [
+        row
+        for name in options.names or tasks()
+        for row in task_throughput(name, worlds, options.device, threads, options.seconds)
+    ]
+    return _report({"Differentiable steps of tasks": rows}, options)
+
+
+def _train(arguments: list[str]) -> int:
+    parser = Parser("ahac bench train", "[TASK ...] [options]", "Measure one iteration of training and its parts.")
+    parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: the five of the paper)")
+    parser.add_argument(
+        "--algos", nargs="+", default=["shac", "ahac"], metavar="ALGO", help="algorithms (default: shac ahac)"
+    )
+    parser.add_argument("--preset", default="default", help="preset of the hyperparameters (default: default)")
+    parser.add_argument(
+        "--horizon", type=whole_number, metavar="H", help="fixed horizon instead of the algorithm's rule"
+    )
+    parser.add_argument(
+        "--iterations",
+        type=whole_number,
+        default=20,
+        metavar="N",
+        help="number of iterations; the medians are printed (default: 20)",
+    )
+    parser.add_argument("--no-graphs", action="store_true", help="on CUDA, run without CUDA graphs")
+    _add_common_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.training import PAPER_TASKS, iteration_times
+
+    rows = [
+        iteration_times(
+            task,
+            algo,
+            options.preset,
+            worlds=worlds,
+            device=options.device,
+            horizon=options.horizon,
+            iterations=options.iterations,
+            graphs=not options.no_graphs,
+        )
+        for task in options.names or PAPER_TASKS
+        for algo in options.algos
+        for worlds in options.worlds or [None]
+    ]
+    return _report({"One iteration of training and its parts, torch on one thread": rows}, options)
+
+
+def _add_throughput_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--threads", nargs="+", type=whole_number, metavar="N", help="numbers of CPU threads (default: 1 and all cores)"
+    )
+    parser.add_argument(
+        "--seconds", type=number, default=1.0, metavar="S", help="time spent on each measurement (default: 1)"
+    )
+    _add_common_options(parser)
+
+
+def _add_common_options(parser: Parser) -> None:
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--worlds", nargs="+", type=whole_number, metavar="N", help="numbers of worlds")
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the numbers to this file (default: print them as the last line)"
+    )
+
+
+def _parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
+    """Parse the arguments and check them, before anything is measured."""
+    options = parser.parse(arguments)
+
+    from ahac.core.checks import check_finite, check_int
+
+    for name in ("worlds", "threads"):
+        for value in getattr(options, name, None) or []:
+            check_int(name, value, 1)
+    check_finite("seconds", getattr(options, "seconds", 0.0), 0.0)
+    if options.json is not None:
+        _check_writable(Path(options.json))
+    return options
+
+
+def _check_writable(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; create it first")
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder; choose another name")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"cannot write {str(path)!r}: permission denied; choose another folder")
+
+
+def _threads(options: argparse.Namespace) -> list[int]:
+    from ahac.core.hardware import usable_cores
+
+    return options.threads or (sorted({1, usable_cores()}) if options.device == "cpu" else [1])
+
+
+def _report(tables: Mapping[str, list[Row]], options: argparse.Namespace) -> int:
+    """Print the tables, and write them as JSON with a description of the machine."""
+    from ahac.bench.machine import describe_machine
+
+    for title, rows in tables.items():
+        lines = table_lines(list(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
+        sys.stdout.write("\n".join(["", title, *lines, ""]))
+    report = {"machine": describe_machine(options.device), "tables": tables}
+    if options.json is not None:
+        Path(options.json).write_text(json.dumps(report, indent=1, allow_nan=False), encoding="utf-8")
+    else:
+        sys.stdout.write(f"\n{json.dumps(report, allow_nan=False)}\n")
+    return 0
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return str(value)
+
+
+COMMANDS: Commands = {
+    "robots": ("the bare simulator, next to MuJoCo's mj_step", _robots),
+    "tasks": ("differentiable steps of tasks", _tasks),
+    "train": ("one iteration of training and its parts", _train),
+}
