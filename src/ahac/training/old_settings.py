@@ -54,6 +54,8 @@ SAC = {
     "model_rate": "model_learning_rate",
     "head_rate": "head_learning_rate",
 }
+OLD_SIGNALS = {"contact_normalised": "contact_normalized"}
+"""Old values of `stiffness.signal`."""
 BASELINES: dict[str, dict[str, dict[str, str]]] = {"ppo": {"": PPO}, "sac": {"": SAC}, "svg": {"": SAC}}
 
 
@@ -67,9 +69,10 @@ def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     for section, value in algorithm.items():
         if isinstance(value, Mapping):
             algorithm[section] = _renamed(cast("Mapping[str, Any]", value), names.get(section, {}))
-    stiffness: dict[str, Any] = algorithm.get("stiffness", {})
-    if stiffness.get("signal") == "contact_normalised":
-        stiffness["signal"] = "contact_normalized"
+    if isinstance(value := algorithm.get("stiffness"), dict):
+        stiffness = cast("dict[str, Any]", value)
+        if stiffness.get("signal") in OLD_SIGNALS:
+            stiffness["signal"] = OLD_SIGNALS[stiffness["signal"]]
     others = {name: value for name, value in content.items() if name != "learner"}
     return {**others, "schema": RENAMED_IN, "algorithm": algorithm}
 

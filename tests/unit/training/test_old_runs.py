@@ -261,3 +261,11 @@ def test_a_checkpoint_with_old_settings_is_read(algo: str, tmp_path: Path, caplo
     assert not caplog.messages
     (folder / "config.json").unlink()
     assert open_run(folder).config.algorithm == SETTINGS[algo]
+
+
+def test_the_old_spelling_of_a_stiffness_signal_is_understood() -> None:
+    learner = {"stiffness": {"signal": "contact_normalised", "least_steps": 3}}
+    config = config_from_file({"task": "ant", "algo": "ahac", "learner": learner})
+    assert isinstance(config.algorithm, ShortHorizonConfig)
+    assert (config.algorithm.stiffness.signal, config.algorithm.stiffness.min_steps) == ("contact_normalized", 3)
+    assert upgrade_settings({"learner": {"stiffness": 3}})["algorithm"] == {"stiffness": 3}
