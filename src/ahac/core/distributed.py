@@ -97,14 +97,6 @@ class ProcessGroup:
         """Return, elementwise, whether a flag is true on any rank."""
         return flag if self.size == 1 else self._gather_list(flag).any(dim=0)
 
-    def merge_moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and variance over all ranks from those of each rank; all ranks must have equally many samples."""
-        if self.size == 1:
-            return mean, variance
-        means, variances = self._gather_list(torch.stack([mean, variance])).unbind(dim=1)
-        overall = means.mean(dim=0)
-        return overall, (variances + (means - overall).square()).mean(dim=0)
-
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Average gradients over ranks, in place and in one message."""
         if self.size == 1:
