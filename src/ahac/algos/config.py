@@ -89,7 +89,7 @@ class HorizonConfig:
     """Length of rollouts."""
 
     rule: Rule = "fixed"
-    """Rule that adapts the horizon: fixed, paper, released, shrink, growth or esnr."""
+    """Rule that adapts the horizon."""
     initial: float = 32
     """Initial horizon [control steps]; constant for rule fixed."""
     min: int = 8
