@@ -1,7 +1,7 @@
-"""Everything that is trained in tests: what is measured after training with a seed, and which limits hold.
+"""Training cases: what is measured after training with a seed, and its limits.
 
 Limits are statements about all seeds and all machines, so each of them lies at least four robust standard deviations
-away from what was measured over many seeds and roundings; `README.md` has the figures, `spread.py` measures them again.
+away from what was measured over many seeds and roundings; `README.md` has the numbers, `spread.py` measures them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Case:
     train: Callable[[int], Measured]
     """Trains with a seed, and measures."""
     limits: Mapping[str, Limit]
-    """By the names of what is measured."""
+    """Limits by the name of the measured number."""
     seeds: int = 1
-    """How many are trained by the test, from 0 on; the median over them keeps to the limits."""
+    """Number of seeds that the test trains, starting at 0; their median must be within the limits."""
     compiled: bool = True
-    """Whether anything of it runs in our own kernels; else only torch's rounding matters."""
+    """Whether it uses compiled kernels of this project; otherwise only torch's rounding matters."""
 
 
 def check(case: Case) -> None:
-    """Train, and compare with the limits."""
+    """Train, and compare the results with the limits."""
     runs = [case.train(seed) for seed in range(case.seeds)]
     for name, limit in case.limits.items():
-        found = median(run[name] for run in runs)
+        actual = median(run[name] for run in runs)
         values = ", ".join(f"{run[name]:.4g}" for run in runs)
         if limit.below is not None:
-            assert found < limit.below, f"{name} is {values} after training; wanted below {limit.below:g}"
+            assert actual < limit.below, f"{name} is {values} after training; expected below {limit.below:g}"
         if limit.above is not None:
-            assert found > limit.above, f"{name} is {values} after training; wanted above {limit.above:g}"
+            assert actual > limit.above, f"{name} is {values} after training; expected above {limit.above:g}"

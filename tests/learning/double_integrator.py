@@ -1,4 +1,4 @@
-"""The double integrator as an environment: a mass on a rail, pushed towards its middle. In plain torch, on the CPU.
+"""The double integrator as an environment: a mass on a rail, pushed toward its middle, in plain torch on the CPU.
 
     x' = x + τ v,        v' = v + τ F a,        r(s, a) = −x² − 0.1 v² − 2 a²
 
@@ -18,18 +18,18 @@ from ahac.core.env import EnvSpec, Step
 TAU = 0.1
 """Seconds per step."""
 FORCE = 4.0
-"""What the action 1 accelerates by [m/s²]."""
+"""Acceleration by an action of 1 [m/s²]."""
 COSTS = (1.0, 0.1, 2.0)
-"""Of x² [1/m²], v² [s²/m²] and a²."""
+"""Cost coefficients of x² [1/m²], v² [s²/m²] and a²."""
 STARTS = (1.0, 0.5)
-"""Episodes begin uniformly within ± these of the middle [m] and of rest [m/s]."""
+"""Episodes start uniformly within ± these distances of the middle [m] and of rest [m/s]."""
 STIFF = 1000.0
-"""Made up: stiffness per metre from the middle, so that AHAC-1 has something to cut by."""
+"""Artificial stiffness per meter from the middle, so that AHAC-1 has something to truncate."""
 
 
 @dataclass(frozen=True)
 class Mass:
-    """N of them, as `ahac.core.env.PhysicsState` has it."""
+    """States of N masses, a `ahac.core.env.PhysicsState`."""
 
     q: Tensor
     """[N, 1] x [m]."""
@@ -38,7 +38,7 @@ class Mass:
 
 
 class DoubleIntegrator:
-    """N masses; an episode ends after its time, or beyond a bound where there is one."""
+    """N masses; an episode times out, or terminates beyond a bound if there is one."""
 
     def __init__(
         self,

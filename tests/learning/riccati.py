@@ -1,4 +1,4 @@
-"""The best that can be done with the double integrator, by Riccati's recursion."""
+"""The optimal controller of the double integrator, by the Riccati recursion."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ R = np.array([[COSTS[2]]])
 
 
 def gains(steps: int) -> list[np.ndarray]:
-    """[1, 2] per step, of a = −K s, which together cost least; from the last step to the first:
+    """Return the [1, 2] optimal gains of each step, a = −K s, computed backward from the last step:
 
     K = (R + Bᵀ P B)⁻¹ Bᵀ P A,        P <- Q + Aᵀ P (A − B K),        P = 0 after the last.
     """
-    found, p = [], np.zeros((2, 2))
+    actual, p = [], np.zeros((2, 2))
     for _ in range(steps):
         k = np.linalg.solve(R + B.T @ p @ B, B.T @ p @ A)
         p = Q + A.T @ p @ (A - B @ k)
-        found.append(k)
-    return found[::-1]
+        actual.append(k)
+    return actual[::-1]
 
 
 def least_cost(starts: np.ndarray, steps: int) -> np.ndarray:
-    """[N] sᵀ P s of [N, 2] starts: what the best controller pays in an episode."""
+    """Return [N] sᵀ P s of [N, 2] initial states: the best controller's cost of an episode."""
     p = np.zeros((2, 2))
     for k in reversed(gains(steps)):
         p = Q + k.T @ R @ k + (A - B @ k).T @ p @ (A - B @ k)
@@ -38,7 +38,7 @@ def least_cost(starts: np.ndarray, steps: int) -> np.ndarray:
 
 
 def controller(planned: list[np.ndarray]) -> Callable[[Tensor], Tensor]:
-    """A policy that plays the gains one after the other: good for one episode of all worlds, begun together."""
+    """A policy that applies the gains in turn: valid for one episode, started together in all worlds."""
     left = iter(planned)
 
     def act(obs: Tensor) -> Tensor:

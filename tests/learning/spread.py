@@ -1,9 +1,9 @@
-"""How far the results of training scatter over seeds and rounding, and how far away the tests' limits are.
+"""Spread of training results over seeds and roundings, and their distance from the tests' limits.
 
     PYTHONPATH=src:tests .venv/bin/python -m learning.spread --seeds 20
     PYTHONPATH=src:tests .venv/bin/python -m learning.spread --cases "pole, sac" "rail, ppo" --out spread.jsonl
 
-Every case is trained with every seed under every rounding of `rounding.py`, each rounding in a process of its own. On
+Every case is trained with every seed under every rounding of `rounding.py`, each rounding in a separate process. On
 one core all of it takes hours; --others trains fewer seeds under the roundings of other machines. With --out, results
 are kept in a file, and a later call trains only what is missing there.
 
@@ -38,7 +38,7 @@ Key = tuple[str, str, int]
 
 
 def missing(names: Iterable[str], seeds: Mapping[str, int], known: set[Key]) -> dict[str, list[Key]]:
-    """What is still to be trained, by rounding, given how many seeds each rounding has."""
+    """Return the cases still to be trained, by rounding, for the number of seeds of each rounding."""
     todo: dict[str, list[Key]] = {}
     for name in names:
         for kind, count in seeds.items():
@@ -53,19 +53,19 @@ def train(keys: list[Key], out: Path) -> None:
     rounding.use(keys[0][1])
     torch.set_num_threads(1)
     for name, kind, seed in keys:
-        found = dict(CASES[name].train(seed))
+        actual = dict(CASES[name].train(seed))
         with out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([name, kind, seed, found]) + "\n")
+            file.write(json.dumps([name, kind, seed, actual]) + "\n")
 
 
 def results(out: Path) -> dict[Key, dict[str, float]]:
-    """What a file holds."""
+    """Read the results in a file."""
     lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
-    return {(name, kind, seed): found for name, kind, seed, found in map(json.loads, lines)}
+    return {(name, kind, seed): actual for name, kind, seed, actual in map(json.loads, lines)}
 
 
 def row(values: np.ndarray, limit: Limit, seeds: int) -> list[str]:
-    """Median, deviation, worst and margin of medians over so many seeds; and single results beyond the limit."""
+    """Return median, deviation, worst, margin of medians over `seeds` seeds, and single results beyond the limit."""
     logs = np.log(values)
     if seeds > 1:
         logs = np.median(np.random.default_rng(0).choice(logs, (DRAWS, seeds)), axis=1)
@@ -88,16 +88,16 @@ def row(values: np.ndarray, limit: Limit, seeds: int) -> list[str]:
     ]
 
 
-def table(found: dict[Key, dict[str, float]], names: Iterable[str], by_rounding: bool) -> str:
+def table(actual: dict[Key, dict[str, float]], names: Iterable[str], by_rounding: bool) -> str:
     """All limits, over all roundings together, and over each of them."""
     heads = ["case", "measured", "rounding", "seeds", "median", "deviation", "worst", "limit", "margin", "beyond"]
     lines = [heads]
     for name in names:
         case = CASES[name]
-        kinds = sorted({kind for other, kind, _ in found if other == name})
+        kinds = sorted({kind for other, kind, _ in actual if other == name})
         for number, limit in case.limits.items():
             for kind in ["all", *(kinds if by_rounding else [])]:
-                chosen = [x[number] for (other, k, _), x in found.items() if other == name and kind in ("all", k)]
+                chosen = [x[number] for (other, k, _), x in actual.items() if other == name and kind in ("all", k)]
                 if chosen:
                     lines.append([name, number, kind, str(case.seeds), *row(np.array(chosen), limit, case.seeds)])
     widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
@@ -105,7 +105,7 @@ def table(found: dict[Key, dict[str, float]], names: Iterable[str], by_rounding:
 
 
 def main() -> None:
-    """Measure and show."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES), metavar="CASE")
     parser.add_argument("--roundings", nargs="*", choices=rounding.ROUNDINGS, default=list(rounding.ROUNDINGS))

@@ -1,6 +1,6 @@
-"""AHAC and SHAC learn to hold the cartpole's pole up.
+"""AHAC and SHAC learn to balance the cartpole.
 
-The registered task with its physics and reward, begun near upright: the swing-up takes minutes. Worlds begin anew
+The registered task with its physics and reward, started near upright: the swing-up takes minutes. Worlds are reset
 every 80 steps, since poles that fell would otherwise hang through most of the training; policies are compared over the
 task's own 240.
 """
@@ -28,19 +28,19 @@ ALGOS = ("ahac", "shac")
 """All algorithms learn the double integrator; these two learn in a simulated task as well."""
 
 SOLVED = 200.0
-"""Cost of 240 steps. The regulator below pays 4, who lets go 1400. Measured over 20 seeds and all roundings: see
+"""Cost of 240 steps. The regulator below costs 4, zero actions 1400. Measured over 20 seeds and all roundings: see
 README.md."""
 MISSED = 1000.0
 """More than this is far from solved."""
 
 TOY = Toy(task="cartpole", horizon=32)
 REGULATOR = (-0.516, -1.149, -8.009, -1.950)
-"""LQR of the motion linearised about upright, with 0.1 a² as the action's cost: a = −K (x, ẋ, θ, θ̇)."""
+"""LQR of the motion linearized about upright, with 0.1 a² as the action's cost: a = −K (x, ẋ, θ, θ̇)."""
 
 
 @cache
 def worlds(count: int, episode_steps: int | None = None) -> VecEnv:
-    """Near upright, with episodes of the task's own length where none is given."""
+    """Worlds near upright, with the task's episode length by default."""
     task = replace(make_task("cartpole"), reset=START)
     return make(task, num_envs=count, seed=EVAL_SEED, episode_steps=episode_steps, num_threads=1)
 
@@ -63,15 +63,15 @@ def regulate(obs: Tensor) -> Tensor:
     return -(state @ obs.new_tensor(REGULATOR))[:, None]
 
 
-def let_go(obs: Tensor) -> Tensor:
+def zero_action(obs: Tensor) -> Tensor:
     return torch.zeros(len(obs), 1)
 
 
 def test_the_threshold_lies_between_a_good_controller_and_none() -> None:
     assert -mean_return(worlds(EVAL_WORLDS), regulate) < 0.1 * SOLVED
-    assert -mean_return(worlds(EVAL_WORLDS), let_go) > MISSED
+    assert -mean_return(worlds(EVAL_WORLDS), zero_action) > MISSED
 
 
 @pytest.mark.parametrize("name", keep(1, CASES))
-def test_the_pole_is_held_up(name: str) -> None:
+def test_the_pole_is_balanced(name: str) -> None:
     check(CASES[name])

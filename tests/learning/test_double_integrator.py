@@ -1,4 +1,4 @@
-"""Every algorithm finds the best controller of the double integrator, which is known."""
+"""Every algorithm finds the known optimal controller of the double integrator."""
 
 from dataclasses import replace
 from functools import cache, partial
@@ -27,9 +27,9 @@ SOLVED = 1.25
 """Cost of a learned controller, as a multiple of the best one's. Some 0.01 is left because a policy does not know when
 its episode ends. Measured over 20 seeds and all roundings: see README.md."""
 SOLVED_BY_SVG = 2.0
-"""Its results scatter more: median 1.04, worst of 20 seeds 1.31."""
+"""Its results vary more: median 1.04, worst of 20 seeds 1.31."""
 IDLE = 4.0
-"""Who does nothing pays 4.5 times as much as the best."""
+"""Zero actions cost 4.5 times as much as the best controller."""
 
 
 def settings(algo: str) -> AlgorithmConfig:
@@ -51,7 +51,7 @@ def fresh(dtype: torch.dtype = torch.float32) -> DoubleIntegrator:
 
 @cache
 def best() -> float:
-    """What the best controller earns from the starts on which policies are compared."""
+    """Return of the best controller on the initial states on which policies are compared."""
     env = fresh()
     return mean_return(env, controller(gains(env.spec.episode_steps)))
 
@@ -77,7 +77,7 @@ CASES = {
 }
 
 
-def test_the_best_controller_pays_what_riccati_says() -> None:
+def test_the_best_controller_has_the_cost_of_the_riccati_solution() -> None:
     env = fresh(torch.float64)
     steps = env.spec.episode_steps
     starts = env.reset(EVAL_SEED).numpy().copy()
@@ -98,11 +98,11 @@ def test_the_best_controller_pays_what_riccati_says() -> None:
 def test_any_other_gain_costs_more(change: float, entry: int) -> None:
     env = fresh(torch.float64)
     planned = gains(env.spec.episode_steps)
-    wanted = mean_return(env, controller(planned))
+    expected = mean_return(env, controller(planned))
     for when in (0, 20):
         other = [k.copy() for k in planned]
         other[when][0, entry] += change
-        assert mean_return(env, controller(other)) < wanted
+        assert mean_return(env, controller(other)) < expected
 
 
 def test_doing_nothing_costs_far_more() -> None:

@@ -1,4 +1,4 @@
-"""Networks fitted to what is known: SVG's model to a motion, a critic to a function."""
+"""Networks fitted to known functions: SVG's model to a motion, a critic to a smooth function."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ def fit_model(seed: int) -> Measured:
     """Errors of SVG's model before and after six iterations, of one step and of three."""
     env = DoubleIntegrator(16, seed=seed)
     algorithm = SVG(replace(SVG_TOY, model_updates=2, sequence_steps=3), env.spec, seed)
-    algorithm.iterate(env, 0.0)  # fills the replay
+    algorithm.iterate(env, 0.0)  # fills the replay buffer
     before = motion_errors(algorithm, 3)
     first, *_, last = [algorithm.iterate(env, 0.0).metrics for _ in range(6)]
     after = motion_errors(algorithm, 3)
@@ -37,15 +37,15 @@ def fit_model(seed: int) -> Measured:
 
 
 def motion_errors(algorithm: SVG, steps: int) -> Tensor:
-    """[steps] root mean squares by which predictions miss the known motion, in metres and metres per second."""
+    """[steps] root mean squares by which predictions miss the known motion, in meters and meters per second."""
     rng = torch.Generator().manual_seed(7)
     state = 2.0 * torch.rand(200, 2, generator=rng) - 1.0
     actions = 2.0 * torch.rand(steps, 200, 1, generator=rng) - 1.0
     view = algorithm.normalizer.frozen()
     with torch.no_grad():
-        found = view.denormalize(algorithm.model.dynamics.unroll(view(state), actions))
+        actual = view.denormalize(algorithm.model.dynamics.unroll(view(state), actions))
     errors = []
-    for action, predicted in zip(actions, found, strict=True):
+    for action, predicted in zip(actions, actual, strict=True):
         x, v = state.split(1, dim=-1)
         state = torch.cat([x + TAU * v, v + TAU * FORCE * action], dim=-1)
         errors.append((predicted - state).square().mean().sqrt())
@@ -53,7 +53,7 @@ def motion_errors(algorithm: SVG, steps: int) -> Tensor:
 
 
 def fit_critic(members: int, seed: int) -> Measured:
-    """Loss of a critic's last pass over a smooth function, relative to its variance."""
+    """Loss of a critic's last epoch over a smooth function, relative to its variance."""
     generator = torch.Generator().manual_seed(seed)
     critic = Critic(3, (32, 32), members=members, rng=generator)
     obs = torch.randn(256, 3, generator=generator)

@@ -1,4 +1,4 @@
-"""The fast implementation of the first-order algorithms computes what the plain reference does, number by number."""
+"""The fast implementation of the first-order algorithms computes the same numbers as the plain reference."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -66,7 +66,7 @@ def flat_fast(fast: ShortHorizonActorCritic) -> Tensor:
 
 
 def compare(config: ShortHorizonConfig) -> list[float]:
-    """Train both, and see that they stay together; the horizons on the way."""
+    """Train both, check that they agree after every iteration, and return the horizons."""
     fast_env, plain_env = world(3), world(3)
     fast = ShortHorizonActorCritic(config, fast_env.spec, seed=4)
     plain = Reference(config, plain_env.spec, seed=4)
@@ -86,12 +86,12 @@ def compare(config: ShortHorizonConfig) -> list[float]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_algorithm_is_its_reference(case: str) -> None:
+def test_every_algorithm_matches_its_reference(case: str) -> None:
     compare(settings(case))
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_horizon_rule_is_its_reference(rule: str) -> None:
+def test_every_horizon_rule_matches_its_reference(rule: str) -> None:
     made = settings("ahac")
     stiffness = StiffnessConfig(signal="contact", limit=300.0, lagrangian=rule in ("paper", "released"))
     config = replace(made, horizon=replace(made.horizon, rule=rule, speed=0.2), stiffness=stiffness)

@@ -1,6 +1,6 @@
-"""Twenty iterations of each algorithm leave the same numbers behind as when they were recorded.
+"""Twenty iterations of each algorithm give the numbers that were recorded.
 
-A refactoring changes none of them. Where an update is meant to change, record them anew: `traces.py` says how.
+A refactoring changes none of them. If an update is meant to change, record them again (see `traces.py`).
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from ahac.nets import optim
 from learning.traces import CASES, MARKS, Trace, recorded, settings, trace
 
 ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-3}
-"""Relative. Twenty iterations make up to a thousand times as much of what a machine rounds otherwise."""
+"""Relative tolerance. Twenty iterations amplify differences in rounding up to a thousand times."""
 LAST_BIT = {torch.float64: 1e-15, torch.float32: 1e-7}
-"""By which weights are disturbed, relative."""
+"""Relative perturbation of the weights."""
 SOON = 5
-"""The iteration after which a changed update has been seen."""
+"""The iteration after which a changed update is detected."""
 ALMOST_ZERO = 1e-9
-"""Absolute."""
+"""Absolute tolerance."""
 
 Change = Callable[[ShortHorizonConfig], ShortHorizonConfig]
 
@@ -47,23 +47,23 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def differences(found: Trace, wanted: Trace, rounding: float) -> list[str]:
-    """Which numbers differ by more than rounding."""
-    assert all(list(numbers) == list(wanted[i]) for i, numbers in found.items())
-    pairs = {f"{name} at {i}": (x, wanted[i][name]) for i, numbers in found.items() for name, x in numbers.items()}
+def differences(actual: Trace, expected: Trace, rounding: float) -> list[str]:
+    """Return the numbers that differ by more than rounding."""
+    assert all(list(numbers) == list(expected[i]) for i, numbers in actual.items())
+    pairs = {f"{name} at {i}": (x, expected[i][name]) for i, numbers in actual.items() for name, x in numbers.items()}
     return [name for name, (x, y) in pairs.items() if x != pytest.approx(y, rel=rounding, abs=ALMOST_ZERO)]
 
 
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_a_trace_is_as_it_was(case: str, dtype: torch.dtype) -> None:
-    found = trace(settings(case), dtype)
-    assert [int(i) for i in found] == list(MARKS)
-    assert differences(found, recorded(case), ROUNDING[dtype]) == []
+def test_a_trace_is_unchanged(case: str, dtype: torch.dtype) -> None:
+    actual = trace(settings(case), dtype)
+    assert [int(i) for i in actual] == list(MARKS)
+    assert differences(actual, recorded(case), ROUNDING[dtype]) == []
 
 
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
-def test_another_last_bit_is_forgiven(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+def test_a_changed_last_bit_is_tolerated(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
     made, rng = short_horizon.shac_adam, torch.Generator().manual_seed(5)
 
     def disturbed(network: nn.Module, rate: float) -> torch.optim.Adam:
@@ -73,19 +73,19 @@ def test_another_last_bit_is_forgiven(monkeypatch: pytest.MonkeyPatch, dtype: to
         return made(network, rate)
 
     monkeypatch.setattr(short_horizon, "shac_adam", disturbed)
-    found, wanted = trace(settings("ahac"), dtype), recorded("ahac")
-    assert found != wanted
-    assert differences(found, wanted, ROUNDING[dtype]) == []
+    actual, expected = trace(settings("ahac"), dtype), recorded("ahac")
+    assert actual != expected
+    assert differences(actual, expected, ROUNDING[dtype]) == []
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_update_is_seen(change: str) -> None:
-    found = trace(CHANGES[change](settings("shac")), torch.float64, SOON)
-    assert differences(found, recorded("shac"), ROUNDING[torch.float64])
+def test_a_changed_update_is_detected(change: str) -> None:
+    actual = trace(CHANGES[change](settings("shac")), torch.float64, SOON)
+    assert differences(actual, recorded("shac"), ROUNDING[torch.float64])
 
 
 @pytest.mark.parametrize("betas", [(0.71, 0.95), (0.7, 0.951)])
-def test_another_memory_of_adam_is_seen(monkeypatch: pytest.MonkeyPatch, betas: tuple[float, float]) -> None:
+def test_changed_adam_coefficients_are_detected(monkeypatch: pytest.MonkeyPatch, betas: tuple[float, float]) -> None:
     monkeypatch.setattr(optim, "BETAS", betas)
-    found = trace(settings("shac"), torch.float64, SOON)
-    assert differences(found, recorded("shac"), ROUNDING[torch.float64])
+    actual = trace(settings("shac"), torch.float64, SOON)
+    assert differences(actual, recorded("shac"), ROUNDING[torch.float64])

@@ -1,4 +1,4 @@
-"""Training on toy tasks: recipes made small, and the loop."""
+"""Training on toy tasks: small recipes, and the training loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_ORDER = ("ahac", "ahac1", "shac", "bptt")
 BASELINES = ("ppo", "sac", "svg")
 ALGOS = (*FIRST_ORDER, *BASELINES)
 EVAL_SEED = 1000
-"""Of the starts on which policies are compared."""
+"""Seed of the initial states on which policies are compared."""
 
 SOFT = {
     "hidden": (32, 32),
@@ -61,7 +61,7 @@ PPO_TOY = PPOConfig(
 
 @dataclass(frozen=True, kw_only=True)
 class Toy:
-    """How a first-order algorithm learns a toy: its recipe, with small networks and quick rates."""
+    """Settings of a first-order algorithm on a toy task: its recipe, with small networks and large learning rates."""
 
     task: str
     horizon: int
@@ -74,7 +74,7 @@ class Toy:
     minibatches: int = 2
 
     def algorithm(self, algo: str, preset: str = "default") -> ShortHorizonConfig:
-        """The settings."""
+        """Return the settings."""
         made = recipe(self.task, algo, preset).algorithm
         actor = replace(made.actor, hidden=self.hidden, learning_rate=self.rate)
         critic = made.critic
@@ -86,13 +86,13 @@ class Toy:
 
 
 def train(algorithm: Algorithm, env: Env, iterations: int) -> float:
-    """As the trainer does; the mean share of steps at which a trajectory was cut for stiffness."""
+    """Train as the trainer does; return the mean share of steps where a trajectory was truncated for stiffness."""
     reports = [algorithm.iterate(env, i / iterations) for i in range(iterations)]
     assert all(report.failure is None for report in reports)
     return sum(report.metrics.get("share_cut", 0.0) for report in reports) / iterations
 
 
 def mean_return(env: Env, act: Callable[[Tensor], Tensor]) -> float:
-    """Of one episode of each world, from always the same starts."""
+    """Return the mean return of one episode of each world, always from the same initial states."""
     env.reset(EVAL_SEED)
     return evaluate(env, act, env.spec.num_envs).mean

@@ -1,8 +1,8 @@
-"""What twenty iterations of each algorithm leave behind, as a few numbers.
+"""Traces: a few numbers that characterize twenty iterations of each algorithm.
 
-On a double integrator whose episodes also end by a bound and by time in the midst of rollouts, so that every branch of
+On a double integrator whose episodes also end by a bound and by time in the middle of rollouts, so that every branch of
 an update is taken. Recorded in float64; float32 goes the same way for so short a time, since torch draws fewer than 16
-normal numbers alike for both. To record anew, from the repository's root:
+normal numbers alike for both. To record them again, from the repository's root:
 
     PYTHONPATH=tests .venv/bin/python -m learning.traces
 """
@@ -23,9 +23,9 @@ from learning.toys import Toy
 
 FILE = Path(__file__).with_name("traces.json")
 MARKS = (1, 5, 10, 20)
-"""Iterations after which numbers are noted."""
+"""Iterations after which numbers are stored."""
 REPORTED = ("actor_loss", "critic_loss", "critic_epochs", "horizon", "share_cut", "stiffness")
-"""Of an iteration's report, where it has them."""
+"""Metrics of an iteration to store, if it has them."""
 TOY = Toy(task="double_integrator", horizon=8, hidden=(8, 8))
 
 CASES = {
@@ -40,7 +40,7 @@ Trace = dict[str, dict[str, float]]
 
 
 def settings(case: str) -> ShortHorizonConfig:
-    """Of a case; horizons move, trajectories are cut and gradients are clipped or not within these few iterations."""
+    """Return the settings of a case; within these iterations horizons change, and cuts and clipping occur."""
     made = TOY.algorithm(*CASES[case])
     critic = made.critic
     if critic is not None and critic.max_grad_norm is not None:
@@ -50,22 +50,22 @@ def settings(case: str) -> ShortHorizonConfig:
 
 
 def trace(config: ShortHorizonConfig, dtype: torch.dtype, last: int = MARKS[-1]) -> Trace:
-    """Train until the last iteration, and note."""
+    """Train until the last iteration, and return the trace."""
     env = DoubleIntegrator(WORLDS, seed=3, episode_steps=11, bound=1.2, dtype=dtype)
     algorithm = ShortHorizonActorCritic(config, env.spec, seed=4)
-    first, found = _weights(algorithm), {}
+    first, actual = _weights(algorithm), {}
     for i in range(1, last + 1):
         report = algorithm.iterate(env, (i - 1) / MARKS[-1])
         if i in MARKS:
-            # How far weights went, not where they are: the first ones would hide what an update did.
+            # The change of the weights, not the weights: initial weights would hide an update.
             moved = {f"{name} moved": _norm(x - first[name]) for name, x in _weights(algorithm).items()}
-            told = {name: report.metrics[name] for name in REPORTED if name in report.metrics}
-            found[str(i)] = {**moved, "variance": _norm(algorithm.normalizer.variance), **told}
-    return found
+            metrics = {name: report.metrics[name] for name in REPORTED if name in report.metrics}
+            actual[str(i)] = {**moved, "variance": _norm(algorithm.normalizer.variance), **metrics}
+    return actual
 
 
 def record() -> None:
-    """Write the traces of the code as it is, a line for every mark."""
+    """Write the traces of the current code, one line per mark."""
     lines = []
     for case in CASES:
         for mark, numbers in trace(settings(case), torch.float64).items():
@@ -74,7 +74,7 @@ def record() -> None:
 
 
 def recorded(case: str) -> Trace:
-    """A trace as it was."""
+    """Return a recorded trace."""
     return {mark: numbers for name, mark, numbers in json.loads(FILE.read_text(encoding="utf-8")) if name == case}
 
 

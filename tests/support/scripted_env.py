@@ -1,4 +1,4 @@
-"""An environment whose episodes are written down beforehand."""
+"""An environment with scripted episode lengths and returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ class Scripted:
         return step
 
     def detach(self, worlds: Tensor | None = None) -> None:
-        """No graph."""
+        """Do nothing: there is no graph."""
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
         return torch.zeros(self.spec.num_envs)
@@ -77,7 +77,7 @@ class Scripted:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def made_step(
@@ -88,7 +88,7 @@ def made_step(
     obs: Tensor | None = None,
     action: Tensor | None = None,
 ) -> Step:
-    """A step of which only the ends of episodes count."""
+    """A step with the given episode ends, and zeros otherwise."""
     n = len(terminated)
     one = torch.zeros(n, 1)
     still, never = Still(one, one), torch.zeros(n, dtype=torch.bool)

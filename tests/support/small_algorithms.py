@@ -1,4 +1,4 @@
-"""Every algorithm, as small as it gets, for a double integrator: no simulator is compiled."""
+"""Tiny versions of all algorithms on a double integrator, which needs no compiled simulator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOFT = {
     "buffer_size": 100,
 }
 TOY = Toy(task="double_integrator", horizon=6, hidden=(8, 8))
-"""Widths of the traces in `learning`, so that they share the critic's kernel."""
+"""Same widths as the traces in `learning`, to share the critic's kernel."""
 
 
 def _settings() -> dict[str, AlgorithmConfig]:
@@ -46,12 +46,12 @@ def _settings() -> dict[str, AlgorithmConfig]:
 
 
 SETTINGS = _settings()
-"""By name."""
+"""Settings by name."""
 
 
 def worlds(seed: int = 0) -> DoubleIntegrator:
     return DoubleIntegrator(WORLDS, seed=seed)
 
 
-def learner(name: str, env: DoubleIntegrator, seed: int = 0) -> Algorithm:
+def make_small_algorithm(name: str, env: DoubleIntegrator, seed: int = 0) -> Algorithm:
     return make_algorithm(SETTINGS[name], env.spec, seed)

@@ -1,4 +1,5 @@
-"""Algorithms: `ShortHorizonActorCritic` is SHAC, AHAC, AHAC-1 and BPTT by its settings; `PPO`, `SAC` and `SVG` are its baselines.
+"""Algorithms: SHAC, AHAC, AHAC-1 and BPTT, and the baselines PPO, SAC and SVG.
 
-`recipes` has their hyper-parameters, `registry` makes them from settings.
+The first four are `ShortHorizonActorCritic` with different settings. `recipes` has the hyper-parameters of all, and
+`registry` makes an algorithm from its settings.
 """

@@ -7,8 +7,8 @@ It runs `ShortHorizonActorCritic.iterate` with
 - critics fitted until their loss has plateaued (lines 16-19), for at most 64 epochs.
 
 The presets differ in the horizon rule. `paper` is Algorithm 1 as printed, with the constraint φᵀ (C − ‖∇f‖) in the
-objective. `released` is the rule of the released code. `default` adapts H to the growth of the gradient along the rollout
-(docs/algorithms/ahac.md says why).
+objective. `released` is the rule of the released code. `default` adapts H to the growth of the gradient along the
+rollout (docs/algorithms/ahac.md explains why).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ahac_config", "ahac_critic_config"]
 MAX_EPOCHS = 64
 PLATEAU_TOLERANCE = 0.2
 STIFFNESS_LIMIT = 500.0
-"""C in the paper, for whichever signal."""
+"""C in the paper, for any signal."""
 
 
 def ahac_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig:

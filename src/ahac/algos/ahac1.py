@@ -2,8 +2,8 @@
 
 It runs `ShortHorizonActorCritic.iterate` with AHAC's critic and these differences:
 
-- lines 7-12: rollouts always have 64 steps, but a world's trajectory ends at a step with ‖∇f‖ > C. No gradient crosses that
-  step, its value is bootstrapped, and a new trajectory of the same world starts there (`rl/rollout.py`);
+- lines 7-12: rollouts always have 64 steps, but a world's trajectory ends at a step with ‖∇f‖ > C. No gradient crosses
+  that step, its value is bootstrapped, and a new trajectory of the same world starts there (`rl/rollout.py`);
 - lines 14-15 do nothing: there is no common horizon to adapt.
 """
 

@@ -24,9 +24,9 @@ class IterationResult:
     """Environment steps taken: rollout length times number of worlds."""
     metrics: Mapping[str, float]
     """Numbers to log, by name."""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list[Step])
     """The environment's steps; with CUDA graphs, valid until the next iteration."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds per phase."""
     failure: NonFiniteReport | None = None
     """Why the policy was not updated, if it was not."""
@@ -37,7 +37,7 @@ class Algorithm(Protocol):
 
     @property
     def generator(self) -> torch.Generator:
-        """The random generator that learning draws from."""
+        """Random generator of the training."""
         ...
 
     def iterate(self, env: Env, progress: float) -> IterationResult:
@@ -45,11 +45,11 @@ class Algorithm(Protocol):
         ...
 
     def act(self, obs: Tensor) -> Tensor:
-        """The mode of the policy for raw observations."""
+        """Return the mode of the policy for raw observations."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything learned, and the state of the generator."""
+        """Return everything learned, and the state of the generator."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -59,7 +59,10 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class HasReplayBuffer(Protocol):
-    """An algorithm with a replay buffer. Its `state_dict` has the number of rows added, "replay.added", not the rows."""
+    """An algorithm with a replay buffer.
+
+    Its `state_dict` has the number of rows added, "replay.added", but not the rows.
+    """
 
     @property
     def replay(self) -> Replay:

@@ -1,7 +1,7 @@
-"""Hyper-parameters of PPO, SAC and SVG as code: worlds, iterations and settings by task and preset.
+"""Hyper-parameters of PPO, SAC and SVG: number of worlds, iterations and settings for each task and preset.
 
-What the paper does not print is the released code's; worlds and iterations of preset `paper` are those of the released
-repository when its networks were the printed ones (docs/algorithms/baselines.md has the tables).
+Values missing in the paper are from the released code. Worlds and iterations of preset `paper` are from the revision of
+the released repository whose networks match the paper's (docs/algorithms/baselines.md has the tables).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ahac.algos.svg import SVGConfig
 __all__ = ["BASELINES", "BaselineRecipe"]
 
 BaselineRecipe = tuple[int, int, Any]
-"""Worlds, iterations, settings."""
+"""Number of worlds, number of iterations, settings."""
 Widths = tuple[int, ...]
 
 PPO_RELEASED = {"hopper": (4096, 500), "ant": (2048, 50_000), "anymal": (4096, 5000), "humanoid": (4096, 50_000),
                 "snu_humanoid": (2048, 15_000)}  # fmt: skip
 PPO_PAPER = {"hopper": (1024, 1500), "ant": (2048, 5000), "anymal": (2048, 5000), "humanoid": (1024, 5000),
              "snu_humanoid": (1024, 50_000)}  # fmt: skip
-"""Hopper's were 200 iterations of 240 steps: as many steps here, by the printed 32."""
+"""Hopper had 200 iterations of 240 steps; this is the same number of steps, 32 per iteration as the paper prints."""
 PPO_DEFAULT = {"hopper": (1024, 600), "ant": (4096, 1500), "cartpole": (256, 200), "double_pendulum": (256, 300)}
 PPO_OTHERS = (2048, 1000)
 
@@ -31,18 +31,18 @@ SAC_WORLDS = {"hopper": (64, 500), "ant": (128, 5000), "anymal": (64, 5000), "hu
               "snu_humanoid": (256, 10_000), "cartpole": (64, 100), "double_pendulum": (64, 200)}  # fmt: skip
 SAC_OTHERS = (64, 1000)
 SAC_STEPS = 128
-"""Of every world per iteration."""
-PER_WORLD = 32
+"""Steps of each world per iteration."""
+BATCH_PER_WORLD = 32
 """Transitions per world in an update: the appendix's batch size."""
 
 SVG_STEPS = 1000
-"""Of the paper's one world per iteration: 11 million steps in all, 10 million on Anymal."""
+"""Steps per iteration of the paper's single world: 11 million steps in total, 10 million on Anymal."""
 SVG_DEFAULT = {"hopper": (64, 500), "ant": (256, 500), "cartpole": (64, 60), "double_pendulum": (64, 120)}
 SVG_OTHERS = (64, 1000)
 
 
 def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
-    """32 steps, 5 passes in 4 minibatches; a rate that follows the divergence."""
+    """Return PPO's recipe: 32 steps, 5 epochs of 4 minibatches, learning rate adapted to the KL divergence."""
     if preset == "released":
         worlds, iterations = PPO_RELEASED.get(task, PPO_OTHERS)
         return worlds, iterations, PPOConfig(hidden=(400, 200, 100), critic_hidden=None)
@@ -51,25 +51,31 @@ def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
 
 
 def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
-    """One update per step of all worlds, with 32 transitions per world."""
+    """Return SAC's recipe: one update per step of all worlds, with 32 transitions per world."""
     worlds, iterations = SAC_WORLDS.get(task, SAC_OTHERS)
     if preset == "released":
-        wide = (128, 64, 32) if task in ("hopper", "ant") else (512, 256)
+        widths = (128, 64, 32) if task in ("hopper", "ant") else (512, 256)
         config = SACConfig(
-            hidden=wide,
-            critic_hidden=wide,
-            batch_size=PER_WORLD * worlds,
+            hidden=widths,
+            critic_hidden=widths,
+            batch_size=BATCH_PER_WORLD * worlds,
             steps_per_env=SAC_STEPS,
             learning_starts=10 * worlds,
         )
     else:
-        hidden = critic if preset == "paper" else actor
-        config = SACConfig(hidden=actor, critic_hidden=hidden, batch_size=PER_WORLD * worlds, steps_per_env=SAC_STEPS)
+        critic_hidden = critic if preset == "paper" else actor
+        config = SACConfig(
+            hidden=actor, critic_hidden=critic_hidden, batch_size=BATCH_PER_WORLD * worlds, steps_per_env=SAC_STEPS
+        )
     return worlds, iterations, config
 
 
 def _svg(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
-    """The settings of SVG's authors with one world; by default many worlds, larger rates and fewer updates per step."""
+    """Return SVG's recipe.
+
+    Presets `paper` and `released` use the settings of SVG's authors with one world; `default` uses many worlds, larger
+    learning rates and fewer updates per step.
+    """
     if preset != "default":
         iterations = 10_000 if task == "anymal" else 11_000
         return 1, iterations, SVGConfig(steps_per_env=SVG_STEPS)
@@ -78,4 +84,4 @@ def _svg(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
 
 
 BASELINES: dict[str, Callable[[str, str, Widths, Widths], BaselineRecipe]] = {"ppo": _ppo, "sac": _sac, "svg": _svg}
-"""By task, preset, and the appendix's widths of actor and critic."""
+"""Recipes as functions of the task, the preset, and the appendix's hidden layer widths of actor and critic."""

@@ -1,4 +1,4 @@
-"""From settings to the parts of first-order algorithms."""
+"""Build the parts of first-order algorithms from their settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ __all__ = ["horizon_rule", "stiffness_monitor"]
 
 
 def horizon_rule(config: ShortHorizonConfig) -> HorizonRule:
-    """The rule that a configuration names."""
-    h, limit = config.horizon, config.stiffness.threshold
+    """Return the horizon rule of a configuration."""
+    h = config.horizon
+    limit = config.stiffness.threshold
     bounds = Bounds(h.min, h.max)
     match h.rule:
         case "fixed":
@@ -33,9 +34,9 @@ def horizon_rule(config: ShortHorizonConfig) -> HorizonRule:
 
 
 def stiffness_monitor(config: ShortHorizonConfig, horizon: HorizonRule, probes: int | None) -> StiffnessMonitor | None:
-    """Stiffness is measured only where something looks at it."""
+    """Return how to measure stiffness, or None if nothing uses it."""
     s = config.stiffness
     if not (s.truncate or s.lagrangian or "stiffness" in horizon.needs):
         return None
-    cut_above = s.threshold if s.truncate else None
-    return StiffnessMonitor(signal=s.signal, probes=probes, truncate_above=cut_above, min_steps=s.min_steps)
+    truncate_above = s.threshold if s.truncate else None
+    return StiffnessMonitor(signal=s.signal, probes=probes, truncate_above=truncate_above, min_steps=s.min_steps)

@@ -141,7 +141,7 @@ class StiffnessConfig:
 
     @property
     def threshold(self) -> float:
-        """C."""
+        """The limit C: the one set, or the default of the signal."""
         return LIMITS[self.signal] if self.limit is None else self.limit
 
 

@@ -43,7 +43,7 @@ def finite_action(action: Tensor, obs: Tensor, policy: Mapping[str, Tensor]) -> 
     check_policy(policy)
     unusable = ~(obs.abs() <= MAX_MAGNITUDE)
     if bool((finite | unusable.any(dim=-1)).all()):
-        world, entry = unusable.nonzero()[0].tolist()
+        world, entry = (int(i) for i in unusable.nonzero()[0])
         raise NonFiniteError(
             f"observation [{world}, {entry}] is {obs[world, entry].item():g}; a policy needs finite numbers, at most "
             f"{MAX_MAGNITUDE:g} in magnitude: check the task's observation functions"

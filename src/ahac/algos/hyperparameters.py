@@ -64,7 +64,7 @@ PAPER = {
         num_envs=64, iterations=200, actor_learning_rate=1e-2,
     ),
 }  # fmt: skip
-"""The last three tasks are not in the paper; their numbers follow SHAC's. Tasks of a user take those of Ant."""
+"""The last three tasks are not in the paper; their numbers follow SHAC's. User-defined tasks use those of Ant."""
 
 RELEASED = {"hopper": (1024, 500), "ant": (128, 2000), "anymal": (128, 3000), "humanoid": (64, 5000),
             "snu_humanoid": (64, 5000), "half_cheetah": (1024, 500), "cartpole": (1024, 500)}  # fmt: skip
@@ -74,14 +74,14 @@ DEFAULT = {
     "hopper": {"num_envs": 256, "iterations": 800, "init_log_std": 0.0, "growth_limit": 2.0},
     "ant": {"num_envs": 128},
 }
-"""Where the default preset differs: fewer worlds, which learn as well on a CPU, and on Hopper more exploration and shorter
-rollouts, which leave its slow gait (docs/results.md)."""
+"""Where the default preset differs: fewer worlds, which learn as well on a CPU, and on Hopper more exploration and
+shorter rollouts, which avoid its slow gait (docs/results.md)."""
 
 
 def task_hyperparameters(task: str, preset: str) -> TaskHyperparameters:
     """Return the hyper-parameters of a task in a preset."""
-    known = task if task in PAPER else "ant"
-    numbers = PAPER[known]
+    column = task if task in PAPER else "ant"
+    numbers = PAPER[column]
     if preset == "released":
         num_envs, iterations = RELEASED.get(task, (numbers.num_envs, numbers.iterations))
         return replace(
@@ -94,7 +94,7 @@ def task_hyperparameters(task: str, preset: str) -> TaskHyperparameters:
             num_envs=num_envs,
             iterations=iterations,
         )
-    return replace(numbers, **DEFAULT.get(known, {})) if preset == "default" else numbers
+    return replace(numbers, **DEFAULT.get(column, {})) if preset == "default" else numbers
 
 
 def actor_config(numbers: TaskHyperparameters) -> ActorConfig:

@@ -1,4 +1,4 @@
-"""Proximal policy optimization: clipped surrogate, generalized advantages, a learning rate that follows the KL divergence.
+"""Proximal policy optimization: clipped surrogate, generalized advantages, learning rate adapted to the KL divergence.
 
 One iteration takes T steps of all worlds without gradients, then some epochs over them in minibatches.
 """
@@ -140,7 +140,7 @@ class PPO:
         self._policy_state = self.learned.select("net.trunk.", "net.policy.", "net.log_std", "normalizer.")
 
     def act(self, obs: Tensor) -> Tensor:
-        """The mode of the policy for raw observations."""
+        """Return the mode of the policy for raw observations."""
         with torch.no_grad():
             action = self.net.mean(self.normalizer.frozen()(obs)).clamp(-1.0, 1.0)
             return finite_action(action, obs, self._policy_state)
@@ -191,11 +191,11 @@ class PPO:
         c = self.config
         log_std = self.net.log_std.detach().clone()
         widths, rows = self._rows(batch, normalize)
-        steps = []
+        steps: list[tuple[Tensor, ...]] = []
         for _ in range(c.epochs):
             order = torch.randperm(len(rows), generator=self.generator, device=rows.device)
             for indices in order.tensor_split(c.minibatches):
-                steps.append(self._gradient_step(rows[indices].split(widths, dim=-1), log_std))
+                steps.append(self._gradient_step(torch.split(rows[indices], widths, dim=-1), log_std))
         self.normalizer.update(batch.obs.flatten(0, 1))
         names = ("actor_loss", "critic_loss", "kl", "share_clipped", "actor_grad_norm")
         means = torch.stack([torch.stack(x) for x in steps]).mean(dim=0)
@@ -208,7 +208,10 @@ class PPO:
 
     @torch.no_grad()
     def _rows(self, batch: Batch, normalize: FrozenNormalizer) -> tuple[list[int], Tensor]:
-        """[T N, ...] observation, action, action mean, log π, advantage, target and value in one tensor; and their widths."""
+        """Return the widths and the [T N, ...] concatenation of what a gradient step reads.
+
+        Observation, action, action mean, log π, advantage, target and value.
+        """
         c = self.config
         obs = normalize(batch.obs)
         mean, value = self.net(obs)
@@ -248,7 +251,7 @@ class PPO:
         return actor_loss.detach(), critic_loss.detach(), divergence, clipped.to(divergence.dtype).mean(), norm
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything learned, and the state of the generator."""
+        """Return everything learned, and the state of the generator."""
         return {**self.learned.copies(), "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:

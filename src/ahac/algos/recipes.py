@@ -2,8 +2,8 @@
 
 paper      the tables of the paper's appendix G, and the released code's numbers where it is silent
 released   the released configuration files (imgeorgiev/DiffRL bb59db5)
-default    the paper's networks and learning rates, fewer worlds, and for AHAC a horizon rule that matches the best fixed
-           horizon (docs/results.md)
+default    the paper's networks and learning rates, fewer worlds, and for AHAC a horizon rule that matches the best
+           fixed horizon (docs/results.md)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SHAC, AHAC, AHAC-1 and BPTT in plain torch, to read beside the paper.
+"""SHAC, AHAC, AHAC-1 and BPTT in plain torch, to read along with the paper.
 
 One file, `loss.backward()`, no kernels, no CUDA graphs, no processes, no checkpoints. Comments give the lines of the
-paper's Algorithm 1. `ShortHorizonActorCritic` computes the same faster; a test holds it to this file, for every horizon rule.
+paper's Algorithm 1. `ShortHorizonActorCritic` computes the same faster; a test compares the two for every horizon rule.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["Reference"]
 Normalize = Callable[[Tensor], Tensor]
 
 BETAS = (0.7, 0.95)
-"""Of Adam."""
+"""Adam's coefficients β."""
 FINAL_LEARNING_RATE = 1e-5
-"""At which all linear schedules end."""
+"""Learning rate at the end of all linear schedules."""
 EPOCHS_BEFORE_PLATEAU = 6
 
 
@@ -58,7 +58,7 @@ class Reference:
             self.horizon = self.esnr_rule.horizon
 
     def iterate(self, env: Env, progress: float) -> dict[str, float]:
-        """One pass through the loop of Algorithm 1; `progress` goes from 0 to 1 over the training."""
+        """Run one pass of the outer loop of Algorithm 1; `progress` runs from 0 to 1 over the training."""
         set_learning_rate([self.actor_optimizer], self.config.actor.learning_rate, progress)
         normalize = self.frozen_normalizer()
 
@@ -68,32 +68,34 @@ class Reference:
         # Line 13: ascend J(θ) with the gradient through the simulator.
         next_values = torch.stack([self.next_value(step, normalize) for step in steps])
         loss = self.actor_loss([step.reward for step in steps], next_values, ends)
-        (loss + self.constraint(stiffness)).backward()
+        (loss + self.constraint(stiffness)).backward()  # pyright: ignore[reportUnknownMemberType]
         nn.utils.clip_grad_norm_(self.actor_parameters, self.config.actor.max_grad_norm)
-        self.actor_optimizer.step()
+        self.actor_optimizer.step()  # pyright: ignore[reportUnknownMemberType]
         self.actor_optimizer.zero_grad()
 
         # Lines 14-15: update the multipliers and the horizon.
         self.update_horizon(stiffness.detach().mean(dim=1).double(), steps, progress)
 
-        # Lines 16-19: fit the critics to TD(λ) targets until their loss has settled.
+        # Lines 16-19: fit the critics to TD(λ) targets until their loss has plateaued.
         targets = self.td_lambda([step.reward.detach() for step in steps], next_values.detach(), ends)
         epochs = self.fit_critics(normalize(observations), targets.flatten(), progress)
         self.update_normalizer(observations)
         return {"actor_loss": float(loss.detach()), "critic_epochs": float(epochs), "horizon": float(len(steps))}
 
     def frozen_normalizer(self) -> Normalize:
-        """Normalize observations by the statistics as they are now."""
-        mean, std = self.mean.clone(), (self.variance + 1e-5).sqrt()
+        """Return a function that normalizes observations by the current statistics."""
+        mean = self.mean.clone()
+        std = (self.variance + 1e-5).sqrt()
         return lambda obs: (obs - mean) / std if self.config.actor.normalize_obs else obs
 
     def roll_out(self, env: Env, normalize: Normalize, length: int) -> tuple[Tensor, list[Step], Tensor, Tensor]:
-        """[T N, obs] observations, the steps, [T, N] stiffness, and [T, N] where a trajectory ends."""
-        s, noise = self.config.stiffness, [self.randn() for _ in range(length)]
-        observations = []
-        steps = []
-        stiffness = []
-        ends = []
+        """Return [T N, obs] observations, the steps, [T, N] stiffness, and [T, N] bool where a trajectory ends."""
+        s = self.config.stiffness
+        noise = [self.randn() for _ in range(length)]
+        observations: list[Tensor] = []
+        steps: list[Step] = []
+        stiffness: list[Tensor] = []
+        ends: list[Tensor] = []
         age = torch.zeros(self.spec.num_envs)
         env.detach()
         for t in range(length):
@@ -106,7 +108,7 @@ class Reference:
             measured = env.stiffness(step, s.signal, s.probes if s.signal == "dynamics" else None)
             age = age + 1.0
             end = step.done
-            if s.truncate:  # AHAC-1: end a world's trajectory where contact is too stiff
+            if s.truncate:  # AHAC-1: truncate a world's trajectory where contact is too stiff
                 cut = (measured.detach() > s.threshold) & (age >= s.min_steps) & ~step.done
                 env.detach(cut)
                 end = end | cut
@@ -118,8 +120,9 @@ class Reference:
         return torch.cat(observations), steps, torch.stack(stiffness), torch.stack(ends)
 
     def actor_loss(self, rewards: list[Tensor], next_values: Tensor, ends: Tensor) -> Tensor:
-        """−J(θ): the discounted rewards of each trajectory and the value at its end, averaged over T N steps."""
-        gamma, total = self.config.gamma, torch.zeros_like(rewards[0])
+        """Return −J(θ): discounted rewards of each trajectory and the value at its end, averaged over T N steps."""
+        gamma = self.config.gamma
+        total = torch.zeros_like(rewards[0])
         discount = torch.ones_like(total)
         for reward, next_value, end in zip(rewards, next_values, ends, strict=True):
             total = total + discount * (reward + torch.where(end, gamma * next_value, 0.0))
@@ -127,19 +130,19 @@ class Reference:
         return -total.sum() / ends.numel()
 
     def constraint(self, stiffness: Tensor) -> Tensor | float:
-        """−φᵀ (C − ‖∇f‖) of the Lagrangian, where it is part of the objective."""
+        """Return −φᵀ (C − ‖∇f‖) of the Lagrangian, if it is part of the objective."""
         if not self.config.stiffness.lagrangian or not stiffness.requires_grad:
             return 0.0
         phi = self.phi[: len(stiffness), None].to(stiffness.dtype)
         return (phi * (stiffness - self.config.stiffness.threshold)).mean()
 
     def randn(self) -> Tensor:
-        """[N, actions] of action noise."""
+        """Draw [N, actions] action noise."""
         shape = (self.spec.num_envs, self.spec.action_size)
         return torch.randn(shape, generator=self.rng, device=self.spec.device, dtype=self.spec.dtype)
 
     def next_value(self, step: Step, normalize: Normalize) -> Tensor:
-        """[N] V(s_{t+1}) by the lowest critic, zero where the task ended the episode."""
+        """Return [N] V(s_{t+1}), the lowest of all critics, zero where the task ended the episode."""
         if self.config.critic is None:
             return torch.zeros_like(step.reward)
         critics = self.critics if self.config.critic.target_alpha is None else self.targets
@@ -148,10 +151,10 @@ class Reference:
         return torch.where(step.terminated, 0.0, values)
 
     def td_lambda(self, rewards: list[Tensor], next_values: Tensor, ends: Tensor) -> Tensor:
-        """[T, N] targets: G_t = r_t + γ ((1 − λ) V_{t+1} + λ G_{t+1}), and r_t + γ V_{t+1} where a trajectory ends."""
+        """Return [T, N] G_t = r_t + γ ((1 − λ) V_{t+1} + λ G_{t+1}), or r_t + γ V_{t+1} where a trajectory ends."""
         gamma = self.config.gamma
         lam = self.config.td_lambda
-        targets = []
+        targets: list[Tensor] = []
         following = next_values[-1]
         for t in reversed(range(len(rewards))):
             bootstrap = torch.where(ends[t], next_values[t], (1.0 - lam) * next_values[t] + lam * following)
@@ -160,7 +163,7 @@ class Reference:
         return torch.stack(targets[::-1])
 
     def fit_critics(self, obs: Tensor, targets: Tensor, progress: float) -> int:
-        """Regress every critic on the targets; the number of epochs."""
+        """Regress every critic on the targets; return the number of epochs."""
         c = self.config.critic
         if c is None:
             return 0
@@ -177,8 +180,8 @@ class Reference:
         return len(losses)
 
     def fit_batch(self, obs: Tensor, targets: Tensor) -> float:
-        """One optimizer step of each critic; the mean of their losses."""
-        losses = []
+        """Take one optimizer step with each critic; return the mean of their losses."""
+        losses: list[float] = []
         for critic, optimizer in zip(self.critics, self.critic_optimizers, strict=True):
             loss = (critic(obs).squeeze(-1) - targets).square().mean()
             optimizer.zero_grad()
@@ -186,20 +189,21 @@ class Reference:
             assert self.config.critic is not None
             if self.config.critic.max_grad_norm is not None:
                 nn.utils.clip_grad_norm_(critic.parameters(), self.config.critic.max_grad_norm)
-            optimizer.step()
+            optimizer.step()  # pyright: ignore[reportUnknownMemberType]
             losses.append(float(loss.detach()))
         return sum(losses) / len(losses)
 
     def update_horizon(self, stiffness: Tensor, steps: list[Step], progress: float) -> None:
-        """The rule's update, from the stiffness [T] or from the gradients of the backward pass."""
-        h, limit = self.config.horizon, self.config.stiffness.threshold
+        """Apply the horizon rule to the [T] stiffness or to the gradients of the backward pass."""
+        h = self.config.horizon
+        limit = self.config.stiffness.threshold
         if h.rule in ("paper", "released"):
-            # φ <- φ − α (C − ‖∇f‖), kept above zero in the paper;  H <- H + α Σ φ
+            # φ <- φ − α (C − ‖∇f‖), clamped at zero in the paper;  H <- H + α Σ φ
             alpha = h.learning_rate + (FINAL_LEARNING_RATE - h.learning_rate) * progress
-            used = len(stiffness)
-            phi = self.phi[:used] - alpha * (limit - stiffness)
-            self.phi[:used] = phi if h.rule == "released" else phi.clamp(min=0.0)
-            self.horizon = self.bounds.clip(self.horizon + alpha * float(self.phi[:used].sum()))
+            length = len(stiffness)
+            phi = self.phi[:length] - alpha * (limit - stiffness)
+            self.phi[:length] = phi if h.rule == "released" else phi.clamp(min=0.0)
+            self.horizon = self.bounds.clip(self.horizon + alpha * float(self.phi[:length].sum()))
             if h.rule == "released":
                 self.phi[:] = self.phi[0].item()
         elif h.rule == "shrink":
@@ -217,24 +221,25 @@ class Reference:
             self.horizon = self.esnr_rule.horizon
 
     def scale_horizon(self, ratio: float) -> None:
-        """H <- H exp(speed · ratio), with the ratio between -1 and 1."""
+        """Set H <- H exp(speed · ratio), with the ratio clipped to ±1."""
         self.horizon = self.bounds.clip(self.horizon * math.exp(self.config.horizon.speed * min(max(ratio, -1.0), 1.0)))
 
     def update_normalizer(self, batch: Tensor) -> None:
-        """Merge mean and variance of [B, obs] observations into the running ones."""
+        """Merge the mean and variance of [B, obs] observations into the running statistics."""
         if not self.config.actor.normalize_obs:
             return
         mean = batch.mean(dim=0)
         variance = batch.var(dim=0, correction=0)
         total = self.count + len(batch)
-        delta, share = mean - self.mean, len(batch) / total
+        delta = mean - self.mean
+        share = len(batch) / total
         self.variance = self.variance * (1 - share) + variance * share + delta.square() * share * (1 - share)
         self.mean = self.mean + delta * share
         self.count = total
 
 
 def mlp(widths: list[int]) -> nn.Sequential:
-    """Linear, ELU and layer norm for every hidden layer, then linear."""
+    """Return a network with linear, ELU and layer norm for every hidden layer, then a linear output."""
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(widths[:-1]):
         layers += [nn.Linear(inputs, outputs), nn.ELU(), nn.LayerNorm(outputs)]
@@ -242,23 +247,23 @@ def mlp(widths: list[int]) -> nn.Sequential:
 
 
 def set_learning_rate(optimizers: list[torch.optim.Adam], initial: float, progress: float) -> None:
-    """Decay linearly over the training."""
+    """Set the learning rate, which changes linearly over the training."""
     for optimizer in optimizers:
         optimizer.param_groups[0]["lr"] = initial + (FINAL_LEARNING_RATE - initial) * progress
 
 
 def plateaued(losses: list[float], config: CriticConfig) -> bool:
-    """Whether the mean change of the loss over five epochs is below the tolerance."""
+    """Return whether the mean change of the loss over five epochs is below the tolerance."""
     if config.plateau_tolerance is None or len(losses) < EPOCHS_BEFORE_PLATEAU:
         return False
     return abs(losses[-2] - losses[-6]) / 4.0 < config.plateau_tolerance
 
 
 def grad_of(x: Tensor) -> Tensor:
-    """Its gradient, or zero if nothing depends on it."""
+    """Return the gradient of a tensor, or zeros if it has none."""
     return torch.zeros_like(x) if x.grad is None else x.grad
 
 
 def state_gradient(step: Step) -> Tensor:
-    """[N, nq + nv] of the loss by the state a step starts from."""
+    """Return the [N, nq + nv] gradient of the loss with respect to the state before a step."""
     return torch.cat([grad_of(step.state.q), grad_of(step.state.v)], dim=-1)

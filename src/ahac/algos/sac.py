@@ -145,7 +145,7 @@ class SAC:
         return self.collector.replay
 
     def act(self, obs: Tensor) -> Tensor:
-        """The mode of the policy for raw observations."""
+        """Return the mode of the policy for raw observations."""
         with torch.no_grad():
             return finite_action(self.actor.mode(self.normalizer.frozen()(obs)), obs, self._policy_state)
 
@@ -182,13 +182,15 @@ class SAC:
         metrics = self._update_networks()
         if not self._sums:
             self._sums = {name: torch.zeros_like(x) for name, x in metrics.items()}
-        torch._foreach_add_(list(self._sums.values()), list(metrics.values()))
+        torch._foreach_add_(  # pyright: ignore[reportPrivateUsage,reportPrivateImportUsage]
+            list(self._sums.values()), list(metrics.values())
+        )
 
     def _update_networks(self) -> Metrics:
         return mean_metrics([self._update_from_replay() for _ in range(self.config.updates)])
 
     def _update_from_replay(self) -> Metrics:
-        """One update of Q functions, policy, temperature and target Q functions."""
+        """Update Q functions, policy, temperature and target Q functions once."""
         c = self.config
         batch = self.replay.sample(c.batch_size, self.generator)
         obs = self.frozen(batch["obs"])
@@ -215,12 +217,12 @@ class SAC:
         }
 
     def _policy_value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """[B] the value that the policy maximizes, for normalized observations, and [B] log π of its actions."""
+        """Return [B] values that the policy maximizes, for normalized observations, and [B] log π of its actions."""
         action, log_prob = self.actor(obs, self._noise(len(obs)))
         return self.critic.q.min_q(obs, action) - alpha * log_prob, log_prob
 
     def _noise(self, *counts: int) -> Tensor:
-        """[..., actions] standard normal noise."""
+        """Draw [..., actions] standard normal noise."""
         like = self.normalizer.mean
         shape = (*counts, self._action_size)
         return torch.randn(shape, generator=self.generator, device=like.device, dtype=like.dtype)
@@ -248,12 +250,15 @@ class SAC:
         }
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything learned, the generator, and the number of rows added to the replay buffer (saved elsewhere)."""
+        """Return everything learned, the generator, and the number of rows added to replay (saved elsewhere)."""
         added = torch.tensor(self.replay.added)
         return {**self.learned.copies(), "generator": self.generator.get_state(), "replay.added": added}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Resume exactly from a saved state, once the replay buffer is filled; a state that does not fit is refused."""
+        """Resume exactly from a saved state, once the replay buffer is filled.
+
+        Raises and changes nothing if the state does not fit or is not finite.
+        """
         check_state(self.state_dict(), state)
         check_policy({name: state[name] for name in self._policy_state})
         added = check_int("the saved 'replay.added'", int(state["replay.added"]), 0)
@@ -263,7 +268,7 @@ class SAC:
 
 
 def mean_metrics(metrics: Sequence[Metrics]) -> Metrics:
-    """Means by name."""
+    """Return the means by name."""
     if len(metrics) < 2:
         return metrics[0] if metrics else {}
     means = torch.stack([torch.stack([*x.values()]) for x in metrics]).mean(dim=0)

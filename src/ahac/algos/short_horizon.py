@@ -1,7 +1,7 @@
 """Short-horizon actor-critic through a differentiable simulator: the loop of SHAC, AHAC, AHAC-1 and BPTT.
 
 `iterate` is one pass of the outer loop of the paper's Algorithm 1. The four algorithms differ by their settings alone:
-`algos/shac.py`, `ahac.py`, `ahac1.py` and `bptt.py` say how, `algos/reference.py` has the same in plain torch.
+`algos/shac.py`, `ahac.py`, `ahac1.py` and `bptt.py` define these; `algos/reference.py` has the same in plain torch.
 
 Methods marked `@stage` only queue work on the device; failed updates are masked there. The host reads nothing before
 `_fetch`. Several ranks roll out a share of the worlds each and apply the same update.
@@ -106,7 +106,7 @@ class ShortHorizonActorCritic:
         """Whether the gradient goes from actions to weights for all steps at once, instead of step by step."""
 
     def act(self, obs: Tensor) -> Tensor:
-        """The mode of the policy for raw observations."""
+        """Return the mode of the policy for raw observations."""
         with torch.no_grad():
             return finite_action(self.actor(self.normalizer.frozen()(obs)), obs, self._policy_state)
 
@@ -150,7 +150,7 @@ class ShortHorizonActorCritic:
         return RolloutBuffer(rollout=rollout, noise=noise, next_value=next_value, stiffness=stiffness.detach())
 
     def _draw_noise(self, spec: EnvSpec, length: int) -> Tensor:
-        """[T, N, actions] action noise of this rank's worlds; drawn per step, so that it does not depend on `length`."""
+        """Return [T, N, actions] action noise of this rank's worlds, drawn per step to be independent of `length`."""
         shape = (spec.num_envs * self.ranks.size, spec.action_size)
         draws = [
             torch.randn(shape, generator=self.generator, device=spec.device, dtype=spec.dtype) for _ in range(length)
@@ -158,7 +158,7 @@ class ShortHorizonActorCritic:
         return torch.stack([self.ranks.local_slice(draw) for draw in draws])
 
     def _next_values(self, rollout: Rollout) -> Tensor:
-        """[T, N] V(s_{t+1}), zero where the task ended the episode or if there is no critic."""
+        """Return [T, N] V(s_{t+1}), zero where the task ended the episode or if there is no critic."""
         if self.critic is None:
             return torch.zeros_like(rollout.reward)
         network = self.target or self.critic
@@ -196,7 +196,7 @@ class ShortHorizonActorCritic:
         )
 
     def _constraint(self, rollout: Rollout) -> Tensor | float:
-        """−φᵀ (C − ‖∇f‖), if it is part of the objective and the signal is differentiable."""
+        """Return −φᵀ (C − ‖∇f‖), if it is part of the objective and the signal is differentiable."""
         stiffness = rollout.stiffness
         c = self.config.stiffness
         if not c.lagrangian or stiffness is None or not stiffness.requires_grad:
@@ -232,7 +232,7 @@ class ShortHorizonActorCritic:
             valid = valid & torch.isfinite(rollout.stiffness.detach().sum())
         valid = self.ranks.all(valid)
         with step_only_if(valid, self.actor_optimizer):
-            self.actor_optimizer.step()
+            self.actor_optimizer.step()  # pyright: ignore[reportUnknownMemberType]
         return norm, valid
 
     # ------------------------------------------------------------------------------------------ lines 16-19: critic
@@ -257,7 +257,7 @@ class ShortHorizonActorCritic:
     # ------------------------------------------------------------------------------------------------- host side
 
     def _fetch(self, update: ActorUpdate, fit: Mapping[str, Tensor]) -> _HostMetrics:
-        """Copy all numbers to the host, the same on all ranks: the only point where an iteration waits for its device."""
+        """Copy all numbers to the host, the same on all ranks: the only time that an iteration waits for its device."""
         vectors = {"stiffness of each step": update.stiffness, "growth of each step": update.growth}
         flags = {"valid": update.valid, "finite": self.learned.is_finite()}
         scalars = {**update.metrics, **fit}
@@ -322,7 +322,7 @@ class ShortHorizonActorCritic:
             set_learning_rate([self.critic_optimizer], linear_schedule(self.config.critic.learning_rate, progress))
 
     def _dual_step_scale(self, progress: float) -> float:
-        """The decayed α_φ as a fraction of its initial value."""
+        """Return the decayed α_φ as a fraction of its initial value."""
         initial = self.config.horizon.learning_rate
         return linear_schedule(initial, progress) / initial if initial > 0.0 else 0.0
 
@@ -349,12 +349,12 @@ class ShortHorizonActorCritic:
         return sections
 
     def _state(self) -> dict[str, Tensor]:
-        """What was learned and must be finite; scores that the horizon rule does not know yet are not."""
+        """Return the learned tensors that must be finite; scores that the horizon rule has not measured yet are NaN."""
         horizon = {f"horizon.{name}": value for name, value in self.horizon.state_dict().items() if name != "score"}
         return {**self.learned.tensors, **horizon}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything learned, and the state of the generator."""
+        """Return everything learned, and the state of the generator."""
         horizon = flatten({"horizon": self.horizon.state_dict()})
         return {**self.learned.copies(), **horizon, "generator": self.generator.get_state()}
 

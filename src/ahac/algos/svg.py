@@ -111,7 +111,7 @@ class SVG(SAC):
         self._policy_state = self.learned.select("actor.", "normalizer.")
 
     def value(self, obs: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """[B] soft values over H steps in the model, and [B] log π of the first actions.
+        """Return [B] soft values over H steps in the model, and [B] log π of the first actions.
 
         Args:
             obs: [B, obs] normalized observations.

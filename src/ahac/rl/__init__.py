@@ -1,1 +1,1 @@
-"""Mathematics and records that algorithms share: rollouts, returns, losses, schedules, gradient diagnostics."""
+"""Functions and dataclasses that algorithms share: rollouts, returns, losses, schedules, gradient diagnostics."""

@@ -1,4 +1,4 @@
-"""What is minimised, as pure functions of a rollout."""
+"""Actor losses of the first-order algorithms, pure functions of a rollout."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["constraint", "short_horizon"]
 
 
 def short_horizon(rollout: Rollout, next_value: Tensor, gamma: float) -> Tensor:
-    """−J(θ) of the paper's eq:actor-update, averaged over steps and worlds:
+    """Return −J(θ) of the paper's eq:actor-update, averaged over steps and worlds:
 
         − 1/(T N) Σ over segments [ Σ_k γᵏ r_k + γᴸ V(s_L) ]
 
-    A segment ends with its episode, where V is zero if the task ended it, or with the rollout.
+    A segment ends with its episode, where V is zero if the task terminated it, or with the rollout.
     """
     weight = segment_discounts(rollout.cut, gamma, rollout.reward.dtype)
     ends = weight * rollout.cut * next_value
@@ -23,5 +23,5 @@ def short_horizon(rollout: Rollout, next_value: Tensor, gamma: float) -> Tensor:
 
 
 def constraint(stiffness: Tensor, multipliers: Tensor, limit: float) -> Tensor:
-    """−φᵀ (C − ‖∇f‖) of eq:lagrangian, averaged over worlds and divided by the steps, as the objective beside it is."""
+    """Return −φᵀ (C − ‖∇f‖) of eq:lagrangian, averaged over steps and worlds like the objective."""
     return (multipliers[:, None] * (stiffness - limit)).mean()

@@ -25,8 +25,8 @@ __all__ = [
 
 NONFINITE_POLICY_GRADIENT = "the gradient of the policy is not finite, though every world's is"
 MAX_MAGNITUDE = 1e12
-"""Largest magnitude of rewards and observations that can be learned from. Beyond it, running variances and squared errors
-in float32 would lose everything else, or overflow. No robot gets there: its world diverges long before."""
+"""Largest magnitude of rewards and observations that can be learned from. Beyond it, running variances and squared
+errors in float32 would lose all smaller values, or overflow. No robot reaches it: its world diverges long before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class NonFiniteReport:
 
 
 def _is_usable(values: Tensor) -> Tensor:
-    """Bool for each number: finite and not too large."""
+    """Return a bool for each number: finite and not too large."""
     return values.detach().abs() <= MAX_MAGNITUDE
 
 
@@ -97,10 +97,10 @@ def diagnose_interruption(halt: RolloutInterrupted) -> NonFiniteReport:
     """Diagnose a rollout that ended early because an observation was not finite."""
     actions = torch.stack([*(step.action.detach() for step in halt.steps), halt.action])
     bad = unusable_worlds(halt.obs[None])[0]
-    place = torch.tensor([len(halt.steps), int(bad.int().argmax())])
-    seen = halt.obs.expand(len(actions), *halt.obs.shape)
+    index = torch.tensor([len(halt.steps), int(bad.int().argmax())])
+    obs = halt.obs.expand(len(actions), *halt.obs.shape)
     start = {"q": halt.steps[0].state.q.detach(), "v": halt.steps[0].state.v.detach()} if halt.steps else {}
-    return NonFiniteReport(describe("observation", actions, place, seen), bad, {**start, "actions": actions})
+    return NonFiniteReport(describe("observation", actions, index, obs), bad, {**start, "actions": actions})
 
 
 def earliest(bad: Mapping[str, Tensor]) -> str | None:
@@ -127,24 +127,25 @@ def describe(
         terms: [T, N, terms] reward terms; the message names those that are not finite or too large.
         reward_terms: Their names.
     """
-    step, world = place.tolist()
-    action = [round(x, 4) for x in actions[step, world].tolist()]
-    how, blamed = "not finite", ""
+    step, world = (int(i) for i in place)
+    action = [round(float(x), 4) for x in actions[step, world]]
+    how = "not finite"
+    blamed = ""
     size = math.nan if values is None else float(values[step, world].abs().max())
     if MAX_MAGNITUDE < size < math.inf:
         how = f"{size:.3g} in magnitude, too large to learn from (at most {MAX_MAGNITUDE:g})"
     if terms is not None and name == "reward":
-        numbers = (~_is_usable(terms[step, world])).nonzero().flatten().tolist()
+        numbers = [int(i) for i in (~_is_usable(terms[step, world])).nonzero()]
         names = ", ".join(repr(reward_terms[i]) if i < len(reward_terms) else str(i) for i in numbers)
         blamed = f", because of its term{'s' if len(numbers) > 1 else ''} {names}" if names else ""
     return f"the {name} of step {step} in world {world} is {how}{blamed}; the action there is {action}"
 
 
 def _nonfinite_worlds(values: Tensor) -> Tensor:
-    """[T, N] bool, where a [T, N, ...] tensor is not finite."""
+    """Return [T, N] bool, where a [T, N, ...] tensor is not finite."""
     return ~torch.isfinite(values.detach()).reshape(*values.shape[:2], -1).all(dim=-1)
 
 
 def unusable_worlds(values: Tensor) -> Tensor:
-    """[T, N] bool, where a [T, N, ...] tensor has a number that cannot be learned from."""
+    """Return [T, N] bool, where a [T, N, ...] tensor has a number that cannot be learned from."""
     return ~_is_usable(values).reshape(*values.shape[:2], -1).all(dim=-1)

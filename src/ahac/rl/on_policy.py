@@ -1,4 +1,4 @@
-"""Worlds stepped without gradients: no graph is built, and the simulator keeps no substeps."""
+"""Collect batches without gradients: no graph is built, and the simulator stores no substeps."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class Batch:
     """T steps of N worlds, time first."""
 
     obs: Tensor
-    """[T, N, obs] before the action."""
+    """[T, N, obs] observations before the action."""
     action: Tensor
     """[T, N, actions]."""
     reward: Tensor
     """[T, N]."""
     final_obs: Tensor
-    """[T, N, obs] after the action, before any reset."""
+    """[T, N, obs] observations after the action, before any reset."""
     terminated: Tensor
-    """[T, N] bool, no value follows."""
+    """[T, N] bool, the task ended the episode, so no value follows."""
     done: Tensor
-    """[T, N] bool, the episode ended, for either reason."""
+    """[T, N] bool, the episode terminated or timed out."""
     steps: list[Step]
-    """What the environment answered, step by step."""
+    """The environment's steps."""
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """What must be finite and not too large, in the order in which it came to be."""
+        """Tensors that must be finite and not too large, in the order of computation."""
         return {
             "observation": self.obs,
             "action": self.action,
@@ -47,15 +47,15 @@ class Batch:
 
 @torch.no_grad()
 def collect(env: Env, policy: Callable[[Tensor], Tensor], length: int) -> Batch:
-    """Go on from where the environment is, under a policy of raw observations."""
+    """Step the environment from its current state, with a policy of raw observations."""
     env.detach()
-    seen: list[Tensor] = []
+    obs: list[Tensor] = []
     steps: list[Step] = []
     for _ in range(length):
-        seen.append(env.obs)
+        obs.append(env.obs)
         step_env(env, policy(env.obs), steps)
     return Batch(
-        obs=torch.stack(seen),
+        obs=torch.stack(obs),
         action=torch.stack([step.action for step in steps]),
         reward=torch.stack([step.reward for step in steps]),
         final_obs=torch.stack([step.final_obs for step in steps]),
@@ -66,28 +66,28 @@ def collect(env: Env, policy: Callable[[Tensor], Tensor], length: int) -> Batch:
 
 
 def nonfinite_worlds(parts: Mapping[str, Tensor]) -> Tensor:
-    """[N] bool, worlds of [T, N, ...] in which something is not finite, or too large to learn from."""
+    """Return [N] bool, the worlds of [T, N, ...] tensors with a value that is not finite or too large to learn from."""
     return torch.stack([unusable_worlds(part).any(dim=0) for part in parts.values()]).any(dim=0)
 
 
 def diagnose_batch(
     parts: Mapping[str, Tensor], steps: Sequence[Step], otherwise: str, reward_terms: Sequence[str] = ()
 ) -> NonFiniteReport:
-    """Where numbers stopped being finite: the first of `parts`, or `otherwise` where all of them are.
+    """Find the first of `parts` that is not finite or too large.
 
     Args:
-        parts: [T, N, ...] by name, in the order in which they came to be.
+        parts: [T, N, ...] tensors by name, in the order of computation.
         steps: All steps.
-        otherwise: What is wrong where all parts are finite.
-        reward_terms: Names of the reward's terms.
+        otherwise: Message if all parts are finite.
+        reward_terms: Names of the reward terms.
     """
     actions = torch.stack([step.action for step in steps])
     start = steps[0].state
     bad = {name: unusable_worlds(x) for name, x in parts.items()}
-    what = otherwise
+    message = otherwise
     if name := earliest(bad):
         terms = torch.stack([step.reward_terms for step in steps])
-        what = describe(name, actions, bad[name].nonzero()[0], parts[name], terms, reward_terms)
+        message = describe(name, actions, bad[name].nonzero()[0], parts[name], terms, reward_terms)
     return NonFiniteReport(
-        what, nonfinite_worlds(parts), {"q": start.q.detach(), "v": start.v.detach(), "actions": actions}
+        message, nonfinite_worlds(parts), {"q": start.q.detach(), "v": start.v.detach(), "actions": actions}
     )

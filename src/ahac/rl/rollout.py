@@ -18,58 +18,58 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class StiffnessMonitor:
-    """How stiffness is measured along a rollout, and whether stiff steps end a world's trajectory."""
+    """How to measure stiffness along a rollout, and whether to truncate a world's trajectory at stiff steps."""
 
     signal: str
-    """One of `ahac.envs.SIGNALS`."""
+    """One of `ahac.core.env.STIFFNESS_SIGNALS`."""
     probes: int | None = None
-    """Random probes of the signal "dynamics"; exact without."""
+    """Random probes for estimating the signal "dynamics"; None computes it exactly."""
     truncate_above: float | None = None
-    """A world's trajectory ends where it is stiffer than this, and no gradient crosses that point."""
+    """Truncate a world's trajectory, and its gradient, at steps stiffer than this; None never truncates."""
     min_steps: int = 0
-    """Steps that a trajectory has at least before it may end so."""
+    """Smallest number of steps before a trajectory may be truncated."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rollout:
-    """One short-horizon trajectory of all worlds."""
+    """A short rollout of all worlds."""
 
     raw_obs: Tensor
-    """[T, N, obs] before the action; without gradients."""
+    """[T, N, obs] observations before the action; without gradients."""
     obs: Tensor
-    """[T, N, obs] the same, normalised."""
+    """[T, N, obs] normalized observations before the action; without gradients."""
     final_obs: Tensor
-    """[T, N, obs] normalised, after the action and before any reset; carries gradients."""
+    """[T, N, obs] normalized observations after the action, before any reset; carries gradients."""
     reward: Tensor
-    """[T, N] carries gradients."""
+    """[T, N]; carries gradients."""
     terminated: Tensor
-    """[T, N] bool, no value follows."""
+    """[T, N] bool, the task ended the episode, so no value follows."""
     cut: Tensor
-    """[T, N] bool, the trajectory ends here: its episode ended, it was too stiff, or the rollout ended."""
+    """[T, N] bool, the trajectory ends here: with its episode, at a stiff step, or with the rollout."""
     stiff: Tensor
-    """[T, N] bool, cut because it was too stiff."""
+    """[T, N] bool, truncated because the step was too stiff."""
     stiffness: Tensor | None
-    """[T, N] where it was measured; carries gradients if its signal does."""
+    """[T, N], or None if it was not measured; carries gradients if its signal does."""
     steps: list[Step]
-    """What the environment answered, step by step."""
+    """The environment's steps."""
 
 
 def roll_out(
     env: Env, policy: Function, normalize: Function, length: int, monitor: StiffnessMonitor | None = None
 ) -> Rollout:
-    """Go on from where the environment is, cut off from what came before.
+    """Roll out a policy from the environment's current state; no gradient flows into earlier steps.
 
     Args:
         env: The environment.
-        policy: Actions by observations as they are.
+        policy: Computes actions from raw observations.
         normalize: Normalizes the observations of the rollout.
-        length: Steps.
-        monitor: How stiffness is measured; not measured by default.
+        length: Number of steps.
+        monitor: How to measure stiffness; by default it is not measured.
     """
     env.detach()
-    raw = []
-    measured = []
-    cuts = []
+    raw: list[Tensor] = []
+    measured: list[Tensor] = []
+    truncations: list[Tensor] = []
     steps: list[Step] = []
     age = torch.zeros(env.spec.num_envs, device=env.spec.device)
     never = torch.zeros_like(age, dtype=torch.bool)
@@ -80,12 +80,13 @@ def roll_out(
         if monitor is not None:
             measured.append(env.stiffness(step, monitor.signal, monitor.probes))
         if monitor is not None and monitor.truncate_above is not None:
-            age, done = age + 1.0, step.done
+            age = age + 1.0
+            done = step.done
             stiff = (measured[-1].detach() > monitor.truncate_above) & (age >= monitor.min_steps) & ~done
             env.detach(stiff)
             age.masked_fill_(stiff | done, 0.0)
-        cuts.append(stiff)
-    stiff = torch.stack(cuts)
+        truncations.append(stiff)
+    stiff = torch.stack(truncations)
     terminated = torch.stack([step.terminated for step in steps])
     cut = terminated | torch.stack([step.truncated for step in steps]) | stiff
     cut[-1] = True

@@ -1,4 +1,4 @@
-"""Schedules of learning rates over a training run."""
+"""Learning rate schedules over a training run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from torch import Tensor
 __all__ = ["linear_schedule", "set_learning_rate"]
 
 FINAL_LEARNING_RATE = 1e-5
-"""Where linear schedules end."""
+"""Learning rate at the end of a linear schedule."""
 
 
 def linear_schedule(initial: float, progress: float, final: float = FINAL_LEARNING_RATE) -> float:
-    """From `first` at the start of training to `floor` at its end."""
+    """Interpolate linearly from `initial` at the start of training to `final` at its end.
+
+    `final` is where the schedule ends, not a lower bound: as in the released code, a learning rate below 1e-5 rises to
+    1e-5 over a run.
+    """
     return initial + (final - initial) * progress
 
 
 def set_learning_rate(optimizers: Iterable[torch.optim.Optimizer], learning_rate: float) -> None:
-    """Give optimizers a learning rate."""
+    """Set the learning rate of optimizers, in place if it is a tensor."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             if isinstance(group["lr"], Tensor):

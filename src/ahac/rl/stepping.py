@@ -1,4 +1,4 @@
-"""Environment steps of a rollout, and rollouts that end early because an action is not finite."""
+"""Step the environment, and interrupt rollouts whose action is not finite."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ __all__ = ["RolloutInterrupted", "step_env"]
 
 
 class RolloutInterrupted(Exception):
-    """The environment refused a non-finite action (CPU only); its state is that before the step."""
+    """The environment rejected a non-finite action (CPU only); its state is that before the step."""
 
     def __init__(self, steps: list[Step], obs: Tensor, action: Tensor) -> None:
         super().__init__(f"action {len(steps)} of a rollout is not finite")
         self.steps = steps
+        """Steps taken so far."""
         self.obs = obs.detach()
+        """[N, obs] observations that the action was computed from."""
         self.action = action.detach()
-        """Steps taken so far; [N, obs] observations of the action; [N, actions] the action itself."""
+        """[N, actions] the rejected action."""
 
 
 def step_env(env: Env, action: Tensor, steps: list[Step]) -> Step:

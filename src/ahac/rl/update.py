@@ -1,4 +1,4 @@
-"""What one iteration of a first-order algorithm passes from stage to stage, on the device."""
+"""Dataclasses that the stages of a first-order algorithm's iteration exchange, on the device."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class GraphExecutor:
         wait_for_pending_builds()  # no kernel may be loaded during a capture
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
-            graph.register_generator_state(generator)
+            graph.register_generator_state(generator)  # pyright: ignore[reportUnknownMemberType]
         stream = torch.cuda.current_stream(self._device)
         with _garbage_collection_disabled(), torch.cuda.graph(graph, pool=self._pool, stream=stream):
             if steps_env:
@@ -133,14 +133,14 @@ class GraphExecutor:
 
 
 def make_executor(env: Env, generators: Iterable[torch.Generator], graphs: bool = True) -> Executor:
-    """An executor for an algorithm on an environment: CUDA graphs if possible and allowed, otherwise eager."""
+    """Return an executor for an algorithm on an environment: CUDA graphs if possible and allowed, otherwise eager."""
     if graphs and env.spec.device.type == "cuda" and isinstance(env, GraphCapturable):
         return GraphExecutor(env, generators)
     return EagerExecutor()
 
 
 def _flatten(result: object) -> Iterable[object]:
-    """A stage's result and what it directly contains."""
+    """Yield a stage's result and what it directly contains."""
     yield result
     if isinstance(result, tuple):
         yield from result

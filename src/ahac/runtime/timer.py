@@ -1,4 +1,4 @@
-"""Where an iteration's time goes."""
+"""Time the phases of an iteration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["PhaseTimer"]
 
 
 class PhaseTimer:
-    """Seconds between marks: on the host's clock, or on a CUDA device's own, which does not wait for the host."""
+    """Measures seconds between laps: with the host's clock, or with CUDA events, which do not block the host."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -18,28 +18,28 @@ class PhaseTimer:
         self._names: list[str] = []
         self._times: list[float] = []
         self._events: list[torch.cuda.Event] = []
-        self._note()
+        self._mark()
 
     def lap(self, name: str) -> None:
-        """What was done since the last mark has this name."""
+        """End a phase, and add the time since the last lap to its name."""
         self._names.append(name)
-        self._note()
+        self._mark()
 
     @property
     def seconds(self) -> dict[str, float]:
-        """By name; on CUDA this waits for the work that was marked last."""
+        """Seconds by phase name; on CUDA this waits for the end of the last phase."""
         if self._cuda:
             self._events[-1].synchronize()
             pairs = zip(self._events, self._events[1:], strict=False)
-            spent = [1e-3 * first.elapsed_time(second) for first, second in pairs]
+            durations = [1e-3 * first.elapsed_time(second) for first, second in pairs]
         else:
-            spent = [second - first for first, second in zip(self._times, self._times[1:], strict=False)]
+            durations = [second - first for first, second in zip(self._times, self._times[1:], strict=False)]
         total = dict.fromkeys(self._names, 0.0)
-        for name, lap in zip(self._names, spent, strict=True):
-            total[name] += lap
+        for name, duration in zip(self._names, durations, strict=True):
+            total[name] += duration
         return total
 
-    def _note(self) -> None:
+    def _mark(self) -> None:
         if self._cuda:
             event = torch.cuda.Event(enable_timing=True)
             event.record(torch.cuda.current_stream(self._device))

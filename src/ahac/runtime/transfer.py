@@ -11,7 +11,7 @@ __all__ = ["fetch", "record_event"]
 
 
 def record_event() -> torch.cuda.Event:
-    """An event after everything queued so far; waiting on it blocks without spinning."""
+    """Record an event after all work queued so far; waiting on it blocks without spinning."""
     event = torch.cuda.Event(blocking=True)
     event.record()
     return event
@@ -29,5 +29,5 @@ def fetch(tensors: Mapping[str, Tensor], share: Callable[[Tensor], Tensor] | Non
         packed = share(packed)
     if packed.is_cuda:
         record_event().synchronize()
-    values = packed.cpu().split([x.numel() for x in tensors.values()])
+    values = torch.split(packed.cpu(), [x.numel() for x in tensors.values()])
     return {name: value.reshape(x.shape) for (name, x), value in zip(tensors.items(), values, strict=True)}

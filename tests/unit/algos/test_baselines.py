@@ -1,4 +1,4 @@
-"""PPO, SAC and SVG: chance, saved states, what they learn from and what they leave alone."""
+"""PPO, SAC and SVG: randomness, saved states, what they learn from and what they do not touch."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def env(device: torch.device) -> VecEnv:
     return make("hopper", num_envs=WORLDS, device=device)
 
 
-def learner(env: VecEnv, name: str, seed: int = 0) -> Algorithm:
+def make_small_algorithm(env: VecEnv, name: str, seed: int = 0) -> Algorithm:
     return make_algorithm(SETTINGS[name], env.spec, seed)
 
 
@@ -48,36 +48,36 @@ def train(algo: Algorithm, env: VecEnv, iterations: int) -> list[dict[str, float
     return [dict(algo.iterate(env, 0.1 * i).metrics) for i in range(iterations)]
 
 
-def remember(giver: Algorithm, taker: Algorithm) -> None:
-    """Hand a replay over, as a run's files do."""
-    if isinstance(giver, HasReplayBuffer) and isinstance(taker, HasReplayBuffer):
-        taker.replay.put(giver.replay.oldest, giver.replay.rows(giver.replay.oldest, giver.replay.added))
-        taker.replay.added = giver.replay.added
+def copy_replay(source: Algorithm, target: Algorithm) -> None:
+    """Copy the replay buffer, as the files of a run do."""
+    if isinstance(source, HasReplayBuffer) and isinstance(target, HasReplayBuffer):
+        target.replay.put(source.replay.oldest, source.replay.rows(source.replay.oldest, source.replay.added))
+        target.replay.added = source.replay.added
 
 
-def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    assert found.keys() == wanted.keys()
-    for name, value in wanted.items():
-        assert torch.equal(found[name], value), name
+def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert torch.equal(actual[name], value), name
 
 
-# ------------------------------------------------------------------------------------------------ chance and states
+# ------------------------------------------------------------------------------------------ randomness and states
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_saved_learner_goes_on_to_the_bit(env: VecEnv, name: str) -> None:
+def test_a_saved_algorithm_resumes_bit_exactly(env: VecEnv, name: str) -> None:
     env.reset(seed=3)
-    one, other = learner(env, name, 1), learner(env, name, 2)
+    one, other = make_small_algorithm(env, name, 1), make_small_algorithm(env, name, 2)
     train(one, env, 4)
     saved, worlds = one.state_dict(), env.state_dict()
     train(other, env, 3)
-    remember(one, other)
+    copy_replay(one, other)
     env.load_state_dict(worlds)
-    wanted = train(one, env, 4)
+    expected = train(one, env, 4)
     env.load_state_dict(worlds)
     other.load_state_dict(saved)
     assert_same(other.state_dict(), saved)
-    assert train(other, env, 4) == wanted
+    assert train(other, env, 4) == expected
     assert_same(other.state_dict(), one.state_dict())
     assert torch.equal(other.act(env.obs), one.act(env.obs))
 
@@ -88,7 +88,7 @@ def test_the_seed_alone_decides(env: VecEnv, name: str) -> None:
     for seed in (1, 1, 2):
         env.reset(seed=3)
         torch.manual_seed(len(states))
-        one = learner(env, name, seed)
+        one = make_small_algorithm(env, name, seed)
         train(one, env, 3)
         states.append(one.state_dict())
     assert_same(states[0], states[1])
@@ -101,7 +101,7 @@ def test_the_seed_alone_decides(env: VecEnv, name: str) -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_everything_is_finite_and_reported(env: VecEnv, name: str) -> None:
     env.reset(seed=3)
-    one = learner(env, name)
+    one = make_small_algorithm(env, name)
     reports = [one.iterate(env, 0.0) for _ in range(3)]
     assert [report.env_steps for report in reports] == [6 * WORLDS] * 3
     assert [len(report.steps) for report in reports] == [6] * 3
@@ -125,7 +125,7 @@ def test_no_substep_is_kept_and_no_graph_is_built(env: VecEnv, name: str, monkey
 
     monkeypatch.setattr(Launcher, "run", run)
     env.reset(seed=3)
-    one = learner(env, name)
+    one = make_small_algorithm(env, name)
     reports = [one.iterate(env, 0.0) for _ in range(3)]
     assert kept == [False] * 18
     for step in reports[-1].steps:
@@ -136,29 +136,29 @@ def test_no_substep_is_kept_and_no_graph_is_built(env: VecEnv, name: str, monkey
 # ------------------------------------------------------------------------------------------------ what goes wrong
 
 
-def spoil(env: VecEnv, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    """One world's reward is not a number in that step."""
+def corrupt(env: VecEnv, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Make one world's reward NaN in the given step."""
     honest, done = env.step, [0]
 
     def step(action: Tensor) -> Step:
-        found = honest(action)
+        actual = honest(action)
         done[0] += 1
         if done[0] == at:
-            reward = found.reward.clone()
+            reward = actual.reward.clone()
             reward[2] = float("nan")
-            return replace(found, reward=reward)
-        return found
+            return replace(actual, reward=reward)
+        return actual
 
     monkeypatch.setattr(env, "step", step)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_nothing_is_learnt_from_what_is_not_a_number(env: VecEnv, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iteration_with_a_nan_is_skipped(env: VecEnv, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     env.reset(seed=3)
-    one = learner(env, name)
+    one = make_small_algorithm(env, name)
     train(one, env, 3)
     before = one.state_dict()
-    spoil(env, monkeypatch, at=4)
+    corrupt(env, monkeypatch, at=4)
     report = one.iterate(env, 0.0)
     assert report.failure is not None
     assert "the reward of step 3 in world 2 is not finite" in report.failure.message
@@ -173,7 +173,7 @@ def test_nothing_is_learnt_from_what_is_not_a_number(env: VecEnv, name: str, mon
     assert torch.isfinite(torch.tensor(list(again.metrics.values()))).all()
 
 
-def test_a_loss_that_is_not_finite_is_taken_back(env: VecEnv) -> None:
+def test_an_iteration_with_a_non_finite_loss_is_undone(env: VecEnv) -> None:
     env.reset(seed=3)
     one = SAC(SACConfig(**SMALL), env.spec, 0)
     train(one, env, 3)
@@ -190,7 +190,7 @@ def test_a_loss_that_is_not_finite_is_taken_back(env: VecEnv) -> None:
 
 def test_a_time_out_is_followed_by_a_value_and_an_end_is_not(env: VecEnv) -> None:
     env.reset(seed=3)
-    one = learner(env, "ppo")
+    one = make_small_algorithm(env, "ppo")
     assert isinstance(one, PPO)
     with torch.no_grad():
         list(one.net.critic.parameters())[-1].fill_(100.0)
@@ -206,19 +206,19 @@ def test_a_time_out_is_followed_by_a_value_and_an_end_is_not(env: VecEnv) -> Non
 
 
 def test_best_actions_are_the_clipped_means(env: VecEnv) -> None:
-    one = learner(env, "ppo")
+    one = make_small_algorithm(env, "ppo")
     assert isinstance(one, PPO)
     with torch.no_grad():
         list(one.net.policy.parameters())[-1].copy_(torch.tensor([3.0, -3.0, 0.25]))
-    found = one.act(env.obs)
-    assert found[:, 0].tolist() == [1.0] * WORLDS
-    assert found[:, 1].tolist() == [-1.0] * WORLDS
-    assert not found.requires_grad
+    actual = one.act(env.obs)
+    assert actual[:, 0].tolist() == [1.0] * WORLDS
+    assert actual[:, 1].tolist() == [-1.0] * WORLDS
+    assert not actual.requires_grad
 
 
-def test_the_rate_follows_the_divergence_and_is_saved(env: VecEnv) -> None:
+def test_the_learning_rate_adapts_to_the_kl_divergence_and_is_saved(env: VecEnv) -> None:
     env.reset(seed=3)
-    one, other = learner(env, "ppo"), learner(env, "ppo")
+    one, other = make_small_algorithm(env, "ppo"), make_small_algorithm(env, "ppo")
     assert isinstance(one, PPO)
     assert isinstance(other, PPO)
     train(one, env, 3)
@@ -228,8 +228,8 @@ def test_the_rate_follows_the_divergence_and_is_saved(env: VecEnv) -> None:
     assert torch.equal(other.learning_rate, one.learning_rate)
 
 
-def test_without_a_divergence_to_aim_at_the_rate_stays(env: VecEnv) -> None:
-    one = learner(env, "shared")
+def test_without_a_target_kl_the_learning_rate_is_constant(env: VecEnv) -> None:
+    one = make_small_algorithm(env, "shared")
     assert isinstance(one, PPO)
     train(one, env, 3)
     assert one.learning_rate.item() == pytest.approx(5e-4)
@@ -238,11 +238,11 @@ def test_without_a_divergence_to_aim_at_the_rate_stays(env: VecEnv) -> None:
 # ------------------------------------------------------------------------------------------------------ SAC and SVG
 
 
-def test_nothing_is_learnt_while_the_replay_is_seeded(env: VecEnv) -> None:
+def test_nothing_is_learned_while_the_replay_buffer_is_warming_up(env: VecEnv) -> None:
     env.reset(seed=3)
-    one = learner(env, "sac")
+    one = make_small_algorithm(env, "sac")
     assert isinstance(one, SAC)
-    # 24 transitions per iteration, 40 wanted: two iterations.
+    # 24 transitions per iteration, learning starts after 40: two iterations.
     first, second, third = (one.iterate(env, 0.0) for _ in range(3))
     assert "actor_loss" not in first.metrics
     assert "actor_loss" not in second.metrics
@@ -255,15 +255,15 @@ def test_nothing_is_learnt_while_the_replay_is_seeded(env: VecEnv) -> None:
 
 def test_replay_holds_what_happened(env: VecEnv) -> None:
     env.reset(seed=3)
-    one = learner(env, "sac")
+    one = make_small_algorithm(env, "sac")
     assert isinstance(one, SAC)
     steps = one.iterate(env, 0.0).steps
-    found = one.replay.named_rows(one.replay.rows(0, 6))
-    assert torch.equal(found["next_obs"], torch.stack([step.final_obs for step in steps]))
-    assert torch.equal(found["obs"][1:], torch.stack([step.obs for step in steps[:-1]]))
-    assert torch.equal(found["reward"], torch.stack([step.reward for step in steps]))
-    assert torch.equal(found["terminated"] > 0.5, torch.stack([step.terminated for step in steps]))
-    assert torch.equal(found["done"] > 0.5, torch.stack([step.done for step in steps]))
+    actual = one.replay.named_rows(one.replay.rows(0, 6))
+    assert torch.equal(actual["next_obs"], torch.stack([step.final_obs for step in steps]))
+    assert torch.equal(actual["obs"][1:], torch.stack([step.obs for step in steps[:-1]]))
+    assert torch.equal(actual["reward"], torch.stack([step.reward for step in steps]))
+    assert torch.equal(actual["terminated"] > 0.5, torch.stack([step.terminated for step in steps]))
+    assert torch.equal(actual["done"] > 0.5, torch.stack([step.done for step in steps]))
 
 
 def test_value_gradients_agree_with_finite_differences() -> None:
@@ -288,14 +288,14 @@ def test_value_gradients_agree_with_finite_differences() -> None:
     assert abs(slope) > 1e-3
 
 
-def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
+def test_svg_with_horizon_zero_maximizes_the_value_of_sac(env: VecEnv) -> None:
     svg = SVG(replace(SVGConfig(**SMALL), horizon=0), env.spec, 0)
     noise = torch.randn(1, WORLDS, 3, generator=torch.Generator().manual_seed(0)).to(env.obs.device)
     alpha = torch.tensor(0.3, device=env.obs.device)
     value, density = svg.value(env.obs, noise, alpha)
-    action, wanted = svg.actor(env.obs, noise[0])
-    assert torch.equal(density, wanted)
-    assert torch.equal(value, svg.critic.q.min_q(env.obs, action) - alpha * wanted)
+    action, expected = svg.actor(env.obs, noise[0])
+    assert torch.equal(density, expected)
+    assert torch.equal(value, svg.critic.q.min_q(env.obs, action) - alpha * expected)
 
 
 # -------------------------------------------------------------------------------------------------------- settings
@@ -323,7 +323,7 @@ def test_without_a_horizon_svg_climbs_what_sac_climbs(env: VecEnv) -> None:
         (SVGConfig, "max_grad_norm", 0.0),
     ],
 )
-def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, field: str, value: float) -> None:
+def test_invalid_settings_are_refused_by_name(kind: type, field: str, value: float) -> None:
     with pytest.raises(InputError, match=rf"{field} must .* got"):
         kind(**{field: value})
 

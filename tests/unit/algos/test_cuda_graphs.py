@@ -33,20 +33,20 @@ def made() -> dict[str, VecEnv]:
 
 
 def small(config: ShortHorizonConfig) -> ShortHorizonConfig:
-    """Short rollouts, of a length that changes."""
+    """Use short rollouts of varying length."""
     horizon = replace(config.horizon, initial=6, min=4, max=12, speed=0.2)
     return replace(config, horizon=horizon)
 
 
 def executed(algorithm: Learning, env: VecEnv, graphs: bool) -> Learning:
-    """The algorithm, with every iteration run through an executor."""
+    """Return the algorithm with every iteration run through an executor."""
     executor = make_executor(env, [algorithm.generator], graphs)
     assert isinstance(executor, GraphExecutor) == graphs
     setattr(algorithm, "iterate", partial(executor.call, algorithm.iterate))  # noqa: B010 - a method
     return algorithm
 
 
-def learner(env: VecEnv, algo: str, preset: str, graphs: bool) -> ShortHorizonActorCritic:
+def make_small_algorithm(env: VecEnv, algo: str, preset: str, graphs: bool) -> ShortHorizonActorCritic:
     config = small(recipe(env.spec.name, algo, preset).algorithm)
     return executed(ShortHorizonActorCritic(config, env.spec, seed=1), env, graphs)
 
@@ -60,80 +60,80 @@ def train(one: ShortHorizonActorCritic, env: VecEnv, iterations: int) -> list[di
     return [dict(one.iterate(env, 0.05 * i).metrics) for i in range(iterations)]
 
 
-def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    for name, value in wanted.items():
-        assert torch.equal(found[name], value), name
+def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    for name, value in expected.items():
+        assert torch.equal(actual[name], value), name
 
 
 @pytest.mark.parametrize(("task", "algo", "preset"), CASES)
-def test_replayed_iterations_are_those_done_step_by_step(
-    made: dict[str, VecEnv], task: str, algo: str, preset: str
-) -> None:
+def test_replayed_iterations_equal_eager_ones(made: dict[str, VecEnv], task: str, algo: str, preset: str) -> None:
     env, results = made[task], []
     for graphs in (False, True):
         env.reset(seed=3)
-        one = learner(env, algo, preset, graphs)
+        one = make_small_algorithm(env, algo, preset, graphs)
         results.append((train(one, env, 12), one.state_dict(), env.state_dict()))
-    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    (values, learned, worlds), (again, learned_again, worlds_again) = results
     assert again == values
-    assert_same(learnt_again, learnt)
+    assert_same(learned_again, learned)
     assert_same(worlds_again, worlds)
     if algo == "ahac" and preset == "default":
         assert len({row["horizon"] for row in values}) > 1, "the horizon should have moved"
 
 
 @pytest.mark.parametrize("preset", ["default", "released"])
-def test_ppo_replayed_is_ppo_step_by_step(made: dict[str, VecEnv], preset: str) -> None:
+def test_replayed_ppo_equals_eager_ppo(made: dict[str, VecEnv], preset: str) -> None:
     env, results = made["hopper"], []
     for graphs in (False, True):
         env.reset(seed=3)
         one = ppo(env, preset, graphs=graphs)
         values = [dict(one.iterate(env, 0.0).metrics) for _ in range(6)]
         results.append((values, one.state_dict(), env.state_dict()))
-    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    (values, learned, worlds), (again, learned_again, worlds_again) = results
     assert again == values
-    assert_same(learnt_again, learnt)
+    assert_same(learned_again, learned)
     assert_same(worlds_again, worlds)
 
 
-def test_a_saved_ppo_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
+def test_a_saved_ppo_resumes_bit_exactly(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
     one, other = (ppo(env, seed=seed) for seed in (1, 2))
     for _ in range(3):
         one.iterate(env, 0.0)
     saved, worlds = one.state_dict(), env.state_dict()
-    wanted = [dict(one.iterate(env, 0.0).metrics) for _ in range(4)]
+    expected = [dict(one.iterate(env, 0.0).metrics) for _ in range(4)]
     for _ in range(3):
         other.iterate(env, 0.0)
     other.load_state_dict(saved)
     env.load_state_dict(worlds)
-    assert [dict(other.iterate(env, 0.0).metrics) for _ in range(4)] == wanted
+    assert [dict(other.iterate(env, 0.0).metrics) for _ in range(4)] == expected
     assert_same(other.state_dict(), one.state_dict())
 
 
-def test_a_policy_by_kernels_learns_what_one_by_torch_does(made: dict[str, VecEnv]) -> None:
-    env, found = made["ant"], []
+def test_the_policy_kernel_gives_the_gradient_of_torch(made: dict[str, VecEnv]) -> None:
+    env, actual = made["ant"], []
     for by_torch in (False, True):
         env.reset(seed=3)
-        one = learner(env, "shac", "default", graphs=False)
+        one = make_small_algorithm(env, "shac", "default", graphs=False)
         assert one._policy is not one.actor
         if by_torch:
             one._policy = one.actor
         one._update_actor(one._roll_out(env, 4))
-        found.append(torch.cat([weight.grad.flatten() for weight in one.actor.parameters() if weight.grad is not None]))
-    assert (found[0] - found[1]).norm() < 1e-3 * found[1].norm()
+        actual.append(
+            torch.cat([weight.grad.flatten() for weight in one.actor.parameters() if weight.grad is not None])
+        )
+    assert (actual[0] - actual[1]).norm() < 1e-3 * actual[1].norm()
 
 
-def test_ppo_goes_on_after_worlds_were_lost(made: dict[str, VecEnv]) -> None:
+def test_ppo_continues_after_a_non_finite_world(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
     one = ppo(env)
     for _ in range(3):
         one.iterate(env, 0.0)
-    before, spoilt = one.state_dict(), env.state_dict()
-    spoilt["obs"][5] = torch.nan
-    env.load_state_dict(spoilt)
+    before, corrupted = one.state_dict(), env.state_dict()
+    corrupted["obs"][5] = torch.nan
+    env.load_state_dict(corrupted)
     report = one.iterate(env, 0.0)
     assert report.failure is not None
     del before["generator"]
@@ -144,10 +144,10 @@ def test_ppo_goes_on_after_worlds_were_lost(made: dict[str, VecEnv]) -> None:
 
 @pytest.mark.parametrize("value", [torch.nan, 1e30])
 @pytest.mark.parametrize("algo", ["ahac", "ppo", "sac", "svg"])
-def test_after_a_skipped_iteration_replayed_work_goes_on_as_step_by_step(
+def test_after_a_skipped_iteration_replays_equal_eager_iterations(
     made: dict[str, VecEnv], algo: str, value: float
 ) -> None:
-    """What was learned is taken back in place, so that recordings made before are still good."""
+    """Learned tensors are restored in place, so that graphs captured before stay valid."""
     env, results = made["hopper"], []
     settings = recipe("hopper", algo, "default").algorithm
     settings = small(settings) if algo == "ahac" else replace(settings, steps_per_env=8)
@@ -157,9 +157,9 @@ def test_after_a_skipped_iteration_replayed_work_goes_on_as_step_by_step(
         env.reset(seed=3)
         one = executed(make_algorithm(settings, env.spec, 1), env, graphs)
         values = [dict(one.iterate(env, 0.0).metrics) for _ in range(4)]
-        before, spoilt = one.state_dict(), env.state_dict()
-        spoilt["obs"][5] = value
-        env.load_state_dict(spoilt)
+        before, corrupted = one.state_dict(), env.state_dict()
+        corrupted["obs"][5] = value
+        env.load_state_dict(corrupted)
         report = one.iterate(env, 0.0)
         assert report.failure is not None
         assert "observation of step 0 in world 5" in report.failure.message
@@ -168,58 +168,58 @@ def test_after_a_skipped_iteration_replayed_work_goes_on_as_step_by_step(
         later = [one.iterate(env, 0.0) for _ in range(4)]
         assert all(report.failure is None for report in later)
         results.append((values + [dict(report.metrics) for report in later], one.state_dict(), env.state_dict()))
-    (values, learnt, worlds), (again, learnt_again, worlds_again) = results
+    (values, learned, worlds), (again, learned_again, worlds_again) = results
     assert again == values
-    assert_same(learnt_again, learnt)
+    assert_same(learned_again, learned)
     assert_same(worlds_again, worlds)
 
 
 def test_the_parts_of_an_iteration_are_the_same_as_without(made: dict[str, VecEnv]) -> None:
-    one = learner(made["hopper"], "ahac", "default", graphs=True)
+    one = make_small_algorithm(made["hopper"], "ahac", "default", graphs=True)
     for _ in range(3):
         assert set(one.iterate(made["hopper"], 0.0).seconds) == {"rollout", "gradient", "critic", "rest"}
 
 
-def test_what_lasts_is_not_made_in_a_recording(made: dict[str, VecEnv]) -> None:
-    """The first iteration learns nothing, so the second, which is recorded, is the first to fit the critic."""
+def test_lasting_buffers_are_not_allocated_during_capture(made: dict[str, VecEnv]) -> None:
+    """The first iteration skips the update, so the second, which is captured, is the first to fit the critic."""
     env, results = made["hopper"], []
     for graphs in (False, True):
         env.reset(seed=3)
-        spoilt = env.state_dict()
-        spoilt["obs"][5] = torch.nan
-        env.load_state_dict(spoilt)
-        one = learner(env, "ahac", "default", graphs)
+        corrupted = env.state_dict()
+        corrupted["obs"][5] = torch.nan
+        env.load_state_dict(corrupted)
+        one = make_small_algorithm(env, "ahac", "default", graphs)
         assert one.iterate(env, 0.0).failure is not None
         results.append((train(one, env, 6), one.state_dict()))
-    (values, learnt), (again, learnt_again) = results
+    (values, learned), (again, learned_again) = results
     assert again == values
-    assert_same(learnt_again, learnt)
+    assert_same(learned_again, learned)
 
 
-def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv]) -> None:
+def test_a_saved_algorithm_resumes_bit_exactly(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
-    one, other = (learner(env, "ahac", "default", graphs=True) for _ in range(2))
+    one, other = (make_small_algorithm(env, "ahac", "default", graphs=True) for _ in range(2))
     train(one, env, 5)
     saved, worlds = one.state_dict(), env.state_dict()
-    wanted = train(one, env, 5)
+    expected = train(one, env, 5)
     train(other, env, 3)
     for loaded in (other, one):  # graphs captured before stay valid
         loaded.load_state_dict(saved)
         env.load_state_dict(worlds)
-        assert train(loaded, env, 5) == wanted
+        assert train(loaded, env, 5) == expected
     assert_same(other.state_dict(), one.state_dict())
 
 
-def test_worlds_that_are_lost_spoil_nothing_and_begin_anew(made: dict[str, VecEnv]) -> None:
+def test_non_finite_worlds_change_nothing_and_are_reset(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
-    one = learner(env, "shac", "default", graphs=True)
+    one = make_small_algorithm(env, "shac", "default", graphs=True)
     train(one, env, 4)
     before = one.state_dict()
-    spoilt = env.state_dict()
-    spoilt["obs"][5] = torch.nan  # what the policy sees
-    env.load_state_dict(spoilt)
+    corrupted = env.state_dict()
+    corrupted["obs"][5] = torch.nan  # the policy's input
+    env.load_state_dict(corrupted)
     report = one.iterate(env, 0.2)
     assert report.failure is not None
     assert report.failure.worlds.nonzero().flatten().tolist() == [5]
@@ -231,9 +231,9 @@ def test_worlds_that_are_lost_spoil_nothing_and_begin_anew(made: dict[str, VecEn
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-def test_a_replayed_rollout_waits_for_nothing(made: dict[str, VecEnv]) -> None:
+def test_a_replayed_rollout_never_synchronizes(made: dict[str, VecEnv]) -> None:
     env = made["ant"]
-    one = learner(env, "shac", "default", graphs=True)
+    one = make_small_algorithm(env, "shac", "default", graphs=True)
     executor = make_executor(env, [one.generator])
 
     def stages() -> None:

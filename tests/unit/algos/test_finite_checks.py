@@ -1,4 +1,4 @@
-"""Numbers too large or not finite: the iteration is skipped and reported, what was learned stays, learning goes on."""
+"""Values too large or not finite: the iteration is skipped and reported, learned state is kept, training continues."""
 
 from dataclasses import replace
 
@@ -17,16 +17,16 @@ from ahac.nets.normalizer import Normalizer
 from ahac.nets.state_dicts import first_non_finite
 from learning.double_integrator import DoubleIntegrator
 from support.marks import extended
-from support.small_algorithms import SETTINGS, WORLDS, learner
+from support.small_algorithms import SETTINGS, WORLDS, make_small_algorithm
 
 WORLD, STEP = 2, 3
-"""Where something is odd: a step of the iteration that is looked at."""
+"""World and step of the iteration with a bad value."""
 NAN, INF = float("nan"), float("inf")
 VALUES = [NAN, 1e30, *extended(-INF, 1e13, -1e20, 3e38)]
 
 
-class Odd(DoubleIntegrator):
-    """Once one reward, or one observation, is odd; actions that are not finite are refused, as on the CPU."""
+class CorruptingEnv(DoubleIntegrator):
+    """Corrupts one reward or observation on request; rejects non-finite actions, as environments on the CPU do."""
 
     def __init__(self) -> None:
         super().__init__(WORLDS, seed=0)
@@ -35,8 +35,8 @@ class Odd(DoubleIntegrator):
         self.value = 0.0
         self.part = "reward"
 
-    def spoil(self, part: str, value: float) -> None:
-        """In that step from now on."""
+    def corrupt(self, part: str, value: float) -> None:
+        """Replace a value STEP steps from now."""
         self.left = STEP
         self.value = value
         self.part = part
@@ -44,38 +44,38 @@ class Odd(DoubleIntegrator):
     def step(self, action: Tensor) -> Step:
         if not bool(torch.isfinite(action).all()):
             raise InputError("action is not finite")
-        found = super().step(action)
+        step = super().step(action)
         self.left -= 1
         if self.left != -1:
-            return found
+            return step
         if self.part == "observation":
             self.obs = _with(self.obs, self.value)
-            return replace(found, obs=self.obs, final_obs=self.obs)
-        terms = found.reward_terms.clone()
+            return replace(step, obs=self.obs, final_obs=self.obs)
+        terms = step.reward_terms.clone()
         terms[WORLD, 1] = self.value
-        return replace(found, reward=_with(found.reward, self.value), reward_terms=terms)
+        return replace(step, reward=_with(step.reward, self.value), reward_terms=terms)
 
     def detach(self, worlds: Tensor | None = None) -> None:
-        seen = self.obs.detach()
+        obs = self.obs.detach()
         super().detach(worlds)
-        if self.left == -1:  # what is odd is not taken from the state
-            self.obs = seen
+        if self.left == -1:  # keep the corrupted observation, which is not part of the state
+            self.obs = obs
 
 
 def _with(x: Tensor, value: float) -> Tensor:
-    """Odd in one world; the gradient elsewhere is as it was."""
+    """Replace the value of one world, and keep the gradients of the others."""
     there = torch.zeros(x.shape, dtype=torch.bool)
     there[WORLD] = True
     return torch.where(there, value, x)
 
 
 def finite(one: Algorithm) -> None:
-    """The scores of a horizon's lengths are not known at first."""
+    """Check the state; scores of horizons that were not tried yet are NaN."""
     state = {name: x for name, x in one.state_dict().items() if name != "horizon.score"}
     assert first_non_finite(state) is None
 
 
-def learns(one: Algorithm, env: Odd, iterations: int = 3) -> None:
+def learns(one: Algorithm, env: CorruptingEnv, iterations: int = 3) -> None:
     for _ in range(iterations):
         before = one.state_dict()
         assert one.iterate(env, 0.0).failure is None
@@ -84,26 +84,28 @@ def learns(one: Algorithm, env: Odd, iterations: int = 3) -> None:
     finite(one)
 
 
-def after_spoiling(name: str, part: str, value: float) -> tuple[Algorithm, Odd, IterationResult, dict[str, Tensor]]:
-    env = Odd()
-    one = learner(name, env)
+def after_corruption(
+    name: str, part: str, value: float
+) -> tuple[Algorithm, CorruptingEnv, IterationResult, dict[str, Tensor]]:
+    env = CorruptingEnv()
+    one = make_small_algorithm(name, env)
     for _ in range(3):
         one.iterate(env, 0.0)
     before = one.state_dict()
-    env.spoil(part, value)
+    env.corrupt(part, value)
     return one, env, one.iterate(env, 0.0), before
 
 
 def unchanged(one: Algorithm, before: dict[str, Tensor]) -> None:
     after = one.state_dict()
-    odd = [key for key in before if key != "generator" and not torch.equal(after[key], before[key])]
-    assert [key for key in odd if key != "horizon.score"] == []
+    changed = [key for key in before if key != "generator" and not torch.equal(after[key], before[key])]
+    assert [key for key in changed if key != "horizon.score"] == []
 
 
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_one_odd_reward_costs_one_iteration_and_its_term_is_named(name: str, value: float) -> None:
-    one, env, report, before = after_spoiling(name, "reward", value)
+def test_one_bad_reward_skips_one_iteration_and_its_term_is_named(name: str, value: float) -> None:
+    one, env, report, before = after_corruption(name, "reward", value)
     how = f"{abs(value):.3g} in magnitude, too large" if abs(value) < INF else "not finite"
     assert report.failure is not None
     assert report.failure.message.startswith(f"the reward of step {STEP} in world {WORLD} is {how}")
@@ -116,8 +118,8 @@ def test_one_odd_reward_costs_one_iteration_and_its_term_is_named(name: str, val
 
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_one_odd_observation_costs_one_iteration(name: str, value: float) -> None:
-    one, env, report, before = after_spoiling(name, "observation", value)
+def test_one_bad_observation_skips_one_iteration(name: str, value: float) -> None:
+    one, env, report, before = after_corruption(name, "observation", value)
     assert report.failure is not None
     assert "observation" in report.failure.message or "critic's value" in report.failure.message
     assert report.failure.worlds.tolist() == [world == WORLD for world in range(WORLDS)]
@@ -128,8 +130,8 @@ def test_one_odd_observation_costs_one_iteration(name: str, value: float) -> Non
 
 @pytest.mark.parametrize("part", ["reward", "observation"])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_numbers_just_small_enough_make_nothing_overflow(name: str, part: str) -> None:
-    one, env, _, _ = after_spoiling(name, part, 0.9e12)
+def test_numbers_within_the_limit_do_not_overflow(name: str, part: str) -> None:
+    one, env, _, _ = after_corruption(name, part, 0.9e12)
     finite(one)
     for _ in range(3):
         one.iterate(env, 0.0)
@@ -137,10 +139,10 @@ def test_numbers_just_small_enough_make_nothing_overflow(name: str, part: str) -
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_whatever_would_not_be_finite_is_taken_back_and_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The net below all checks: here a normalizer that overflows by itself."""
-    env = Odd()
-    one = learner(name, env)
+def test_an_update_that_would_not_be_finite_is_undone_and_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last check of an iteration, here for a normalizer that overflows by itself."""
+    env = CorruptingEnv()
+    one = make_small_algorithm(name, env)
     for _ in range(3):
         one.iterate(env, 0.0)
     before, honest = one.state_dict(), Normalizer.update
@@ -167,9 +169,9 @@ def policy_weights(one: Algorithm) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_weights_that_are_not_finite_are_said_to_be_so(name: str) -> None:
-    env = Odd()
-    one = learner(name, env)
+def test_non_finite_weights_are_reported(name: str) -> None:
+    env = CorruptingEnv()
+    one = make_small_algorithm(name, env)
     for _ in range(3):
         one.iterate(env, 0.0)
     entry, weight = next(iter(policy_weights(one).items()))
@@ -182,44 +184,44 @@ def test_weights_that_are_not_finite_are_said_to_be_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["shac", "ppo", "sac"])
-def test_weights_that_are_too_large_are_said_to_be_so(name: str) -> None:
-    env = Odd()
-    one = learner(name, env)
+def test_weights_that_are_too_large_are_reported(name: str) -> None:
+    env = CorruptingEnv()
+    one = make_small_algorithm(name, env)
     for _ in range(3):
         one.iterate(env, 0.0)
     for k, weight in enumerate(policy_weights(one).values()):
         weight.copy_(3e38 * (-1.0) ** torch.arange(weight.numel()).add(k).reshape(weight.shape))
-    wanted = r"though its weights are: they are too large \(.* is up to 3e\+38\)"
-    with pytest.raises(NonFiniteError, match=wanted):
+    expected = r"though its weights are: they are too large \(.* is up to 3e\+38\)"
+    with pytest.raises(NonFiniteError, match=expected):
         one.act(env.obs)
-    with pytest.raises(NonFiniteError, match=wanted):
+    with pytest.raises(NonFiniteError, match=expected):
         one.iterate(env, 0.0)
 
 
 def test_an_observation_that_is_not_finite_is_not_blamed_on_the_policy() -> None:
-    env = Odd()
-    one = learner("shac", env)
+    env = CorruptingEnv()
+    one = make_small_algorithm("shac", env)
     with pytest.raises(NonFiniteError, match=r"observation \[2, 0\] is nan; .* observation functions"):
         one.act(_with(env.obs, NAN))
 
 
-def test_other_errors_of_the_environment_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = Odd()
+def test_other_errors_of_the_environment_propagate(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = CorruptingEnv()
 
     def full(action: Tensor) -> Step:
         raise InputError("something else")
 
     monkeypatch.setattr(env, "step", full)
     for name in SETTINGS:
-        one = learner(name, env)
+        one = make_small_algorithm(name, env)
         with pytest.raises(InputError, match="something else"):
             one.iterate(env, 0.0)
 
 
-def test_among_several_ranks_an_early_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others wait for this one, which therefore must not go on by itself."""
-    env = Odd()
-    one = learner("shac", env)
+def test_an_interrupted_rollout_is_an_error_with_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other ranks wait for this one, so it must not continue alone."""
+    env = CorruptingEnv()
+    one = make_small_algorithm("shac", env)
     assert isinstance(one, ShortHorizonActorCritic)
     env.obs = _with(env.obs, NAN)
     env.left = -1
@@ -237,16 +239,16 @@ def test_an_environment_knows_the_names_of_its_reward_terms() -> None:
     assert env.step(torch.zeros(WORLDS, 1)).reward_terms.shape == (WORLDS, len(env.spec.reward_terms))
 
 
-def test_a_world_whose_observation_is_not_finite_begins_anew() -> None:
+def test_a_world_with_a_non_finite_observation_is_reset() -> None:
     env = make("cartpole", num_envs=WORLDS, seed=1)
     for name in SETTINGS:
         if not isinstance(SETTINGS[name], ShortHorizonConfig):
             one = make_algorithm(SETTINGS[name], env.spec, 0)
             for _ in range(3):
                 one.iterate(env, 0.0)
-            spoilt = env.state_dict()
-            spoilt["obs"][WORLD] = NAN
-            env.load_state_dict(spoilt)
+            corrupted = env.state_dict()
+            corrupted["obs"][WORLD] = NAN
+            env.load_state_dict(corrupted)
             report = one.iterate(env, 0.0)
             assert report.failure is not None
             assert report.failure.message.startswith(f"the observation of step 0 in world {WORLD} is not finite")

@@ -36,7 +36,7 @@ def spec(task: str) -> EnvSpec:
     )
 
 
-def test_every_task_has_a_recipe_of_its_own() -> None:
+def test_every_task_has_its_own_recipe() -> None:
     assert set(PAPER) == set(ahac.tasks())
 
 
@@ -145,7 +145,7 @@ NAN = float("nan")
         (StiffnessConfig, "probes", 0),
     ],
 )
-def test_numbers_that_cannot_be_learnt_with_are_refused_by_name(kind: type, field: str, value: float) -> None:
+def test_invalid_settings_are_refused_by_name(kind: type, field: str, value: float) -> None:
     with pytest.raises(InputError, match=rf"{field} must .* got"):
         kind(**{field: value})
 
@@ -160,6 +160,6 @@ def test_the_lagrangian_needs_multipliers_and_a_gradient() -> None:
     ShortHorizonConfig(horizon=HorizonConfig(rule="paper", min=32, max=32), stiffness=StiffnessConfig(lagrangian=True))
 
 
-def test_a_limit_that_is_given_counts() -> None:
+def test_an_explicit_limit_overrides_the_default() -> None:
     assert StiffnessConfig(signal="contact", limit=7.0).threshold == 7.0
     assert StiffnessConfig(signal="dynamics").threshold == 500.0

@@ -1,4 +1,4 @@
-"""Saved states of algorithms: what does not fit is refused by name before anything is written."""
+"""Saved states of algorithms: entries that do not fit are refused by name before anything is changed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from ahac.nets.state_dicts import LearnedState, all_finite, check_state
 from ahac.training.checkpoint import load_checkpoint
 from ahac.training.run import open_run
 from learning.double_integrator import DoubleIntegrator
-from support.small_algorithms import SETTINGS, learner, worlds
+from support.small_algorithms import SETTINGS, make_small_algorithm, worlds
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs-0.1.0"
 State = dict[str, Tensor]
@@ -23,14 +23,14 @@ NAN = float("nan")
 
 @pytest.fixture(scope="module")
 def saved() -> dict[str, State]:
-    """Of every algorithm, after a few iterations."""
-    found = {}
+    """State of every algorithm after a few iterations."""
+    actual = {}
     for name in SETTINGS:
         env = worlds()
-        one = learner(name, env)
+        one = make_small_algorithm(name, env)
         train(one, env, 3)
-        found[name] = one.state_dict()
-    return found
+        actual[name] = one.state_dict()
+    return actual
 
 
 def train(one: Algorithm, env: DoubleIntegrator, iterations: int) -> None:
@@ -38,8 +38,8 @@ def train(one: Algorithm, env: DoubleIntegrator, iterations: int) -> None:
         assert one.iterate(env, 0.0).failure is None
 
 
-def same(found: State, wanted: State) -> bool:
-    return found.keys() == wanted.keys() and all(_equal(found[name], wanted[name]) for name in wanted)
+def same(actual: State, expected: State) -> bool:
+    return actual.keys() == expected.keys() and all(_equal(actual[name], expected[name]) for name in expected)
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:
@@ -76,7 +76,7 @@ FAULTS: dict[str, Change] = {
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_entry_of_another_shape_or_type_is_refused_by_name(saved: dict[str, State], name: str, fault: str) -> None:
-    one = learner(name, worlds(), seed=1)
+    one = make_small_algorithm(name, worlds(), seed=1)
     before = one.state_dict()
     for entry, value in saved[name].items():
         message = refused(one, {**saved[name], entry: FAULTS[fault](value)})
@@ -87,7 +87,7 @@ def test_an_entry_of_another_shape_or_type_is_refused_by_name(saved: dict[str, S
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_missing_a_renamed_and_an_unknown_entry_are_refused_by_name(saved: dict[str, State], name: str) -> None:
-    one = learner(name, worlds(), seed=1)
+    one = make_small_algorithm(name, worlds(), seed=1)
     before = one.state_dict()
     for entry in saved[name]:
         rest = {key: x for key, x in saved[name].items() if key != entry}
@@ -101,22 +101,22 @@ def test_a_missing_a_renamed_and_an_unknown_entry_are_refused_by_name(saved: dic
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_state_itself_is_accepted_also_in_the_other_precision(saved: dict[str, State], name: str) -> None:
-    one = learner(name, worlds(), seed=1)
+    one = make_small_algorithm(name, worlds(), seed=1)
     swapped = {torch.float32: torch.float64, torch.float64: torch.float32}
     given = {key: x.to(swapped.get(x.dtype, x.dtype)) for key, x in saved[name].items()}
     one.load_state_dict(given)
-    found = one.state_dict()
+    actual = one.state_dict()
     for key, x in saved[name].items():
-        assert found[key].dtype == x.dtype
-        wanted = x if x.dtype == torch.float32 else given[key].to(x.dtype)
-        assert _equal(found[key], wanted), key
+        assert actual[key].dtype == x.dtype
+        expected = x if x.dtype == torch.float32 else given[key].to(x.dtype)
+        assert _equal(actual[key], expected), key
     one.load_state_dict(saved[name])
     assert same(one.state_dict(), saved[name])
 
 
 @pytest.mark.parametrize("name", ["shac", "ahac, paper", "ppo", "sac"])
-def test_chance_of_a_gpu_is_accepted_and_a_damaged_one_is_refused(saved: dict[str, State], name: str) -> None:
-    one = learner(name, worlds(), seed=1)
+def test_the_rng_state_of_a_gpu_is_accepted_and_a_damaged_one_is_refused(saved: dict[str, State], name: str) -> None:
+    one = make_small_algorithm(name, worlds(), seed=1)
     one.load_state_dict({**saved[name], "generator": torch.zeros(16, dtype=torch.uint8)})
     before = one.state_dict()
     damaged = torch.full_like(saved[name]["generator"], 255)
@@ -135,19 +135,19 @@ def test_chance_of_a_gpu_is_accepted_and_a_damaged_one_is_refused(saved: dict[st
         ("sac", "replay.added", torch.tensor(-1)),
     ],
 )
-def test_numbers_that_mean_nothing_are_refused(saved: dict[str, State], name: str, entry: str, value: Tensor) -> None:
-    one = learner(name, worlds(), seed=1)
+def test_meaningless_numbers_are_refused(saved: dict[str, State], name: str, entry: str, value: Tensor) -> None:
+    one = make_small_algorithm(name, worlds(), seed=1)
     before = one.state_dict()
     assert refused(one, {**saved[name], entry: value})
     assert same(one.state_dict(), before)
 
 
 def test_multipliers_that_are_not_finite_are_refused(saved: dict[str, State]) -> None:
-    one = learner("ahac, paper", worlds(), seed=1)
-    spoilt = {**saved["ahac, paper"]}
-    spoilt["horizon.phi"] = torch.full_like(spoilt["horizon.phi"], float("inf"))
+    one = make_small_algorithm("ahac, paper", worlds(), seed=1)
+    corrupted = {**saved["ahac, paper"]}
+    corrupted["horizon.phi"] = torch.full_like(corrupted["horizon.phi"], float("inf"))
     before = one.state_dict()
-    assert "multipliers" in refused(one, dict(spoilt))
+    assert "multipliers" in refused(one, dict(corrupted))
     assert same(one.state_dict(), before)
 
 
@@ -160,15 +160,15 @@ POLICY = ("actor.", "normalizer.", "net.policy.", "net.trunk.", "net.log_std")
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("value", [NAN, float("inf")])
 def test_a_policy_that_is_not_finite_is_refused_as_such(saved: dict[str, State], name: str, value: float) -> None:
-    one = learner(name, worlds(), seed=1)
+    one = make_small_algorithm(name, worlds(), seed=1)
     before = one.state_dict()
     entries = [entry for entry in saved[name] if entry.startswith(POLICY)]
     assert len(entries) > 3
     for entry in entries:
-        spoilt = {key: x.clone() for key, x in saved[name].items()}
-        spoilt[entry].view(-1)[-1] = value
+        corrupted = {key: x.clone() for key, x in saved[name].items()}
+        corrupted[entry].view(-1)[-1] = value
         with pytest.raises(NonFiniteError) as error:
-            one.load_state_dict(spoilt)
+            one.load_state_dict(corrupted)
         what = "observation statistics" if entry.startswith("normalizer.") else "weights"
         assert str(error.value) == (
             f"the policy's {what} are not finite ({entry}); evaluate or resume from another checkpoint: "
@@ -189,17 +189,17 @@ def test_a_policy_that_is_not_finite_is_refused_as_such(saved: dict[str, State],
         ("svg", "model.dynamics.decoder.0.weight"),
     ],
 )
-def test_what_else_is_not_finite_can_be_evaluated_and_is_named_by_the_first_iteration(
+def test_other_non_finite_state_can_be_evaluated_and_is_named_by_the_first_iteration(
     saved: dict[str, State], name: str, entry: str
 ) -> None:
     env = worlds()
-    one = learner(name, env, seed=1)
+    one = make_small_algorithm(name, env, seed=1)
     train(one, env, 2)  # which fills a replay
-    spoilt = {key: x.clone() for key, x in saved[name].items()}
-    if "replay.added" in spoilt:
-        spoilt["replay.added"] = one.state_dict()["replay.added"]
-    spoilt[entry].fill_(NAN)
-    one.load_state_dict(spoilt)
+    corrupted = {key: x.clone() for key, x in saved[name].items()}
+    if "replay.added" in corrupted:
+        corrupted["replay.added"] = one.state_dict()["replay.added"]
+    corrupted[entry].fill_(NAN)
+    one.load_state_dict(corrupted)
     assert torch.isfinite(one.act(env.obs)).all()
     with pytest.raises(NonFiniteError, match=rf"learned state is not finite \({entry}\).*--checkpoint best"):
         train(one, env, 1)
@@ -218,7 +218,7 @@ def test_checkpoints_of_version_0_1_0_still_load(folder: str) -> None:
 
 def test_saved_states_are_copies_and_loading_leaves_tensors_in_place(saved: dict[str, State]) -> None:
     env = worlds()
-    one = learner("ppo", env)
+    one = make_small_algorithm("ppo", env)
     learned = one.learned.tensors  # pyright: ignore[reportAttributeAccessIssue]
     places = {name: x.data_ptr() for name, x in learned.items()}
     kept = one.state_dict()
@@ -229,7 +229,7 @@ def test_saved_states_are_copies_and_loading_leaves_tensors_in_place(saved: dict
     assert {name: x.data_ptr() for name, x in learned.items()} == places
 
 
-def test_what_was_kept_is_taken_back() -> None:
+def test_saved_tensors_are_restored() -> None:
     x, y = torch.arange(3.0), torch.tensor(5.0, dtype=torch.float64)
     learned = LearnedState({"a": {"x": x}, "b": {"y": y}})
     learned.save()
@@ -244,7 +244,7 @@ def test_what_was_kept_is_taken_back() -> None:
 
 @pytest.mark.parametrize("bad", [NAN, float("inf"), -float("inf")])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_one_bad_number_anywhere_is_seen(size: int, bad: float) -> None:
+def test_one_bad_number_anywhere_is_detected(size: int, bad: float) -> None:
     for place in {0, size // 2, size - 1}:
         x = torch.full((size,), 3e38)
         assert all_finite([x, torch.zeros((), dtype=torch.float64)])

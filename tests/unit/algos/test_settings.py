@@ -1,4 +1,4 @@
-"""No setting of any algorithm may be infinite or not a number."""
+"""No setting of any algorithm may be infinite or NaN."""
 
 from dataclasses import fields
 from typing import get_args, get_type_hints
@@ -12,7 +12,7 @@ from ahac.algos.svg import SVGConfig
 from ahac.core.errors import InputError
 
 KINDS = (ActorConfig, CriticConfig, HorizonConfig, StiffnessConfig, ShortHorizonConfig, PPOConfig, SACConfig, SVGConfig)
-ODD = [float("nan"), float("inf"), -float("inf")]
+NON_FINITE = [float("nan"), float("inf"), -float("inf")]
 
 
 def numbers(kind: type) -> list[str]:
@@ -24,7 +24,7 @@ def numbers(kind: type) -> list[str]:
 CASES = [(kind, name) for kind in KINDS for name in numbers(kind)]
 
 
-@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize("value", NON_FINITE)
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=lambda x: x if isinstance(x, str) else x.__name__)
 def test_a_number_that_is_not_finite_is_refused_by_name(kind: type, name: str, value: float) -> None:
     default = getattr(kind(), name)
@@ -34,7 +34,7 @@ def test_a_number_that_is_not_finite_is_refused_by_name(kind: type, name: str, v
             kind(**{name: given})
 
 
-def test_all_numbers_are_looked_at() -> None:
+def test_all_numbers_are_checked() -> None:
     assert {"target_entropy", "log_std_bounds", "init_alpha"} <= set(numbers(SACConfig))
     assert {"learning_rate", "plateau_tolerance", "target_alpha", "max_grad_norm"} <= set(numbers(CriticConfig))
     assert len(CASES) > 60

@@ -1,4 +1,4 @@
-"""The learning loop: chance, saved states, and where gradients and values go."""
+"""The training loop: randomness, saved states, gradients and values."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def small(config: ShortHorizonConfig) -> ShortHorizonConfig:
     return replace(config, actor=replace(config.actor, hidden=(8, 8)), critic=critic, horizon=horizon)
 
 
-def learner(env: VecEnv, algo: str, preset: str = "default", seed: int = 0) -> ShortHorizonActorCritic:
+def make_small_algorithm(env: VecEnv, algo: str, preset: str = "default", seed: int = 0) -> ShortHorizonActorCritic:
     return ShortHorizonActorCritic(small(recipe(env.spec.name, algo, preset).algorithm), env.spec, seed)
 
 
@@ -52,36 +52,36 @@ def train(algo: ShortHorizonActorCritic, env: VecEnv, iterations: int) -> list[d
     return [dict(algo.iterate(env, 0.1 * i).metrics) for i in range(iterations)]
 
 
-def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    assert found.keys() == wanted.keys()
-    for name, value in wanted.items():
-        assert torch.equal(found[name], value), name
+def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert torch.equal(actual[name], value), name
 
 
 def vector(network: nn.Module) -> Tensor:
     return nn.utils.parameters_to_vector(network.parameters()).detach().clone()
 
 
-# ------------------------------------------------------------------------------------------------ chance and states
+# ------------------------------------------------------------------------------------------ randomness and states
 
 
 @pytest.mark.parametrize(("task", "algo", "preset"), keep(3, CASES))
-def test_a_saved_learner_goes_on_to_the_bit(made: dict[str, VecEnv], task: str, algo: str, preset: str) -> None:
+def test_a_saved_algorithm_resumes_bit_exactly(made: dict[str, VecEnv], task: str, algo: str, preset: str) -> None:
     env = made[task]
     env.reset(seed=3)
-    one = learner(env, algo, preset, seed=1)
-    other = learner(env, algo, preset, seed=2)
+    one = make_small_algorithm(env, algo, preset, seed=1)
+    other = make_small_algorithm(env, algo, preset, seed=2)
     train(one, env, 3)
     saved, worlds = one.state_dict(), env.state_dict()
     copy = {name: value.clone() for name, value in saved.items()}
-    wanted = train(one, env, 4)
+    expected = train(one, env, 4)
     assert_same(saved, copy)
-    # The other has learnt something else meanwhile, all of which must be gone.
+    # Loading must replace everything that the other algorithm has learned so far.
     train(other, env, 2)
     other.load_state_dict(saved)
     env.load_state_dict(worlds)
     assert_same(other.state_dict(), saved)
-    assert train(other, env, 4) == wanted
+    assert train(other, env, 4) == expected
     assert_same(other.state_dict(), one.state_dict())
     assert torch.equal(other.act(env.obs), one.act(env.obs))
 
@@ -92,7 +92,7 @@ def test_the_seed_alone_decides(made: dict[str, VecEnv], algo: str) -> None:
     for seed in (1, 1, 2):
         env.reset(seed=3)
         torch.manual_seed(len(states))
-        one = learner(env, algo, seed=seed)
+        one = make_small_algorithm(env, algo, seed=seed)
         train(one, env, 3)
         states.append(one.state_dict())
     assert_same(states[0], states[1])
@@ -105,31 +105,31 @@ def test_the_seed_alone_decides(made: dict[str, VecEnv], algo: str) -> None:
 def test_everything_is_finite_and_reported(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
-    report = learner(env, "ahac", "paper").iterate(env, 0.0)
+    report = make_small_algorithm(env, "ahac", "paper").iterate(env, 0.0)
     assert report.env_steps == 6 * WORLDS
     assert len(report.steps) == 6
     assert report.metrics["horizon"] == 6.0
     assert torch.isfinite(torch.tensor(list(report.metrics.values()))).all()
 
 
-def test_acting_is_the_mode_of_what_is_normalised(made: dict[str, VecEnv]) -> None:
+def test_actions_are_the_mode_for_normalized_observations(made: dict[str, VecEnv]) -> None:
     env = made["cartpole"]
     env.reset(seed=3)
-    one = learner(env, "shac")
+    one = make_small_algorithm(env, "shac")
     train(one, env, 2)
-    found = one.act(env.obs)
-    assert not found.requires_grad
-    assert torch.equal(found, one.actor(one.normalizer.frozen()(env.obs)).detach())
+    actual = one.act(env.obs)
+    assert not actual.requires_grad
+    assert torch.equal(actual, one.actor(one.normalizer.frozen()(env.obs)).detach())
     assert one.normalizer.count.item() == pytest.approx(2 * 6 * WORLDS, abs=1e-3)
 
 
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize(("algo", "preset"), [("shac", "default"), ("ahac", "paper"), ("ahac1", "released")])
 def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str, preset: str, at_once: bool) -> None:
-    found, saved = [], exact.state_dict()
+    actual, saved = [], exact.state_dict()
     for whole in (True, False):
         exact.load_state_dict(saved)
-        one = learner(exact, algo, preset)
+        one = make_small_algorithm(exact, algo, preset)
         one._phi.fill_(0.3)
         buffer = one._roll_out(exact, 6)
         if whole:
@@ -139,16 +139,16 @@ def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str
         else:
             one.batched_backward = at_once
             one._update_actor(buffer)
-        found.append([weight.grad for weight in one.actor.parameters()])
-    for wanted, gradient in zip(*found, strict=True):
-        assert wanted is not None
-        assert wanted.abs().max() > 0.0
-        torch.testing.assert_close(gradient, wanted, rtol=1e-10, atol=1e-12)
+        actual.append([weight.grad for weight in one.actor.parameters()])
+    for expected, gradient in zip(*actual, strict=True):
+        assert expected is not None
+        assert expected.abs().max() > 0.0
+        torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_rates_fall_with_progress(made: dict[str, VecEnv]) -> None:
+def test_learning_rates_decay_with_progress(made: dict[str, VecEnv]) -> None:
     env = made["cartpole"]
-    one = learner(env, "shac")
+    one = make_small_algorithm(env, "shac")
     one.iterate(env, 0.5)
     # Half way from 1e-2, and from 1e-3, to 1e-5.
     assert one.actor_optimizer.param_groups[0]["lr"] == pytest.approx(5.005e-3)
@@ -160,7 +160,7 @@ def test_rates_fall_with_progress(made: dict[str, VecEnv]) -> None:
 
 def test_twin_critics_are_two_networks_and_both_learn(made: dict[str, VecEnv]) -> None:
     env = made["cartpole"]
-    one = learner(env, "ahac")
+    one = make_small_algorithm(env, "ahac")
     assert one.critic is not None
     assert one.target is None
     before = one.critic.theta.detach().clone()
@@ -172,7 +172,7 @@ def test_twin_critics_are_two_networks_and_both_learn(made: dict[str, VecEnv]) -
 
 
 def test_no_value_follows_where_the_task_ended_the_episode(made: dict[str, VecEnv]) -> None:
-    one = learner(made["hopper"], "ahac")
+    one = make_small_algorithm(made["hopper"], "ahac")
     assert one.critic is not None
     obs = torch.randn(3, 2, 11, generator=torch.Generator().manual_seed(0), requires_grad=True)
     ended = torch.tensor([[False, False], [True, False], [False, False]])
@@ -187,9 +187,9 @@ def test_no_value_follows_where_the_task_ended_the_episode(made: dict[str, VecEn
         stiffness=None,
         steps=[],
     )
-    found = one._next_values(rollout)
-    assert torch.equal(found, one.critic(obs) * ~ended)
-    (gradient,) = torch.autograd.grad(found.sum(), obs)
+    actual = one._next_values(rollout)
+    assert torch.equal(actual, one.critic(obs) * ~ended)
+    (gradient,) = torch.autograd.grad(actual.sum(), obs)
     assert torch.equal((gradient != 0.0).any(dim=-1), ~ended)
 
 
@@ -203,13 +203,13 @@ def test_the_target_network_follows_by_the_share_that_is_not_kept(made: dict[str
     old = vector(one.target)
     assert torch.equal(old, vector(one.critic))
     one.iterate(env, 0.0)
-    wanted = 0.75 * old + 0.25 * vector(one.critic)
-    assert (vector(one.target) - wanted).abs().max() < 1e-6
+    expected = 0.75 * old + 0.25 * vector(one.critic)
+    assert (vector(one.target) - expected).abs().max() < 1e-6
 
 
 def test_without_a_critic_nothing_follows(made: dict[str, VecEnv]) -> None:
     env = made["cartpole"]
-    one = learner(env, "bptt")
+    one = make_small_algorithm(env, "bptt")
     assert one.critic is None
     assert not any("critic" in name or "target" in name for name in one.state_dict())
     report = one.iterate(env, 0.0)
@@ -222,7 +222,7 @@ def test_without_a_critic_nothing_follows(made: dict[str, VecEnv]) -> None:
 
 
 def actor_gradient(env: VecEnv, phi: float, lagrangian: bool = True) -> tuple[Tensor, float]:
-    """Of one iteration of the paper's rule with all multipliers at `phi`, and the objective without them."""
+    """Return the gradient with the paper's rule and all multipliers at `phi`, and the loss without them."""
     config = ShortHorizonConfig(
         actor=ActorConfig(hidden=(8, 8), max_grad_norm=1e12),
         critic=CriticConfig(hidden=(8, 8), epochs=1, num_critics=2, target_alpha=None),
@@ -264,20 +264,20 @@ def test_the_actors_gradient_is_clipped(made: dict[str, VecEnv]) -> None:
 def test_a_time_out_inside_a_rollout_leaves_learning_finite(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)
-    one = learner(env, "ahac", "paper")
+    one = make_small_algorithm(env, "ahac", "paper")
     set_time_left(env, [0, 1], 3)
     report = one.iterate(env, 0.0)
     assert torch.stack([step.truncated for step in report.steps]).sum() == 2
     assert torch.isfinite(vector(one.actor)).all()
 
 
-def test_stiffness_is_measured_only_where_something_looks_at_it(made: dict[str, VecEnv]) -> None:
+def test_stiffness_is_measured_only_if_something_uses_it(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
-    assert learner(env, "shac").monitor is None
-    assert learner(env, "bptt").monitor is None
-    assert learner(env, "ahac").monitor is None
-    paper = learner(env, "ahac", "paper").monitor
-    cutting = learner(env, "ahac1", "paper").monitor
+    assert make_small_algorithm(env, "shac").monitor is None
+    assert make_small_algorithm(env, "bptt").monitor is None
+    assert make_small_algorithm(env, "ahac").monitor is None
+    paper = make_small_algorithm(env, "ahac", "paper").monitor
+    cutting = make_small_algorithm(env, "ahac1", "paper").monitor
     assert paper is not None
     assert cutting is not None
     assert paper.truncate_above is None
@@ -285,6 +285,6 @@ def test_stiffness_is_measured_only_where_something_looks_at_it(made: dict[str, 
 
 
 def test_observations_are_counted_in_double_precision_also_by_a_single_one(made: dict[str, VecEnv]) -> None:
-    """In float32 a count stops growing at 2²⁴ batches of one, and the statistics would never settle."""
-    normalizer = learner(made["cartpole"], "shac").normalizer
+    """In float32 a count stops growing at 2²⁴ batches of one, and the statistics would never converge."""
+    normalizer = make_small_algorithm(made["cartpole"], "shac").normalizer
     assert (normalizer.mean.dtype, normalizer.count.dtype) == (torch.float32, torch.float64)

@@ -1,4 +1,4 @@
-"""What backward passes tell, on steps made by hand, and schedules."""
+"""Gradient diagnostics on small hand-written steps, and learning rate schedules."""
 
 import math
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from ahac.rl.diagnostics import action_gradients, adjoint_norms, backward_to_ste
 from ahac.rl.schedule import linear_schedule, set_learning_rate
 
 
-class Place(NamedTuple):
+class State(NamedTuple):
     q: Tensor
     v: Tensor
 
@@ -22,9 +22,9 @@ def steps(action: Tensor, gains: list[float]) -> list[Step]:
     flag = torch.zeros(2, dtype=torch.bool)
     nothing = torch.zeros(2)
     made = []
-    place = Place(torch.zeros(2, 1), torch.zeros(2, 1))
+    place = State(torch.zeros(2, 1), torch.zeros(2, 1))
     for a, gain in zip(action, gains, strict=True):
-        reached = Place(gain * place.q + a, gain * place.v)
+        reached = State(gain * place.q + a, gain * place.v)
         made.append(
             Step(
                 obs=reached.q,
@@ -88,7 +88,7 @@ def test_states_that_nothing_depends_on_have_norm_zero() -> None:
 
 
 def test_esnr_by_hand() -> None:
-    # Worlds say 1 and 3 of one action, 0 and −2 of another: means 2 and −1, variances 1 and 1.
+    # Gradients 1 and 3 of one action, 0 and −2 of another: means 2 and −1, variances 1 and 1.
     assert esnr(torch.tensor([[1.0, 0.0], [3.0, -2.0]])).item() == pytest.approx(2.5)
 
 
@@ -106,13 +106,13 @@ def test_esnr_does_not_depend_on_the_scale() -> None:
     assert esnr(1e3 * gradients).item() == pytest.approx(esnr(gradients).item(), rel=1e-5)
 
 
-def test_linear_schedules_end_at_the_floor() -> None:
+def test_linear_schedules_end_at_the_final_rate() -> None:
     assert linear_schedule(2e-3, 0.0) == 2e-3
     assert linear_schedule(2e-3, 1.0) == pytest.approx(1e-5)
     assert linear_schedule(1.0, 0.25, 0.0) == 0.75
 
 
-def test_a_rate_is_given_to_every_group_of_every_optimizer() -> None:
+def test_the_learning_rate_is_set_for_every_group_of_every_optimizer() -> None:
     tensors = [torch.zeros(1, requires_grad=True) for _ in range(3)]
     optimizers = [
         torch.optim.SGD([{"params": tensors[:1]}, {"params": tensors[1:2]}], lr=1.0),

@@ -1,4 +1,4 @@
-"""Advantages, worked out by hand."""
+"""Advantages, against numbers computed by hand."""
 
 import torch
 from torch.testing import assert_close
@@ -19,11 +19,11 @@ def test_three_steps_by_hand() -> None:
     next_value = column(2.0, 6.0, 8.0)
     cut = torch.zeros(3, 1, dtype=torch.bool)
     # δ = 1 + 0.5·2 − 4 = −2,   2 + 0.5·6 − 2 = 3,   3 + 0.5·8 − 6 = 1;   A = δ + 0.25 A
-    wanted = column(-2.0 + 0.25 * (3.0 + 0.25 * 1.0), 3.0 + 0.25 * 1.0, 1.0)
-    assert_close(gae(reward, value, next_value, cut, GAMMA, LAM), wanted)
+    expected = column(-2.0 + 0.25 * (3.0 + 0.25 * 1.0), 3.0 + 0.25 * 1.0, 1.0)
+    assert_close(gae(reward, value, next_value, cut, GAMMA, LAM), expected)
 
 
-def test_what_the_task_ended_is_followed_by_nothing() -> None:
+def test_no_value_follows_a_terminated_episode() -> None:
     reward = column(1.0, 2.0, 3.0)
     value = column(4.0, 2.0, 6.0)
     next_value = column(2.0, 0.0, 8.0)
@@ -32,7 +32,7 @@ def test_what_the_task_ended_is_followed_by_nothing() -> None:
     assert_close(gae(reward, value, next_value, cut, GAMMA, LAM), column(-2.0, 0.0, 1.0))
 
 
-def test_a_time_out_is_followed_by_the_value_of_the_state_reached() -> None:
+def test_a_time_out_is_bootstrapped_from_the_state_reached() -> None:
     reward = column(1.0, 2.0, 3.0)
     value = column(4.0, 2.0, 6.0)
     next_value = column(2.0, 10.0, 8.0)
@@ -48,5 +48,5 @@ def test_with_the_values_it_is_the_td_lambda_target() -> None:
     next_value = torch.where(cut, last, torch.cat([value[1:], last[:1]]))
     ends = cut.clone()
     ends[-1] = True
-    found = gae(reward, value, next_value, cut, 0.97, 0.9) + value
-    assert_close(found, td_lambda(reward, next_value, ends, 0.97, 0.9))
+    actual = gae(reward, value, next_value, cut, 0.97, 0.9) + value
+    assert_close(actual, td_lambda(reward, next_value, ends, 0.97, 0.9))

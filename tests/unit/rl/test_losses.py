@@ -1,4 +1,4 @@
-"""The actor's objective and the constraint, against numbers worked by hand."""
+"""The actor's objective and the constraint, against numbers computed by hand."""
 
 import pytest
 import torch
@@ -50,8 +50,8 @@ def test_constraint_by_hand() -> None:
     # 0.5 · (100 − 100) + 0.1 · (0 + 300) = 30, over two steps and two worlds.
     stiffness = torch.tensor([[600.0, 400.0], [500.0, 800.0]], requires_grad=True)
     phi = torch.tensor([0.5, 0.1])
-    found = constraint(stiffness, phi, 500.0)
-    assert found.item() == pytest.approx(7.5)
-    found.backward()
+    actual = constraint(stiffness, phi, 500.0)
+    assert actual.item() == pytest.approx(7.5)
+    actual.backward()
     assert stiffness.grad is not None
     assert torch.equal(stiffness.grad, torch.tensor([[0.5, 0.5], [0.1, 0.1]]) / 4.0)

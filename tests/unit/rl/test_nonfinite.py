@@ -1,4 +1,4 @@
-"""What is not finite is named by tensor, step, world and action: the first of its kind to have come to be."""
+"""Reports name the first non-finite value: its tensor, step, world and action."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def made_rollout(**changes: Tensor) -> Rollout:
-    """All zeros, with actions of 0.1 t + w, and gradients at them that are zero."""
+    """A rollout of zeros, with actions 0.1 t + w whose gradients are zero."""
     never = torch.zeros(WORLDS, dtype=torch.bool)
     steps = []
     for t in range(STEPS):
@@ -35,16 +35,16 @@ def made_rollout(**changes: Tensor) -> Rollout:
     return Rollout(**{**parts, **changes}, steps=steps)
 
 
-def look(rollout: Rollout, value: Tensor | None = None) -> NonFiniteReport:
-    """With a critic that says zero, or this."""
+def diagnose(rollout: Rollout, value: Tensor | None = None) -> NonFiniteReport:
+    """Diagnose with critic values of zero, or the given ones."""
     return diagnose_rollout(rollout, torch.zeros(STEPS, WORLDS) if value is None else value)
 
 
-def spoilt(shape: tuple[int, ...], *places: tuple[int, ...], value: float = NAN) -> Tensor:
-    found = torch.zeros(shape)
+def corrupted(shape: tuple[int, ...], *places: tuple[int, ...], value: float = NAN) -> Tensor:
+    actual = torch.zeros(shape)
     for place in places:
-        found[place] = value
-    return found
+        actual[place] = value
+    return actual
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def spoilt(shape: tuple[int, ...], *places: tuple[int, ...], value: float = NAN)
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_tensor_step_world_and_action_are_named(part: str, name: str, value: float) -> None:
     shape = (STEPS, WORLDS, 2) if part.endswith("obs") else (STEPS, WORLDS)
-    found = look(made_rollout(**{part: spoilt(shape, (2, 1), value=value)}))
-    assert found.message == f"the {name} of step 2 in world 1 is not finite; the action there is [1.2]"
-    assert found.worlds.tolist() == [False, True, False]
+    actual = diagnose(made_rollout(**{part: corrupted(shape, (2, 1), value=value)}))
+    assert actual.message == f"the {name} of step 2 in world 1 is not finite; the action there is [1.2]"
+    assert actual.worlds.tolist() == [False, True, False]
 
 
 def test_the_first_step_is_named_and_all_worlds_are_marked() -> None:
-    found = look(made_rollout(reward=spoilt((STEPS, WORLDS), (3, 0), (1, 2))))
-    assert "the reward of step 1 in world 2" in found.message
-    assert found.worlds.tolist() == [True, False, True]
+    actual = diagnose(made_rollout(reward=corrupted((STEPS, WORLDS), (3, 0), (1, 2))))
+    assert "the reward of step 1 in world 2" in actual.message
+    assert actual.worlds.tolist() == [True, False, True]
 
 
 def test_of_a_gradient_the_last_step_is_named_since_it_is_computed_first() -> None:
@@ -70,28 +70,28 @@ def test_of_a_gradient_the_last_step_is_named_since_it_is_computed_first() -> No
     for t in (0, 1, 2):
         assert rollout.steps[t].action.grad is not None
         rollout.steps[t].action.grad[1] = NAN  # pyright: ignore[reportOptionalSubscript]
-    assert "the gradient of the action of step 2 in world 1" in look(rollout).message
+    assert "the gradient of the action of step 2 in world 1" in diagnose(rollout).message
 
 
-def test_what_came_first_is_named_before_what_followed() -> None:
-    rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (1, 0)), obs=spoilt((STEPS, WORLDS, 2), (2, 0)))
-    assert "the reward of step 1 in world 0" in look(rollout).message
+def test_the_earliest_step_is_named() -> None:
+    rollout = made_rollout(reward=corrupted((STEPS, WORLDS), (1, 0)), obs=corrupted((STEPS, WORLDS, 2), (2, 0)))
+    assert "the reward of step 1 in world 0" in diagnose(rollout).message
 
 
 def test_an_observation_of_the_same_step_comes_before_its_reward() -> None:
-    rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (2, 0)), obs=spoilt((STEPS, WORLDS, 2), (2, 0)))
-    assert "the observation of step 2 in world 0" in look(rollout).message
+    rollout = made_rollout(reward=corrupted((STEPS, WORLDS), (2, 0)), obs=corrupted((STEPS, WORLDS, 2), (2, 0)))
+    assert "the observation of step 2 in world 0" in diagnose(rollout).message
 
 
-def test_a_policys_gradient_alone_is_said_to_be_so() -> None:
-    found = look(made_rollout())
-    assert found.message.startswith("the gradient of the policy is not finite, though every world's is")
-    assert not found.worlds.any()
+def test_a_non_finite_policy_gradient_alone_is_reported() -> None:
+    actual = diagnose(made_rollout())
+    assert actual.message.startswith("the gradient of the policy is not finite, though every world's is")
+    assert not actual.worlds.any()
 
 
 def test_a_reproducer_has_the_start_and_all_actions() -> None:
-    rollout = made_rollout(reward=spoilt((STEPS, WORLDS), (2, 1)))
-    kept = look(rollout).reproducer
+    rollout = made_rollout(reward=corrupted((STEPS, WORLDS), (2, 1)))
+    kept = diagnose(rollout).reproducer
     assert kept["actions"].shape == (STEPS, WORLDS, 1)
     assert torch.equal(kept["q"], rollout.steps[0].state.q)
     assert torch.equal(kept["v"], rollout.steps[0].state.v)
@@ -99,16 +99,16 @@ def test_a_reproducer_has_the_start_and_all_actions() -> None:
 
 
 def test_a_critic_is_named_and_the_worlds_are_not_blamed() -> None:
-    rollout = made_rollout(reward=spoilt((STEPS, WORLDS)))
+    rollout = made_rollout(reward=corrupted((STEPS, WORLDS)))
     for step in rollout.steps:
         step.action.grad = torch.full((WORLDS, 1), NAN)
-    found = look(rollout, torch.full((STEPS, WORLDS), NAN))
-    assert found.message.startswith("the critic's value after the action of step 0 in world 0 is not finite")
-    assert not found.worlds.any()
+    actual = diagnose(rollout, torch.full((STEPS, WORLDS), NAN))
+    assert actual.message.startswith("the critic's value after the action of step 0 in world 0 is not finite")
+    assert not actual.worlds.any()
 
 
-def test_a_world_that_spoils_its_own_value_is_blamed() -> None:
-    rollout = made_rollout(final_obs=spoilt((STEPS, WORLDS, 2), (1, 2)))
-    found = look(rollout, spoilt((STEPS, WORLDS), (1, 2)))
-    assert "the final observation of step 1 in world 2" in found.message
-    assert found.worlds.tolist() == [False, False, True]
+def test_a_world_with_a_non_finite_final_observation_is_blamed_for_its_value() -> None:
+    rollout = made_rollout(final_obs=corrupted((STEPS, WORLDS, 2), (1, 2)))
+    actual = diagnose(rollout, corrupted((STEPS, WORLDS), (1, 2)))
+    assert "the final observation of step 1 in world 2" in actual.message
+    assert actual.worlds.tolist() == [False, False, True]

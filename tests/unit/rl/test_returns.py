@@ -1,4 +1,4 @@
-"""Value targets and discounts, against numbers worked by hand and the paper's explicit sum."""
+"""Value targets and discounts, against numbers computed by hand and the paper's explicit sum."""
 
 import pytest
 import torch
@@ -29,19 +29,19 @@ def explicit(reward: Tensor, next_value: Tensor, gamma: float, lam: float) -> Te
 def test_td_lambda_by_hand() -> None:
     # World 0: 3 + 8/2 = 7;  2 + 0 = 2;  1 + (4/2 + 2/2)/2 = 2.5.   World 1: 4 + 8/2 = 8;  2 + (2/2 + 8/2)/2 = 4.5;
     # 1 + 6/2 = 4.
-    wanted = torch.tensor([[2.5, 4.0], [2.0, 4.5], [7.0, 8.0]])
-    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=0.5), wanted)
+    expected = torch.tensor([[2.5, 4.0], [2.0, 4.5], [7.0, 8.0]])
+    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=0.5), expected)
 
 
 def test_lambda_zero_looks_one_step_ahead() -> None:
-    wanted = torch.tensor([[3.0, 4.0], [2.0, 3.0], [7.0, 8.0]])
-    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=0.0), wanted)
+    expected = torch.tensor([[3.0, 4.0], [2.0, 3.0], [7.0, 8.0]])
+    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=0.0), expected)
 
 
 def test_lambda_one_sums_rewards_up_to_the_cut() -> None:
     # World 0: 1 + 2/2 = 2;  2.   World 1: 2 + 4/2 + 8/4 = 6.
-    wanted = torch.tensor([[2.0, 4.0], [2.0, 6.0], [7.0, 8.0]])
-    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=1.0), wanted)
+    expected = torch.tensor([[2.0, 4.0], [2.0, 6.0], [7.0, 8.0]])
+    assert torch.equal(td_lambda(REWARD, NEXT_VALUE, CUT, gamma=0.5, lambda_=1.0), expected)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.99, 1.0])
@@ -51,16 +51,16 @@ def test_td_lambda_is_the_papers_sum_in_every_segment(gamma: float, lam: float) 
     reward, value = torch.randn(2, 40, 5, generator=generator, dtype=torch.float64)
     cut = torch.rand(40, 5, generator=generator) < 0.15
     cut[-1] = True
-    found = td_lambda(reward, value, cut, gamma, lam)
+    actual = td_lambda(reward, value, cut, gamma, lam)
     for world in range(5):
         start = 0
         for end in [i + 1 for i in cut[:, world].nonzero().flatten().tolist()]:
-            wanted = explicit(reward[start:end, world], value[start:end, world], gamma, lam)
-            assert (found[start:end, world] - wanted).abs().max() < 1e-12
+            expected = explicit(reward[start:end, world], value[start:end, world], gamma, lam)
+            assert (actual[start:end, world] - expected).abs().max() < 1e-12
             start = end
 
 
-def test_inputs_are_left_alone_and_the_precision_is_kept() -> None:
+def test_inputs_are_not_modified_and_the_precision_is_kept() -> None:
     reward = REWARD.double()
     value = NEXT_VALUE.double()
     cut = CUT.clone()
@@ -71,12 +71,12 @@ def test_inputs_are_left_alone_and_the_precision_is_kept() -> None:
 
 
 def test_segment_discounts_by_hand() -> None:
-    wanted = torch.tensor([[1.0, 1.0], [0.5, 1.0], [1.0, 0.5]], dtype=torch.float64)
-    found = segment_discounts(CUT, 0.5, torch.float64)
-    assert found.dtype == torch.float64
-    assert torch.equal(found, wanted)
+    expected = torch.tensor([[1.0, 1.0], [0.5, 1.0], [1.0, 0.5]], dtype=torch.float64)
+    actual = segment_discounts(CUT, 0.5, torch.float64)
+    assert actual.dtype == torch.float64
+    assert torch.equal(actual, expected)
 
 
 def test_discounts_of_an_uncut_trajectory_are_the_powers_of_gamma() -> None:
-    found = segment_discounts(torch.zeros(5, 1, dtype=torch.bool), 0.5, torch.float32)
-    assert found[:, 0].tolist() == [1.0, 0.5, 0.25, 0.125, 0.0625]
+    actual = segment_discounts(torch.zeros(5, 1, dtype=torch.bool), 0.5, torch.float32)
+    assert actual[:, 0].tolist() == [1.0, 0.5, 0.25, 0.125, 0.0625]

@@ -1,4 +1,4 @@
-"""Rollouts through environments: what they hold, where they are cut, and where gradients go."""
+"""Rollouts: what they contain, where they are cut, and where gradients flow."""
 
 from collections.abc import Callable
 
@@ -25,14 +25,14 @@ def made(device: torch.device) -> VecEnv:
 
 @pytest.fixture
 def hopper(made: VecEnv) -> VecEnv:
-    """Robots on their way to the ground."""
+    """Falling robots, before they touch the ground."""
     made.reset(seed=1)
     outcomes(made, random_actions(made, 5, seed=2))
     return made
 
 
 def feedback(env: VecEnv, commands: Tensor) -> Callable[[Tensor], Tensor]:
-    """A policy that plays commands [T, N, action] and also looks, so that gradients flow by way of observations."""
+    """A policy of [T, N, action] commands plus feedback, so that gradients also flow through observations."""
     queue, shape = iter(commands), (env.spec.obs_size, env.spec.action_size)
     gain = 0.05 * torch.randn(shape, generator=torch.Generator().manual_seed(3)).to(env.spec.device, env.spec.dtype)
     return lambda obs: torch.tanh(next(queue) + obs @ gain)
@@ -43,7 +43,7 @@ def halved(obs: Tensor) -> Tensor:
 
 
 def rolled(env: VecEnv, gauge: StiffnessMonitor | None = None, steps: int = STEPS) -> tuple[Rollout, Tensor]:
-    """A rollout, always from where the environment was, and its commands; the environment goes back there."""
+    """Return a rollout and its commands, and restore the environment's state."""
     saved = env.state_dict()
     commands = random_actions(env, steps, seed=4).requires_grad_()
     rollout = roll_out(env, feedback(env, commands), halved, steps, gauge)
@@ -52,18 +52,18 @@ def rolled(env: VecEnv, gauge: StiffnessMonitor | None = None, steps: int = STEP
 
 
 def gradient(of: Tensor, commands: Tensor) -> Tensor:
-    (found,) = torch.autograd.grad(of.sum(), commands, retain_graph=True)
-    return found
+    (actual,) = torch.autograd.grad(of.sum(), commands, retain_graph=True)
+    return actual
 
 
 def between(values: Tensor) -> float:
-    """A level that half of four worlds get beyond."""
+    """A level that half of the four worlds exceed."""
     ordered = values.detach().amax(dim=0).sort().values
     assert ordered[1] < ordered[2]
     return float(ordered[1:3].mean())
 
 
-# ------------------------------------------------------------------------------------------------------ what it holds
+# ------------------------------------------------------------------------------------------------------- contents
 
 
 def test_shapes(either: VecEnv) -> None:
@@ -116,9 +116,9 @@ def test_a_rollout_is_cut_off_from_the_one_before(hopper: VecEnv) -> None:
     one, other = (random_actions(hopper, 3, seed).requires_grad_() for seed in (5, 6))
     roll_out(hopper, feedback(hopper, one), halved, 3)
     second = roll_out(hopper, feedback(hopper, other), halved, 3)
-    found = torch.autograd.grad(second.reward.sum() + second.final_obs.sum(), [one, other], allow_unused=True)
-    assert found[0] is None
-    assert (found[1] != 0.0).any()
+    actual = torch.autograd.grad(second.reward.sum() + second.final_obs.sum(), [one, other], allow_unused=True)
+    assert actual[0] is None
+    assert (actual[1] != 0.0).any()
 
 
 # --------------------------------------------------------------------------------------------------------- stiffness
@@ -144,7 +144,7 @@ def test_probed_dynamics_has_no_gradient(hopper: VecEnv) -> None:
     assert not rollout.stiffness.requires_grad
 
 
-def test_no_gradient_crosses_a_stiff_step_and_other_worlds_do_not_notice(hopper: VecEnv) -> None:
+def test_no_gradient_crosses_a_stiff_step_and_other_worlds_are_unaffected(hopper: VecEnv) -> None:
     plain, plain_commands = rolled(hopper, StiffnessMonitor(signal="force"))
     assert plain.stiffness is not None
     limit = between(plain.stiffness[:-1])
@@ -162,20 +162,20 @@ def test_no_gradient_crosses_a_stiff_step_and_other_worlds_do_not_notice(hopper:
         assert (gradient(plain.reward[end:, world], plain_commands)[:end, world] != 0.0).any()
         assert (gradient(rollout.reward[end:, world], commands)[:end] == 0.0).all()
         assert (gradient(rollout.final_obs[end:, world], commands)[:end] == 0.0).all()
-        # Before the cut nothing changes, and the value there still sees all actions.
+        # Before the cut nothing changes, and the value there still depends on all actions.
         last = gradient(rollout.final_obs[end - 1, world], commands)
         assert torch.equal(last, gradient(plain.final_obs[end - 1, world], plain_commands))
         assert (last[:end, world] != 0.0).any(dim=-1).all()
 
 
-def test_stiffness_of_later_steps_does_not_see_actions_before_the_cut(hopper: VecEnv) -> None:
+def test_stiffness_of_later_steps_does_not_depend_on_actions_before_the_cut(hopper: VecEnv) -> None:
     rollout, commands = rolled(hopper, StiffnessMonitor(signal="force", truncate_above=-1.0, min_steps=3))
     assert rollout.stiffness is not None
     assert (gradient(rollout.stiffness[3:], commands)[:3] == 0.0).all()
     assert (gradient(rollout.stiffness[3:], commands)[3:] != 0.0).any()
 
 
-def test_trajectories_have_their_least_steps_before_they_may_end(hopper: VecEnv) -> None:
+def test_trajectories_have_min_steps_before_they_may_be_truncated(hopper: VecEnv) -> None:
     set_time_left(hopper, [0], 2)
     rollout, _ = rolled(hopper, StiffnessMonitor(signal="force", truncate_above=-1.0, min_steps=3))
     # Every step would be stiff enough: each third ends a trajectory; in world 0 an episode ends at its second step.
@@ -184,6 +184,6 @@ def test_trajectories_have_their_least_steps_before_they_may_end(hopper: VecEnv)
     assert rollout.cut[:, 0].nonzero().flatten().tolist() == [1, 4, 7, 10, 11]
 
 
-def test_without_least_steps_any_step_may_end_a_trajectory(hopper: VecEnv) -> None:
+def test_without_min_steps_any_step_may_end_a_trajectory(hopper: VecEnv) -> None:
     rollout, _ = rolled(hopper, StiffnessMonitor(signal="force", truncate_above=-1.0))
     assert rollout.stiff.all()

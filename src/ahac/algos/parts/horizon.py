@@ -1,7 +1,7 @@
-"""How long rollouts are, and how that is learnt.
+"""Horizon rules: how many steps the next rollout has.
 
-A rule looks at what an iteration measured (`Signals`) and says how many steps the next rollout has. Those that learn
-are in `stiffness_horizon.py` and `gradient_horizon.py`.
+A rule adapts the horizon to the measurements of an iteration (`Signals`). Adaptive rules are in `stiffness_horizon.py`
+and `gradient_horizon.py`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["AdaptiveHorizon", "Bounds", "FixedHorizon", "HorizonRule", "Signals"
 
 @dataclass(frozen=True)
 class Signals:
-    """What one iteration measured."""
+    """Measurements of one iteration that horizon rules use."""
 
     stiffness: Tensor | None = None
-    """[T] per step, mean over worlds."""
+    """[T] stiffness of each step, mean over worlds."""
     growth: Tensor | None = None
-    """[T − 1] norm of the adjoint of the state at the start of each step but the first, over all worlds."""
+    """[T − 1] norm over all worlds of the adjoint of the state before each step except the first."""
     esnr: float | None = None
     """Signal-to-noise ratio of the actor's gradient over worlds."""
 
@@ -40,73 +40,78 @@ class Bounds:
 
     def __post_init__(self) -> None:
         if not 0 < self.min <= self.max:
-            raise InputError(f"a horizon needs 0 < least <= most, got {self.min} and {self.max}")
+            raise InputError(f"horizon bounds must satisfy 0 < min <= max, got {self.min} and {self.max}")
 
     def clip(self, horizon: float) -> float:
-        """Inside the bounds."""
+        """Clip a horizon to the bounds."""
         return min(max(horizon, float(self.min)), float(self.max))
 
 
 class HorizonRule(Protocol):
-    """Decides how long rollouts are."""
+    """Decides the length of rollouts."""
 
     @property
     def steps(self) -> int:
-        """Of the next rollout."""
+        """Number of steps of the next rollout."""
         ...
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of the signals it looks at."""
+        """Names of the signals that the rule uses."""
         ...
 
     def multipliers(self) -> Tensor | None:
-        """[steps] φ of eq:lagrangian, where the rule has them."""
+        """Return the [steps] multipliers φ of eq:lagrangian, or None if the rule has none."""
         ...
 
     def update(self, signals: Signals, step_scale: float) -> None:
-        """Learn from an iteration; `rate` is the share of the learning rate that the schedule leaves, 1 at first."""
+        """Update the horizon after an iteration.
+
+        Args:
+            signals: Measurements of the iteration.
+            step_scale: The scheduled learning rate as a fraction of its initial value.
+        """
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What it has learnt."""
+        """Return what the rule has learned."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what was learnt."""
+        """Resume from a saved state."""
         ...
 
 
 @dataclass
 class FixedHorizon:
-    """Always the same length."""
+    """A constant horizon."""
 
     length: int
     needs: frozenset[str] = frozenset()
 
     @property
     def steps(self) -> int:
-        """Of the next rollout."""
+        """Number of steps of the next rollout."""
         return self.length
 
     def multipliers(self) -> Tensor | None:
-        """None."""
+        """Return None: the rule has no multipliers."""
         return None
 
     def update(self, signals: Signals, step_scale: float) -> None:
-        """Nothing to learn."""
+        """Do nothing."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Nothing."""
+        """Return an empty dict."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass
 class AdaptiveHorizon:
-    """A horizon that is a real number inside bounds, used rounded."""
+    """A horizon that is a real number within bounds; rollouts use it rounded."""
 
     bounds: Bounds
     initial: float
@@ -117,17 +122,17 @@ class AdaptiveHorizon:
 
     @property
     def steps(self) -> int:
-        """Of the next rollout."""
+        """Number of steps of the next rollout."""
         return round(self.horizon)
 
     def multipliers(self) -> Tensor | None:
-        """None."""
+        """Return None: the rule has no multipliers."""
         return None
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The horizon."""
+        """Return the horizon."""
         return {"horizon": torch.tensor(self.horizon, dtype=torch.float64)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what was learnt."""
+        """Resume from a saved state."""
         self.horizon = self.bounds.clip(check_finite("the saved horizon", float(state["horizon"])))

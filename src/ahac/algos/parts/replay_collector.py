@@ -1,4 +1,4 @@
-"""What methods that learn from replay share: worlds stepped without gradients, and learnt from in between."""
+"""Collect transitions for algorithms with a replay buffer: worlds stepped without gradients."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ __all__ = ["ReplayCollector"]
 
 
 class ReplayCollector:
-    """N worlds that fill a replay, some steps per iteration."""
+    """Fills a replay buffer with the steps of all worlds."""
 
     def __init__(
         self, spec: EnvSpec, *, buffer_size: int, steps: int, learning_starts: int, rng: torch.Generator
     ) -> None:
-        """Actions are uniform until `learning_starts` world-steps were taken, in whole iterations."""
+        """Create an empty replay buffer.
+
+        Args:
+            spec: Description of the environment.
+            buffer_size: Capacity of the replay buffer in transitions.
+            steps: Steps of each world per iteration.
+            learning_starts: Environment steps with random actions; rounded up to whole iterations.
+            rng: Generator of random actions.
+        """
         widths = {
             "obs": spec.obs_size,
             "action": spec.action_size,
@@ -40,7 +48,7 @@ class ReplayCollector:
 
     @property
     def warming_up(self) -> bool:
-        """Whether the coming iteration only fills the replay."""
+        """Whether the next iteration only fills the replay buffer."""
         return self.replay.added * self.replay.worlds < self.learning_starts or self.replay.added == 0
 
     @torch.no_grad()
@@ -58,30 +66,30 @@ class ReplayCollector:
         )
 
     def latest(self) -> dict[str, Tensor]:
-        """What the last iteration added, in the order in which it came to be, [T, N, ...]."""
-        found = self.replay.named_rows(self.replay.rows(self.replay.added - self.steps, self.replay.added))
+        """Return the [T, N, ...] tensors that the last iteration added, in the order of computation."""
+        rows = self.replay.named_rows(self.replay.rows(self.replay.added - self.steps, self.replay.added))
         names = {"obs": "observation", "action": "action", "reward": "reward", "next_obs": "final observation"}
-        return {name: found[key] for key, name in names.items()}
+        return {name: rows[key] for key, name in names.items()}
 
     def nonfinite_worlds(self) -> Tensor:
-        """[] bool, whether anything of it is not finite."""
+        """Return a scalar bool: whether the last iteration added a value that is not finite or too large."""
         return nonfinite_worlds(self.latest()).any()
 
     def discard_iteration(self, env: Env, steps: list[Step], otherwise: str) -> NonFiniteReport:
-        """Say what went wrong, forget the last iteration, and begin anew where it happened.
+        """Discard the last iteration, reset the worlds that caused it to fail, and return the cause.
 
         Args:
             env: The environment.
             steps: All steps of the iteration.
-            otherwise: What is wrong where all that was seen is finite.
+            otherwise: Message if all tensors are finite.
         """
-        trouble = diagnose_batch(self.latest(), steps, otherwise, env.spec.reward_terms)
+        report = diagnose_batch(self.latest(), steps, otherwise, env.spec.reward_terms)
         self.forget(self.steps)
-        env.reset_worlds(trouble.worlds)
-        return trouble
+        env.reset_worlds(report.worlds)
+        return report
 
     def forget(self, rows: int) -> None:
-        """Take the latest rows out of the replay."""
+        """Remove the latest rows from the replay buffer."""
         self.replay.rewind(self.replay.added - rows)
 
     def _random_action(self, env: Env) -> Tensor:

@@ -1,4 +1,4 @@
-"""The temperature of soft actor-critic methods: how much entropy is worth, learnt so that there is enough of it."""
+"""Temperature of soft actor-critic methods: the weight of the entropy, learned to reach a target entropy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Temperature"]
 
 
 class Temperature:
-    """α > 0, by its logarithm."""
+    """A learned temperature α > 0, parameterized by its logarithm."""
 
     def __init__(
         self, initial: float, learning_rate: float, target_entropy: float, device: torch.device, dtype: torch.dtype
@@ -26,13 +26,13 @@ class Temperature:
 
     @property
     def alpha(self) -> Tensor:
-        """As it is now, without a gradient."""
+        """Current α, without a gradient."""
         return self.log_alpha.detach().exp()
 
     def update(self, log_prob: Tensor) -> None:
-        """Learn from the policy's log densities [B]."""
+        """Take a gradient step, given [B] log π of the policy's actions."""
         gradient_step(self.optimizer, temperature_loss(self.log_alpha, log_prob, self.target_entropy))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What it has learned: the tensors themselves."""
+        """Return what was learned: the tensors themselves, not copies."""
         return flatten({"log": {"alpha": self.log_alpha}, "optimizer": optimizer_tensors(self.optimizer)})

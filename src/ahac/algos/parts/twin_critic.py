@@ -1,4 +1,4 @@
-"""Twin Q functions that learn from replay, and the slow copies that their targets come from."""
+"""Twin Q functions learned from replay, and their target networks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["TwinCritic"]
 
 
 class TwinCritic:
-    """Q, and Q' that follows it: θ' ← θ' + τ (θ − θ')."""
+    """Q functions, and target Q' functions that follow them: θ' ← θ' + τ (θ − θ')."""
 
     def __init__(self, q: QEnsemble, learning_rate: float, tau: float) -> None:
         self.q = q
@@ -25,19 +25,21 @@ class TwinCritic:
         self.optimizer = make_adam(q.parameters(), learning_rate)
 
     def update(self, obs: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Learn [B] targets; the loss, and the mean of what Q said."""
-        said = self.q(obs, action)
-        loss = twin_loss(said, target)
+        """Take a gradient step toward [B] targets; return the loss and the mean of Q."""
+        q = self.q(obs, action)
+        loss = twin_loss(q, target)
         gradient_step(self.optimizer, loss)
-        return loss.detach(), said.detach().mean()
+        return loss.detach(), q.detach().mean()
 
     @torch.no_grad()
     def polyak_update(self) -> None:
-        """Let the slow copies come nearer."""
-        torch._foreach_lerp_(list(self.target.parameters()), list(self.q.parameters()), self.tau)
+        """Move the target Q functions toward the Q functions."""
+        torch._foreach_lerp_(  # pyright: ignore[reportPrivateUsage,reportPrivateImportUsage]
+            list(self.target.parameters()), list(self.q.parameters()), self.tau
+        )
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What it has learned: the tensors themselves."""
+        """Return what was learned: the tensors themselves, not copies."""
         return flatten(
             {
                 "q": self.q.state_dict(),

@@ -12,14 +12,14 @@ SOUND = torch.tensor(True)
 
 
 class Spy(Critic):
-    """Notes what it is shown; without weights to learn the minibatches are all there is to see."""
+    """Stores the minibatches that it is given."""
 
     def __init__(self, members: int = 1) -> None:
         super().__init__(1, (), members=members, rng=torch.Generator().manual_seed(0))
-        self.seen: list[tuple[Tensor, Tensor]] = []
+        self.batches: list[tuple[Tensor, Tensor]] = []
 
     def losses(self, obs: Tensor, target: Tensor) -> Tensor:
-        self.seen.append((obs.clone(), target.clone()))
+        self.batches.append((obs.clone(), target.clone()))
         return super().losses(obs, target)
 
 
@@ -59,7 +59,7 @@ def samples(count: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("losses", "wanted"),
+    ("losses", "expected"),
     [
         ([5.0, 4.0, 3.0, 2.0, 1.0, 1.0], False),  # |1 − 5| / 4 = 1
         ([1.7, 9.0, 0.0, 9.0, 1.0, 50.0], True),  # |1 − 1.7| / 4 = 0.175: ends of the five before the latest count
@@ -68,23 +68,23 @@ def samples(count: int) -> tuple[Tensor, Tensor]:
         ([1.0, 1.0, 1.0, 1.0, 1.9, 1.0], False),  # a rising loss is not flat either
     ],
 )
-def test_plateau_by_hand(losses: list[float], wanted: bool) -> None:
-    assert bool(has_plateaued(torch.tensor(losses), 0.2)) is wanted
+def test_plateau_by_hand(losses: list[float], expected: bool) -> None:
+    assert bool(has_plateaued(torch.tensor(losses), 0.2)) is expected
 
 
-def test_fits_stop_when_the_loss_has_settled_and_at_the_last_pass() -> None:
+def test_fits_stop_when_the_loss_has_plateaued_and_at_the_last_epoch() -> None:
     flat = fitted(Spy(), *samples(8), passes=64, tolerance=0.2)
     assert flat.epochs == 6, "six losses must be known"
     assert fitted(Spy(), *samples(8), passes=3).epochs == 3
     assert fitted(Spy(), *samples(8), passes=3, tolerance=0.2).epochs == 3
 
 
-def test_nothing_is_fitted_to_what_is_not_sound() -> None:
+def test_nothing_is_fitted_to_invalid_targets() -> None:
     critic, optimizer = Spy(), torch.optim.SGD([torch.zeros(1)], lr=1.0)
     rng = torch.Generator().manual_seed(1)
     fit = CriticFit(TorchEpoch(critic, optimizer, None), optimizer, epochs=3, minibatches=4, tolerance=None, rng=rng)
     report = fit(*samples(8), ~SOUND)
-    assert (report.epochs, bool(report.loss.isnan()), critic.seen) == (0, True, [])
+    assert (report.epochs, bool(report.loss.isnan()), critic.batches) == (0, True, [])
 
 
 # ------------------------------------------------------------------------------------------------------ minibatches
@@ -92,28 +92,28 @@ def test_nothing_is_fitted_to_what_is_not_sound() -> None:
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("count", [16, 18, 2])
-def test_every_pass_visits_every_sample_once(count: int, shuffle: bool) -> None:
+def test_every_epoch_visits_every_sample_once(count: int, shuffle: bool) -> None:
     critic, (obs, target) = Spy(), samples(count)
     fitted(critic, obs, target, passes=3, shuffle=shuffle)
-    per_pass = len(critic.seen) // 3
-    assert per_pass == min(4, count)
+    per_epoch = len(critic.batches) // 3
+    assert per_epoch == min(4, count)
     for i in range(3):
-        batches = critic.seen[i * per_pass : (i + 1) * per_pass]
+        batches = critic.batches[i * per_epoch : (i + 1) * per_epoch]
         states, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
         assert torch.equal(targets, 10.0 * states[:, 0]), "states and targets have parted"
         assert torch.equal(states.sort(dim=0).values, obs)
         assert torch.equal(states, obs) is not shuffle or count < 3
 
 
-def test_passes_are_shuffled_anew() -> None:
+def test_every_epoch_is_shuffled_differently() -> None:
     critic = Spy()
     fitted(critic, *samples(16), passes=2, minibatches=1)
-    assert not torch.equal(critic.seen[0][0], critic.seen[1][0])
+    assert not torch.equal(critic.batches[0][0], critic.batches[1][0])
 
 
 @pytest.mark.parametrize("count", [8, 9, 6])
-def test_the_loss_of_a_pass_is_the_mean_over_its_minibatches(count: int) -> None:
-    # Weights stay as they are, so every minibatch has the loss of the same network; nine samples make three batches.
+def test_the_loss_of_an_epoch_is_the_mean_over_its_minibatches(count: int) -> None:
+    # Weights do not change, so every minibatch has the loss of the same network; nine samples make three batches.
     critic = Spy()
     with torch.no_grad():
         critic.theta.zero_()

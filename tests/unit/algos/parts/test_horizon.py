@@ -1,4 +1,4 @@
-"""Rules of the horizon, against numbers worked by hand."""
+"""Horizon rules, against numbers computed by hand."""
 
 import math
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def test_a_first_horizon_outside_the_bounds_is_brought_inside() -> None:
     assert StiffnessHorizon(BOUNDS, 0.0).steps == 2
 
 
-def test_a_fixed_horizon_never_moves() -> None:
+def test_a_fixed_horizon_never_changes() -> None:
     rule = FixedHorizon(32)
     rule.update(stiffness(1e6), 1.0)
     assert rule.steps == 32
@@ -66,16 +66,17 @@ def test_as_printed_multipliers_of_steps_not_taken_stay() -> None:
 
 
 def test_as_printed_the_horizon_only_grows() -> None:
-    rule, drawn = dual(), torch.Generator().manual_seed(0)
-    seen = [rule.horizon]
+    rule = dual()
+    rng = torch.Generator().manual_seed(0)
+    horizons = [rule.horizon]
     for _ in range(50):
-        rule.update(Signals(stiffness=1000.0 * torch.rand(rule.steps, generator=drawn)), 1.0)
-        seen.append(rule.horizon)
-    assert seen == sorted(seen)
-    assert seen[-1] > seen[0]
+        rule.update(Signals(stiffness=1000.0 * torch.rand(rule.steps, generator=rng)), 1.0)
+        horizons.append(rule.horizon)
+    assert horizons == sorted(horizons)
+    assert horizons[-1] > horizons[0]
 
 
-def test_released_multipliers_keep_their_sign_and_the_first_is_handed_on() -> None:
+def test_released_multipliers_keep_their_sign_and_the_first_is_used_for_all_steps() -> None:
     rule = dual(signed=True)
     rule.update(stiffness(600, 400, 500, 700), 1.0)
     # φ = 1, −1, 0, 2, whose sum is 2; then all are 1.
@@ -92,11 +93,11 @@ def test_released_the_horizon_can_shrink() -> None:
     assert rule.phi.tolist() == pytest.approx([-3.0] * 16)
 
 
-@pytest.mark.parametrize(("level", "wanted"), [(0.0, 2), (1e4, 16)])
-def test_dual_horizons_stop_at_the_bounds(level: float, wanted: int) -> None:
+@pytest.mark.parametrize(("level", "expected"), [(0.0, 2), (1e4, 16)])
+def test_dual_horizons_stop_at_the_bounds(level: float, expected: int) -> None:
     rule = dual(learning_rate=1.0, signed=True)
     rule.update(stiffness(*[level] * 4), 1.0)
-    assert rule.steps == wanted
+    assert rule.steps == expected
 
 
 def test_there_is_a_multiplier_for_every_step_of_the_next_rollout() -> None:
@@ -139,10 +140,10 @@ def test_shrink_and_growth_stop_at_the_bounds(rule: HorizonRule) -> None:
     def signals(high: float) -> Signals:
         return Signals(stiffness=torch.full((4,), 1e3 * high), growth=torch.tensor([100.0 * high + 1.0, 1.0]))
 
-    for high, wanted in [(0.0, 16), (1.0, 2)]:
+    for high, expected in [(0.0, 16), (1.0, 2)]:
         for _ in range(5):
             rule.update(signals(high), 1.0)
-        assert rule.steps == wanted
+        assert rule.steps == expected
 
 
 # ------------------------------------------------------------------------------------------------------------- esnr
@@ -157,7 +158,7 @@ def test_the_ladder_is_geometric_and_begins_at_the_rung_nearest_to_the_first_len
 
 @pytest.mark.parametrize("first", [8.0, 26.0, 64.0])
 @pytest.mark.parametrize("best", [8, 12, 26, 64])
-def test_esnr_climbs_to_the_best_rung_and_stays_beside_it(first: float, best: int) -> None:
+def test_esnr_climbs_to_the_best_rung_and_stays_near_it(first: float, best: int) -> None:
     rule = EsnrHorizon(Bounds(8, 64), first)
     peak = rule.ladder.index(best)
     for i in range(400):
@@ -181,30 +182,31 @@ RULES: dict[str, Callable[[], HorizonRule]] = {
 
 
 def learn(rule: HorizonRule, updates: int, seed: int) -> list[dict[str, Tensor]]:
-    """What the rule has learnt after each of some random updates."""
-    drawn, states = torch.Generator().manual_seed(seed), []
+    """Apply random updates, and return the state after each."""
+    rng = torch.Generator().manual_seed(seed)
+    states = []
     for _ in range(updates):
-        values = torch.rand(2, rule.steps, generator=drawn)
+        values = torch.rand(2, rule.steps, generator=rng)
         signals = Signals(stiffness=1100.0 * values[0], growth=values[1] * 20.0, esnr=float(values[0, 0]))
         rule.update(signals, 0.9)
         states.append(rule.state_dict() | {"steps": torch.tensor(rule.steps)})
     return states
 
 
-def same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
-    """To the bit; unknown scores are NaN on either side."""
-    pairs = [(found[key].nan_to_num(-1.0), wanted[key].nan_to_num(-1.0)) for key in wanted]
-    return found.keys() == wanted.keys() and all(torch.equal(a, b) for a, b in pairs)
+def same(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> bool:
+    """Compare bit-exactly; unknown scores are NaN on both sides."""
+    pairs = [(actual[key].nan_to_num(-1.0), expected[key].nan_to_num(-1.0)) for key in expected]
+    return actual.keys() == expected.keys() and all(torch.equal(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_saved_rule_goes_on_exactly(name: str) -> None:
+def test_a_saved_rule_resumes_bit_exactly(name: str) -> None:
     one, other = RULES[name](), RULES[name]()
     learn(one, 7, seed=1)
     saved = one.state_dict()
     copy = {key: value.clone() for key, value in saved.items()}
-    wanted = learn(one, 20, seed=2)
+    states = learn(one, 20, seed=2)
     assert same(saved, copy), "what was saved has changed"
     other.load_state_dict(saved)
-    for found, expected in zip(learn(other, 20, seed=2), wanted, strict=True):
-        assert same(found, expected)
+    for actual, expected in zip(learn(other, 20, seed=2), states, strict=True):
+        assert same(actual, expected)
