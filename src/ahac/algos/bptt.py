@@ -18,5 +18,5 @@ HORIZON = 128
 
 def bptt_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig:
     """Return BPTT's settings, the same in all presets."""
-    horizon = HorizonConfig(rule="fixed", initial=HORIZON, max=1000)
+    horizon = HorizonConfig(rule="fixed", initial=HORIZON, max=1000)  # a fixed horizon ignores max
     return ShortHorizonConfig(actor=actor_config(numbers), critic=None, horizon=horizon)

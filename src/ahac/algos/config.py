@@ -38,7 +38,7 @@ class ActorConfig:
     hidden: tuple[int, ...] = (128, 64, 32)
     """Hidden layer widths."""
     learning_rate: float = 2e-3
-    """Initial learning rate α_θ; decays linearly to 1e-5 over the training."""
+    """Initial learning rate α_θ; changes linearly to 1e-5 over the run."""
     max_grad_norm: float = 1.0
     """Clip the gradient to this norm."""
     init_log_std: float = -1.0
@@ -58,21 +58,21 @@ class CriticConfig:
     hidden: tuple[int, ...] = (64, 64)
     """Hidden layer widths."""
     learning_rate: float = 2e-3
-    """Initial learning rate α_ψ; decays linearly to 1e-5 over the training."""
+    """Initial learning rate α_ψ; changes linearly to 1e-5 over the run."""
     num_critics: int = 1
-    """Number of critics; with two, the lower value counts (double critic)."""
+    """Number of critics; the minimum of their values is used (double critic with two)."""
     epochs: int = 16
     """Largest number of epochs per rollout."""
     plateau_tolerance: float | None = None
-    """Stop early when the loss changes by less than this per epoch, over five epochs."""
+    """Stop when the mean change per epoch, over the five losses before the latest, is below this; None disables it."""
     minibatches: int = 4
     """Minibatches per epoch."""
     shuffle: bool = True
     """Shuffle the minibatches; otherwise they are consecutive in time."""
     max_grad_norm: float | None = 1.0
-    """Clip the gradient to this norm."""
+    """Clip the gradient to this norm; None disables clipping."""
     target_alpha: float | None = 0.2
-    """Share of the target network kept after each iteration; None for no target network."""
+    """Fraction of the old target network kept per iteration; None disables the target network."""
 
     def __post_init__(self) -> None:
         _check_network("critic", self.hidden, self.learning_rate, self.max_grad_norm)
@@ -89,7 +89,7 @@ class HorizonConfig:
     """Length of rollouts."""
 
     rule: Rule = "fixed"
-    """Rule that adapts the horizon."""
+    """Rule that adapts the horizon (docs/algorithms/ahac.md)."""
     initial: float = 32
     """Initial horizon [control steps]; constant for rule fixed."""
     min: int = 8
@@ -97,7 +97,7 @@ class HorizonConfig:
     max: int = 64
     """Largest horizon [control steps]; limits memory."""
     learning_rate: float = 1e-5
-    """Learning rate α_φ of multipliers and horizon (rules paper and released)."""
+    """Initial learning rate α_φ of multipliers and horizon (rules paper and released); changes linearly to 1e-5."""
     speed: float = 0.02
     """Largest relative change per iteration (rules shrink and growth)."""
     growth_limit: float = 3.0
@@ -119,11 +119,11 @@ class StiffnessConfig:
     """How contact stiffness is used; it is measured only if something uses it."""
 
     signal: StiffnessSignal = "contact"
-    """Stiffness signal, see docs/tasks/README.md."""
+    """Stiffness signal: norm of the Jacobian of the step or of the contact forces, or of the contact forces."""
     limit: float | None = None
-    """Limit C (default: depends on the signal)."""
+    """Limit C of the stiffness; None takes the default of the signal."""
     probes: int = 1
-    """Random probes for estimating the signal dynamics."""
+    """Number of random probes used to estimate the signal "dynamics"."""
     lagrangian: bool = False
     """Add φᵀ (C − ‖∇f‖) to the actor's objective (eq. 10)."""
     truncate: bool = False
@@ -147,7 +147,7 @@ class StiffnessConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ShortHorizonConfig:
-    """SHAC, AHAC, AHAC-1 or BPTT, depending on the settings."""
+    """Settings of the short-horizon loop (AHAC, AHAC-1, SHAC, BPTT)."""
 
     actor: ActorConfig = field(default_factory=ActorConfig)
     """Policy settings."""

@@ -17,7 +17,7 @@ from ahac.rl.stepping import RolloutInterrupted
 __all__ = ["check_learned", "check_policy", "finite_action", "skip_iteration"]
 
 REMEDY = "evaluate or resume from another checkpoint: --checkpoint best or iteration-NNNNNN"
-UNCHANGED = "the iteration was undone"
+UNDONE = "the iteration was undone"
 
 
 def check_policy(policy: Mapping[str, Tensor]) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import IterationResult
-from ahac.algos.finite_checks import UNCHANGED, check_learned, check_policy, finite_action, skip_iteration
+from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
 from ahac.core.checks import check_finite, check_int, check_positive, check_probability
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
@@ -38,7 +38,7 @@ __all__ = ["PPO", "PPOConfig"]
 LEARNING_RATE_BOUNDS = (1e-6, 1e-2)
 """Bounds of the adaptive learning rate."""
 ADAM_EPS = 1e-5
-NONFINITE_UPDATE = f"a loss or gradient is not finite; {UNCHANGED}"
+NONFINITE_UPDATE = f"a loss or gradient is not finite; {UNDONE}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ class PPO:
         name = first_non_finite(self.learned.tensors)
         self.learned.restore()
         check_learned(self.learned.tensors)
-        message = NONFINITE_UPDATE if name is None else f"{name} would not be finite; {UNCHANGED}"
+        message = NONFINITE_UPDATE if name is None else f"{name} would not be finite; {UNDONE}"
         report = diagnose_batch(batch.tensors, batch.steps, message, env.spec.reward_terms)
         env.reset_worlds(report.worlds)
         return report

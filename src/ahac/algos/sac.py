@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import IterationResult
-from ahac.algos.finite_checks import UNCHANGED, check_learned, check_policy, finite_action, skip_iteration
+from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
 from ahac.algos.parts.replay import Replay
 from ahac.algos.parts.replay_collector import ReplayCollector
 from ahac.algos.parts.temperature import Temperature
@@ -230,7 +230,7 @@ class SAC:
     def _fetch(self, env: Env, steps: list[Step], learned: bool) -> tuple[dict[str, float], NonFiniteReport | None]:
         """Copy the metrics to the host; if anything is not finite, undo the iteration and return the cause."""
         means = {name: total / len(steps) for name, total in self._sums.items() if learned}
-        invalid = self.collector.nonfinite_worlds() | ~self.learned.is_finite()
+        invalid = self.collector.any_nonfinite() | ~self.learned.is_finite()
         metrics = {name: float(x) for name, x in fetch({**means, "invalid": invalid}).items()}
         if not metrics.pop("invalid") and all(map(math.isfinite, metrics.values())):
             return {**metrics, "replay": float(self.replay.size * env.spec.num_envs)}, None
@@ -238,7 +238,7 @@ class SAC:
         self.learned.restore()
         check_learned(self.learned.tensors)
         cause = "a loss is not finite" if name is None else f"{name} would not be finite"
-        return {}, self.collector.discard_iteration(env, steps, f"{cause}; {UNCHANGED}")
+        return {}, self.collector.discard_iteration(env, steps, f"{cause}; {UNDONE}")
 
     def _sections(self) -> dict[str, Mapping[str, Tensor]]:
         return {

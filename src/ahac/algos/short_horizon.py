@@ -3,8 +3,9 @@
 `iterate` is one pass of the outer loop of the paper's Algorithm 1. The four algorithms differ by their settings alone:
 `algos/shac.py`, `ahac.py`, `ahac1.py` and `bptt.py` define these; `algos/reference.py` has the same in plain torch.
 
-Methods marked `@stage` only queue work on the device; failed updates are masked there. The host reads nothing before
-`_fetch`. Several ranks roll out a share of the worlds each and apply the same update.
+Methods marked `@stage` only queue work on the device; failed updates are masked there. Apart from the stop flag of
+the critic fit, the host reads nothing before `_fetch`. Several ranks roll out a share of the worlds each and apply the
+same update.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from ahac.algos.algorithm import IterationResult
 from ahac.algos.builders import horizon_rule, stiffness_monitor
 from ahac.algos.config import ShortHorizonConfig
-from ahac.algos.finite_checks import UNCHANGED, check_learned, check_policy, finite_action, skip_iteration
+from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
 from ahac.algos.parts.critic_fit import CriticFit
 from ahac.algos.parts.gradient_horizon import overall_growth
 from ahac.algos.parts.horizon import Signals
@@ -257,7 +258,7 @@ class ShortHorizonActorCritic:
     # ------------------------------------------------------------------------------------------------- host side
 
     def _fetch(self, update: ActorUpdate, fit: Mapping[str, Tensor]) -> _HostMetrics:
-        """Copy all numbers to the host, the same on all ranks: the only time that an iteration waits for its device."""
+        """Copy all numbers to the host, the same on all ranks. The host waits here until the device has finished."""
         vectors = {"stiffness of each step": update.stiffness, "growth of each step": update.growth}
         flags = {"valid": update.valid, "finite": self.learned.is_finite()}
         scalars = {**update.metrics, **fit}
@@ -276,7 +277,7 @@ class ShortHorizonActorCritic:
             check_learned(self._state())
             report = self._diagnose(env, buffer)
         elif not metrics.finite:
-            message = f"{first_non_finite(self.learned.tensors)} would not be finite; {UNCHANGED}"
+            message = f"{first_non_finite(self.learned.tensors)} would not be finite; {UNDONE}"
             self.learned.restore()
             check_learned(self._state())
             report = self._diagnose(env, buffer, message)

@@ -1,1 +1,1 @@
-"""Execution: CUDA graphs and phase timers. No mathematics and no learned state."""
+"""Execution: stages, eager and CUDA-graph executors, device-to-host transfer, timers."""

@@ -58,7 +58,7 @@ class GraphExecutor:
         self._pool = torch.cuda.graph_pool_handle()
         self._graphs: OrderedDict[Hashable, _Captured] = OrderedDict()
         self._warm: set[str] = set()
-        self._home: list[Tensor] = []
+        self._static_buffers: list[Tensor] = []
         """Where the environment's buffers are before and after each captured stage."""
 
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -80,7 +80,7 @@ class GraphExecutor:
             return function(*args, **kwargs)
         steps_env = any(x is self._env for x in arguments)
         if steps_env:
-            self._bring_env_home()
+            self._load_env_buffers()
         key = (name, *kwargs, *(x if isinstance(x, PLAIN) else id(x) for x in arguments))
         if key not in self._graphs:
             self._graphs[key] = self._capture(function, args, kwargs, steps_env)
@@ -110,26 +110,26 @@ class GraphExecutor:
         stream = torch.cuda.current_stream(self._device)
         with _garbage_collection_disabled(), torch.cuda.graph(graph, pool=self._pool, stream=stream):
             if steps_env:
-                self._env.set_buffers([x.clone() for x in self._home])
+                self._env.set_buffers([x.clone() for x in self._static_buffers])
             result = function(*args, **kwargs)
             if steps_env:
-                self._save_env_home()
+                self._store_env_buffers()
         return _Captured(graph, result, (*args, *kwargs.values()))
 
-    def _bring_env_home(self) -> None:
+    def _load_env_buffers(self) -> None:
         """Put the environment's state where captured stages expect it; a reset or a load may have replaced it."""
         buffers = self._env.buffers
-        if not self._home:
-            self._home = [x.detach().clone() for x in buffers]
-        for home, current in zip(self._home, buffers, strict=True):
-            if current is not home:
-                home.copy_(current.detach())
-        self._env.set_buffers(self._home)
+        if not self._static_buffers:
+            self._static_buffers = [x.detach().clone() for x in buffers]
+        for static, current in zip(self._static_buffers, buffers, strict=True):
+            if current is not static:
+                static.copy_(current.detach())
+        self._env.set_buffers(self._static_buffers)
 
-    def _save_env_home(self) -> None:
-        for home, current in zip(self._home, self._env.buffers, strict=True):
-            home.copy_(current.detach())
-        self._env.set_buffers(self._home)
+    def _store_env_buffers(self) -> None:
+        for static, current in zip(self._static_buffers, self._env.buffers, strict=True):
+            static.copy_(current.detach())
+        self._env.set_buffers(self._static_buffers)
 
 
 def make_executor(env: Env, generators: Iterable[torch.Generator], graphs: bool = True) -> Executor:

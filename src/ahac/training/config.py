@@ -43,9 +43,11 @@ class RunConfig:
     num_envs: int = 256
     """Number of worlds simulated in parallel."""
     iterations: int = 500
-    """Number of training iterations, each a rollout and an update. Learning rates decay over this length."""
+    """Number of training iterations, each a rollout and an update. First-order algorithms decay their learning
+    rates over this length."""
     env_steps: int | None = None
-    """Total environment steps; overrides --iterations. Learning rates decay over this length."""
+    """Total environment steps; overrides --iterations. Learning rates of first-order algorithms decay over this
+    length."""
     seed: int = 0
     """Random seed for network initialization, action noise and episode resets."""
     device: str = "auto"
@@ -63,7 +65,7 @@ class RunConfig:
     out: str = "runs"
     """Parent folder of the run folders."""
     name: str = ""
-    """Run folder name (default: TASK-ALGO-sSEED); a number is appended if it exists."""
+    """Run folder name; if empty, TASK-ALGO-sSEED. A number is appended if it exists."""
     algorithm: AlgorithmConfig = field(default_factory=ShortHorizonConfig)
     """Settings of the algorithm."""
 

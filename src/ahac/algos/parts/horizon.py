@@ -28,7 +28,7 @@ class Signals:
     growth: Tensor | None = None
     """[T − 1] norm over all worlds of the adjoint of the state before each step except the first."""
     esnr: float | None = None
-    """Signal-to-noise ratio of the actor's gradient over worlds."""
+    """Signal-to-noise ratio over worlds of the gradient with respect to the actions."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class HorizonRule(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of the signals that the rule uses."""
+        """Signals to measure for this rule, of "stiffness" and "growth"; ESNR is always measured."""
         ...
 
     def multipliers(self) -> Tensor | None:

@@ -71,7 +71,7 @@ class ReplayCollector:
         names = {"obs": "observation", "action": "action", "reward": "reward", "next_obs": "final observation"}
         return {name: rows[key] for key, name in names.items()}
 
-    def nonfinite_worlds(self) -> Tensor:
+    def any_nonfinite(self) -> Tensor:
         """Return a scalar bool: whether the last iteration added a value that is not finite or too large."""
         return nonfinite_worlds(self.latest()).any()
 
