@@ -63,7 +63,7 @@ class SACConfig:
     alpha_learning_rate: float = 1e-4
     """Learning rate of log α; 0 keeps α fixed."""
     target_entropy: float | None = None
-    """Target entropy of the policy (default: −1 per action)."""
+    """Target entropy of the policy; None is −1 per action."""
     tau: float = 0.005
     """Polyak factor of the target Q functions, per update."""
     buffer_size: int = 1_000_000

@@ -45,8 +45,7 @@ def add_settings(parser: Parser, defaults: Any, prefix: str = "", skip: tuple[st
     group = parser.add_argument_group(f"{prefix}* settings", docs[""]) if prefix else parser
     for name, value in values.items():
         if not _is_nested(hints[name]):
-            described = value is None and "(default:" in docs[name]
-            text = (docs[name] if described else f"{docs[name]} (default: {_shown(value)})").replace("%", "%%")
+            text = f"{docs[name]} (default: {_shown(value)})".replace("%", "%%")
             names = _option_names(prefix, name, with_negative=hints[name] is bool)
             group.add_argument(
                 *names, dest=prefix + name, default=argparse.SUPPRESS, help=text, **_argument(hints[name])
