@@ -107,7 +107,7 @@ def _error(axes: Axes, steps: np.ndarray, study: Study) -> None:
     axes.semilogy(steps, study["error"], color=FIRST, linewidth=1.8, label="error")
     axes.set_ylim(0.3 * float(study["error"][study["error"] > 0.0].min()), 100.0 * float(study["tight_bound"].max()))
     axes.annotate(
-        f"the lemma's goes on to {study['bound'][-1]:.0e}",
+        f"the lemma's bound reaches {study['bound'][-1]:.0e}",
         (0.98, 0.02),
         xycoords="axes fraction",
         ha="right",
