@@ -1,6 +1,7 @@
-"""What the documents show is run: code blocks in order, each page in a namespace of its own."""
+"""Documentation: code blocks run, in order and one namespace per page, and links resolve."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from ahac.envs import registry
 from support.marks import extended
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LONG = ("training", "simulating", "viewing")
 """Pages that compile several robots, or train."""
 PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]
@@ -29,24 +30,37 @@ def test_code_on_guide_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytes
         exec(compile(block, str(page), "exec"), namespace)
 
 
-def test_the_readmes_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    robot = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 .1">
-      <joint name="x" type="slide" axis="1 0 0"/><geom size=".1"/></body></worldbody>
-      <actuator><motor joint="x"/></actuator></mujoco>"""
-    (tmp_path / "robot.xml").write_text(robot, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    shown: list[torch.Tensor] = []
-    exec(compile(example, "README.md", "exec"), {"print": shown.append})
-    (gradient,) = shown
+    printed: list[torch.Tensor] = []
+    exec(compile(example, "README.md", "exec"), {"print": printed.append})
+    (gradient,) = printed
     assert (gradient > 0).all()
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
-)
-def test_links_between_documents_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
-    assert not missing, f"{page.name} links to {missing}"
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub forms them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    counts: Counter[str] = Counter()
+    names: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()
+        name = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        names.add(f"{name}-{counts[name]}" if counts[name] else name)
+        counts[name] += 1
+    return names
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+def test_links_between_documents_resolve(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    broken = []
+    for file, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        target = (page.parent / file).resolve() if file else page
+        if "://" in file:
+            continue
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(f"{file}#{anchor}" if anchor else file)
+    assert not broken, f"{page.name} links to {broken}"
