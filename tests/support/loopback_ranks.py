@@ -1,6 +1,6 @@
 """Two ranks that are the same process: on one GPU, NCCL between one process and itself, recorded and replayed.
 
-python tests/support/loopback_ranks.py cuda|cpu STORE
+PYTHONPATH=tests python tests/support/loopback_ranks.py cuda|cpu STORE
 """
 
 import sys

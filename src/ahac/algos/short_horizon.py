@@ -178,7 +178,8 @@ class ShortHorizonActorCritic:
         norm, valid = self._step_actor(objective.detach(), rollout)
         targets = td_lambda(rollout.reward.detach(), buffer.next_value.detach(), rollout.cut, c.gamma, c.td_lambda)
         ranks = self.ranks
-        self.normalizer.update(ranks.gather(rollout.raw_obs, dim=1).flatten(0, 1), valid)
+        if self.normalizer.enabled:
+            self.normalizer.update(ranks.gather(rollout.raw_obs, dim=1).flatten(0, 1), valid)
         means = {
             "actor_loss": loss.detach(),
             "actor_grad_norm": norm,

@@ -25,7 +25,7 @@ __all__ = ["GraphExecutor", "make_executor"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_GRAPHS = 96
+MAX_GRAPHS = 48
 """Captured stages to keep: three for each rollout length. Beyond that, the least recently used one is dropped."""
 PLAIN = (int, float, str, bool, type(None))
 
@@ -39,25 +39,31 @@ class _Captured:
 
 
 class GraphExecutor:
-    """Runs each stage eagerly once, which compiles kernels and allocates lasting buffers, then from CUDA graphs.
+    """Runs each stage eagerly in one call, which compiles kernels and allocates lasting buffers, then from CUDA graphs.
 
     All graphs share one memory pool: results of a stage are valid until the next call of `call`.
     """
 
-    def __init__(self, env: GraphCapturable, generators: Iterable[torch.Generator]) -> None:
-        """Capture stages on one environment.
+    def __init__(self, env: Env | None, generators: Iterable[torch.Generator]) -> None:
+        """Capture stages of an algorithm.
 
         Args:
-            env: The environment. Stages that take another one run eagerly.
+            env: The environment that stages may step. Stages that take one that is not `GraphCapturable`, or another
+                one, run eagerly.
             generators: Random generators that the stages draw from, in addition to those of the environment.
         """
-        self._env = env
-        self._generators = (*generators, *env.generators)
+        self._env = env if isinstance(env, GraphCapturable) else None
+        self._generators = (*generators, *(self._env.generators if self._env is not None else ()))
         self._device = self._generators[0].device
         self._stream = torch.cuda.Stream(self._device)
         self._pool = torch.cuda.graph_pool_handle()
         self._graphs: OrderedDict[Hashable, _Captured] = OrderedDict()
-        self._warm: set[str] = set()
+        self._results: dict[int, object] = {}
+        """Results of captured stages and what they contain, by identity."""
+        self._warm: dict[Hashable, object] = {}
+        """Stages that have run eagerly in a completed call, with the object they belong to."""
+        self._called: dict[Hashable, object] = {}
+        """Stages that have run eagerly in the current call."""
         self._static_buffers: list[Tensor] = []
         """Where the environment's buffers are before and after each captured stage."""
 
@@ -65,43 +71,57 @@ class GraphExecutor:
         """Call a function on a side stream, since the default stream cannot be captured."""
         outside = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(outside)
-        with torch.cuda.device(self._device), torch.cuda.stream(self._stream), active(self):
-            result = function(*args, **kwargs)
-        outside.wait_stream(self._stream)
+        self._called = {}
+        try:
+            with torch.cuda.device(self._device), torch.cuda.stream(self._stream), active(self):
+                result = function(*args, **kwargs)
+        finally:
+            outside.wait_stream(self._stream)
+        self._warm |= self._called
         return result
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Replay a stage, after capturing it if its arguments are new; run it eagerly if it cannot be captured."""
-        arguments = (*args, *kwargs.values())
-        name = function.__qualname__
-        warm = name in self._warm
-        self._warm.add(name)
-        if not warm or not all(map(self._is_static, arguments)):
+        if torch.cuda.is_current_stream_capturing():  # a stage inside a stage becomes part of its graph
             return function(*args, **kwargs)
-        steps_env = any(x is self._env for x in arguments)
-        if steps_env:
-            self._load_env_buffers()
-        key = (name, *kwargs, *(x if isinstance(x, PLAIN) else id(x) for x in arguments))
-        if key not in self._graphs:
-            self._graphs[key] = self._capture(function, args, kwargs, steps_env)
+        arguments = (*args, *kwargs.values())
+        stage = (function.__qualname__, id(args[0]) if args else None)
+        key = (stage, *kwargs, *((type(x), x) if isinstance(x, PLAIN) else id(x) for x in arguments))
+        captured = self._graphs.get(key)
+        if captured is None and (stage not in self._warm or not self._are_static(arguments)):
+            self._called[stage] = args[0] if args else None
+            return function(*args, **kwargs)
+        env = self._env if any(x is self._env for x in arguments) else None
+        if env is not None:
+            self._load_env_buffers(env)
+        if captured is None:
+            captured = self._graphs[key] = self._capture(function, args, kwargs, env)
+            self._results |= {id(x): x for x in _flatten(captured.result)}
             while len(self._graphs) > MAX_GRAPHS:
-                self._graphs.popitem(last=False)
+                _, dropped = self._graphs.popitem(last=False)
+                for x in _flatten(dropped.result):
+                    self._results.pop(id(x), None)
         self._graphs.move_to_end(key)
-        captured = self._graphs[key]
         captured.graph.replay()
         return captured.result
 
-    def _is_static(self, argument: object) -> bool:
-        """Whether an argument has the same identity and memory in every call."""
-        if isinstance(argument, PLAIN) or argument is self._env:
-            return True
-        if isinstance(argument, GraphCapturable):
-            return False
-        own = not isinstance(argument, Tensor) and not is_dataclass(argument)  # an algorithm, or a part of one
-        return own or any(argument is x for captured in self._graphs.values() for x in _flatten(captured.result))
+    def _are_static(self, arguments: tuple[object, ...]) -> bool:
+        """Whether arguments have the same identity and memory in every call.
+
+        The first one is the object that the stage is a method of, which owns its tensors.
+        """
+        owner, *others = arguments or (None,)
+        known = not isinstance(owner, Tensor) and not is_dataclass(owner)
+        return (known or id(owner) in self._results) and all(
+            isinstance(x, PLAIN) or (self._env is not None and x is self._env) or id(x) in self._results for x in others
+        )
 
     def _capture(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], steps_env: bool
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        env: GraphCapturable | None,
     ) -> _Captured:
         wait_for_pending_builds()  # no kernel may be loaded during a capture
         graph = torch.cuda.CUDAGraph()
@@ -109,32 +129,32 @@ class GraphExecutor:
             graph.register_generator_state(generator)  # pyright: ignore[reportUnknownMemberType]
         stream = torch.cuda.current_stream(self._device)
         with _garbage_collection_disabled(), torch.cuda.graph(graph, pool=self._pool, stream=stream):
-            if steps_env:
-                self._env.set_buffers([x.clone() for x in self._static_buffers])
+            if env is not None:
+                env.set_buffers([x.clone() for x in self._static_buffers])
             result = function(*args, **kwargs)
-            if steps_env:
-                self._store_env_buffers()
+            if env is not None:
+                self._store_env_buffers(env)
         return _Captured(graph, result, (*args, *kwargs.values()))
 
-    def _load_env_buffers(self) -> None:
+    def _load_env_buffers(self, env: GraphCapturable) -> None:
         """Put the environment's state where captured stages expect it; a reset or a load may have replaced it."""
-        buffers = self._env.buffers
+        buffers = env.buffers
         if not self._static_buffers:
             self._static_buffers = [x.detach().clone() for x in buffers]
         for static, current in zip(self._static_buffers, buffers, strict=True):
             if current is not static:
                 static.copy_(current.detach())
-        self._env.set_buffers(self._static_buffers)
+        env.set_buffers(self._static_buffers)
 
-    def _store_env_buffers(self) -> None:
-        for static, current in zip(self._static_buffers, self._env.buffers, strict=True):
+    def _store_env_buffers(self, env: GraphCapturable) -> None:
+        for static, current in zip(self._static_buffers, env.buffers, strict=True):
             static.copy_(current.detach())
-        self._env.set_buffers(self._static_buffers)
+        env.set_buffers(self._static_buffers)
 
 
 def make_executor(env: Env, generators: Iterable[torch.Generator], graphs: bool = True) -> Executor:
     """Return an executor for an algorithm on an environment: CUDA graphs if possible and allowed, otherwise eager."""
-    if graphs and env.spec.device.type == "cuda" and isinstance(env, GraphCapturable):
+    if graphs and env.spec.device.type == "cuda":
         return GraphExecutor(env, generators)
     return EagerExecutor()
 

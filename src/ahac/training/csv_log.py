@@ -18,6 +18,9 @@ __all__ = ["CsvLog", "read_csv"]
 
 logger = logging.getLogger("ahac")
 
+OLD_COLUMNS = {"critic_passes": "critic_epochs"}
+"""Columns of version 0.1.0 by their old names. Files keep the old column for old rows, whose checksums include it."""
+
 
 class CsvLog:
     """CSV file with one row per iteration. Later rows may add columns; resuming drops rows after the checkpoint."""
@@ -92,11 +95,14 @@ class CsvContents(NamedTuple):
 
 
 def read_csv(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a CSV file of numbers, without empty cells. Damaged lines are skipped with a warning."""
+    """Return the rows of a CSV file of numbers, without empty cells and with the current names of columns.
+
+    Damaged lines are skipped with a warning.
+    """
     contents = _read(path)
     for number in contents.damaged:
         logger.warning("line %d of %s is damaged and skipped", number, path)
-    return contents.rows
+    return [{OLD_COLUMNS.get(name, name): value for name, value in row.items()} for row in contents.rows]
 
 
 def _read(path: Path) -> CsvContents:

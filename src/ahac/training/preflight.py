@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ahac.algos.recipes import ALGOS, recipe
 from ahac.algos.registry import AlgorithmConfig, check_process_group
+from ahac.algos.svg import SVGConfig
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import (
@@ -49,7 +50,9 @@ def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> 
     if config.algo in ALGOS:
         default: AlgorithmConfig = recipe(config.task, config.algo).algorithm
         expected = type(default)
-        if type(config.algorithm) is not expected:
+        if not isinstance(config.algorithm, expected) or (
+            config.algo == "sac" and isinstance(config.algorithm, SVGConfig)
+        ):
             raise InputError(
                 f"algorithm must be a {expected.__name__} for algo {config.algo!r}, "
                 f"got a {type(config.algorithm).__name__}; "

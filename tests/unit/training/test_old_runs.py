@@ -21,6 +21,7 @@ from ahac.core.errors import InputError
 from ahac.experiments.compare import compare
 from ahac.training.checkpoint import LAST, load_checkpoint, save_checkpoint
 from ahac.training.config import config_from_file
+from ahac.training.csv_log import read_csv
 from ahac.training.old_settings import BASELINES, SHORT_HORIZON, upgrade_settings
 from ahac.training.run import open_run
 from ahac.training.trainer import train
@@ -172,6 +173,8 @@ def test_it_resumes_to_its_end(folder: Path, caplog: pytest.LogCaptureFixture) -
     after = table(folder)
     assert [row["iteration"] for row in after] == [f"{k}.0" for k in range(1, 13)]
     assert [row["env_steps"] for row in after[:6]] == [row["env_steps"] for row in before]
+    with_critic = folder.name in ("ahac", "ahac1", "shac")
+    assert all(("critic_epochs" in row) == with_critic for row in read_csv(folder / "metrics.csv"))
 
 
 def old_config(algo: str, schema: int) -> dict[str, Any]:
