@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ahac.algos.config import ShortHorizonConfig, StiffnessConfig
+from ahac.algos.parts.gradient_horizon import EsnrHorizon
+from ahac.algos.parts.horizon import Bounds, Signals
 from ahac.algos.reference import Reference
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from learning.double_integrator import DoubleIntegrator
@@ -97,3 +99,20 @@ def test_every_horizon_rule_matches_its_reference(rule: str) -> None:
     config = replace(made, horizon=replace(made.horizon, rule=rule, speed=0.2), stiffness=stiffness)
     horizons = compare(config)
     assert (len(set(horizons)) > 1) == (rule != "fixed"), "the horizon moved"
+
+
+@pytest.mark.parametrize("initial", [4.0, 9.0, 16.0])
+def test_the_esnr_rule_matches_its_reference_over_many_updates(initial: float) -> None:
+    made = settings("ahac")
+    config = replace(made, horizon=replace(made.horizon, rule="esnr", initial=initial))
+    plain = Reference(config, world(3).spec, seed=4)
+    rule = EsnrHorizon(Bounds(config.horizon.min, config.horizon.max), initial)
+    rng = torch.Generator().manual_seed(5)
+    lengths = set()
+    for _ in range(300):
+        ratio = float(torch.rand((), generator=rng))
+        plain.climb(ratio)
+        rule.update(Signals(esnr=ratio), 1.0)
+        assert plain.horizon == rule.horizon
+        lengths.add(rule.horizon)
+    assert len(lengths) > 2

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ahac.algos.config import CriticConfig, ShortHorizonConfig
-from ahac.algos.parts.gradient_horizon import EsnrHorizon
-from ahac.algos.parts.horizon import Bounds, Signals
+from ahac.algos.parts.horizon import Bounds
 from ahac.core.env import Env, EnvSpec, Step
 
 __all__ = ["Reference"]
@@ -53,9 +52,15 @@ class Reference:
         self.bounds = Bounds(horizon.min, horizon.max)
         self.horizon = horizon.initial if horizon.rule == "fixed" else self.bounds.clip(horizon.initial)
         self.phi = torch.zeros(horizon.max, dtype=torch.float64)
-        self.esnr_rule = EsnrHorizon(self.bounds, horizon.initial)
+        self.lengths = [horizon.min]  # that the rule "esnr" tries
+        while self.lengths[-1] < horizon.max:
+            self.lengths.append(min(round(1.41 * self.lengths[-1]) + 1, horizon.max))
+        self.esnr = [-math.inf] * len(self.lengths)
+        self.best = min(range(len(self.lengths)), key=lambda i: abs(self.lengths[i] - self.horizon))
+        self.tried = self.best
+        self.updates = 0
         if horizon.rule == "esnr":
-            self.horizon = self.esnr_rule.horizon
+            self.horizon = self.lengths[self.best]
 
     def iterate(self, env: Env, progress: float) -> dict[str, float]:
         """Run one pass of the outer loop of Algorithm 1; `progress` runs from 0 to 1 over the training."""
@@ -217,8 +222,20 @@ class Reference:
             gradients = torch.stack([grad_of(step.action) for step in steps])
             signal = gradients.mean(dim=1).square().sum()
             noise = gradients.var(dim=1, correction=0).sum()
-            self.esnr_rule.update(Signals(esnr=float(signal / noise)), 1.0)
-            self.horizon = self.esnr_rule.horizon
+            self.climb(float(signal / noise))
+
+    def climb(self, esnr: float) -> None:
+        """Remember the ratio of this length. Every fourth time move to the best neighbor, or try the next one."""
+        old = self.esnr[self.tried]
+        self.esnr[self.tried] = esnr if old == -math.inf else 0.9 * old + 0.1 * esnr
+        self.updates += 1
+        if self.updates % 4 == 0:
+            neighbors = range(max(self.best - 1, 0), min(self.best + 2, len(self.lengths)))
+            self.best = max(neighbors, key=lambda i: self.esnr[i])
+            self.tried = self.best + (0, 1, 0, -1)[self.updates // 4 % 4]
+            if self.tried not in range(len(self.lengths)):
+                self.tried = self.best
+        self.horizon = self.lengths[self.tried]
 
     def scale_horizon(self, ratio: float) -> None:
         """Set H <- H exp(speed · ratio), with the ratio clipped to ±1."""

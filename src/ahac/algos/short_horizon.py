@@ -194,7 +194,7 @@ class ShortHorizonActorCritic:
             targets=ranks.gather(targets, dim=1).flatten(),
             metrics={**ranks.means(means), "stiffness_max": ranks.max(buffer.stiffness.max())},
             stiffness=None if rollout.stiffness is None else ranks.mean(buffer.stiffness.mean(dim=1)),
-            growth=ranks.mean(mean_square_adjoints(rollout.steps)).sqrt() if needs_growth else None,
+            adjoint_norms=ranks.mean(mean_square_adjoints(rollout.steps)).sqrt() if needs_growth else None,
         )
 
     def _constraint(self, rollout: Rollout) -> Tensor | float:
@@ -260,7 +260,7 @@ class ShortHorizonActorCritic:
 
     def _fetch(self, update: ActorUpdate, fit: Mapping[str, Tensor]) -> _HostMetrics:
         """Copy all numbers to the host, the same on all ranks. The host waits here until the device has finished."""
-        vectors = {"stiffness of each step": update.stiffness, "growth of each step": update.growth}
+        vectors = {"stiffness of each step": update.stiffness, "adjoint norm of each step": update.adjoint_norms}
         flags = {"valid": update.valid, "finite": self.learned.is_finite()}
         scalars = {**update.metrics, **fit}
         tensors = {**flags, **scalars, **{name: x for name, x in vectors.items() if x is not None}}
@@ -268,8 +268,8 @@ class ShortHorizonActorCritic:
         values = {name: float(host[name]) for name in scalars}
         if self.fit is not None:
             self.fit.rewind(round(values["critic_epochs"]))
-        stiffness, growth = (host.get(name) for name in vectors)
-        signals = Signals(stiffness=stiffness, growth=growth, esnr=values["esnr"])
+        stiffness, adjoint_norms = (host.get(name) for name in vectors)
+        signals = Signals(stiffness=stiffness, adjoint_norms=adjoint_norms, esnr=values["esnr"])
         return _HostMetrics(bool(host["valid"]), bool(host["finite"]), values, signals)
 
     def _handle_nonfinite(self, env: Env, buffer: RolloutBuffer, metrics: _HostMetrics) -> NonFiniteReport | None:
@@ -306,8 +306,8 @@ class ShortHorizonActorCritic:
         if metrics.valid and metrics.finite:
             clipped = min(metrics.values["actor_grad_norm"], self.config.actor.max_grad_norm)
             values = {**metrics.values, "actor_grad_norm_clipped": clipped}
-        if failure is None and metrics.signals.growth is not None:
-            values["growth"] = overall_growth(metrics.signals.growth)
+        if failure is None and metrics.signals.adjoint_norms is not None:
+            values["growth"] = overall_growth(metrics.signals.adjoint_norms)
         values["horizon"] = float(len(rollout.steps))
         return IterationResult(env_steps, values, rollout.steps, timer.seconds, failure)
 

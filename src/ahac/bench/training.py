@@ -66,7 +66,7 @@ def iteration_times(
         "algo": algo,
         "worlds": worlds,
         "horizon": round(steps / worlds),
-        "passes": round(median(report.metrics.get("critic_epochs", 0.0) for report in reports)),
+        "epochs": round(median(report.metrics.get("critic_epochs", 0.0) for report in reports)),
         "iteration ms": round(total, 1),
         **{f"{part} ms": round(ms, 1) for part, ms in spent.items()},
         "steps/s": round(1e3 * steps / total),

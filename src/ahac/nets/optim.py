@@ -54,12 +54,12 @@ def _allocate_state(optimizer: torch.optim.Adam) -> torch.optim.Adam:
 
 
 @contextmanager
-def step_only_if(sound: Tensor, optimizer: torch.optim.Optimizer) -> Iterator[None]:
+def step_only_if(valid: Tensor, optimizer: torch.optim.Optimizer) -> Iterator[None]:
     """Make optimizer steps in the block take effect only if `sound`, a bool on the device, is true.
 
     The host does not read it. This is how a gradient scaler reports non-finite gradients to a fused optimizer.
     """
-    optimizer.found_inf = (~sound).float()  # pyright: ignore[reportAttributeAccessIssue]
+    optimizer.found_inf = (~valid).float()  # pyright: ignore[reportAttributeAccessIssue]
     try:
         yield
     finally:

@@ -93,14 +93,17 @@ def diagnose_rollout(
     return NonFiniteReport(message, worlds, {"q": q, "v": v, "actions": actions})
 
 
-def diagnose_interruption(halt: RolloutInterrupted) -> NonFiniteReport:
+def diagnose_interruption(interruption: RolloutInterrupted) -> NonFiniteReport:
     """Diagnose a rollout that ended early because an observation was not finite."""
-    actions = torch.stack([*(step.action.detach() for step in halt.steps), halt.action])
-    bad = unusable_worlds(halt.obs[None])[0]
-    index = torch.tensor([len(halt.steps), int(bad.int().argmax())])
-    obs = halt.obs.expand(len(actions), *halt.obs.shape)
-    start = {"q": halt.steps[0].state.q.detach(), "v": halt.steps[0].state.v.detach()} if halt.steps else {}
-    return NonFiniteReport(describe("observation", actions, index, obs), bad, {**start, "actions": actions})
+    actions = torch.stack([*(step.action.detach() for step in interruption.steps), interruption.action])
+    bad = unusable_worlds(interruption.obs[None])[0]
+    index = torch.tensor([len(interruption.steps), int(bad.int().argmax())])
+    obs = interruption.obs.expand(len(actions), *interruption.obs.shape)
+    reproducer = {"actions": actions}
+    if interruption.steps:
+        start = interruption.steps[0].state
+        reproducer = {"q": start.q.detach(), "v": start.v.detach(), "actions": actions}
+    return NonFiniteReport(describe("observation", actions, index, obs), bad, reproducer)
 
 
 def earliest(bad: Mapping[str, Tensor]) -> str | None:

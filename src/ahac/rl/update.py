@@ -39,5 +39,5 @@ class ActorUpdate:
     """Scalars to log, by name."""
     stiffness: Tensor | None
     """[T] mean over worlds, if it was measured at every step."""
-    growth: Tensor | None
+    adjoint_norms: Tensor | None
     """[T − 1] norms of the adjoint of the state, if the horizon rule needs them."""

@@ -127,7 +127,7 @@ def test_training_times_are_written_to_a_file(tmp_path: Path, capsys: pytest.Cap
         "algo",
         "worlds",
         "horizon",
-        "passes",
+        "epochs",
         "iteration ms",
         "rollout ms",
         "gradient ms",

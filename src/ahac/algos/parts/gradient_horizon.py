@@ -41,8 +41,8 @@ class GrowthHorizon(AdaptiveHorizon):
 
     def update(self, signals: Signals, step_scale: float) -> None:
         """Set H <- H exp(speed · (limit − G) / limit), with the ratio clipped to ±1."""
-        assert signals.growth is not None, "listed in `needs`"
-        growth = overall_growth(signals.growth)
+        assert signals.adjoint_norms is not None, "listed in `needs`"
+        growth = overall_growth(signals.adjoint_norms)
         if 0.0 < growth < math.inf:
             ratio = (self.limit - math.log(growth)) / self.limit
             self.horizon = self.bounds.clip(self.horizon * math.exp(self.speed * min(max(ratio, -1.0), 1.0)))
@@ -50,7 +50,7 @@ class GrowthHorizon(AdaptiveHorizon):
 
 @dataclass
 class EsnrHorizon(AdaptiveHorizon):
-    """Climbs toward the horizon where the actor's gradient has the best signal-to-noise ratio over worlds.
+    """Climbs toward the horizon with the best ESNR of the gradient with respect to the actions.
 
     It tries the lengths of a geometric ladder around the best one in turn, and keeps a running mean of the ratio
     measured at each.
@@ -60,7 +60,7 @@ class EsnrHorizon(AdaptiveHorizon):
     """Decay factor of the running means."""
     patience: int = 4
     """Iterations at a length before a neighbor is tried."""
-    needs: frozenset[str] = frozenset({"esnr"})
+    needs: frozenset[str] = frozenset()
     ladder: list[int] = field(init=False)
     """Lengths to try, ascending."""
     score: Tensor = field(init=False)
@@ -83,7 +83,7 @@ class EsnrHorizon(AdaptiveHorizon):
 
     def update(self, signals: Signals, step_scale: float) -> None:
         """Update the score of the current length, then stay, try a neighbor, or move to it."""
-        assert signals.esnr is not None, "listed in `needs`"
+        assert signals.esnr is not None, "always measured"
         rung = self.best_rung + self.offset
         score = float(self.score[rung])
         new = signals.esnr if math.isfinite(signals.esnr) else 0.0

@@ -25,7 +25,7 @@ class Signals:
 
     stiffness: Tensor | None = None
     """[T] stiffness of each step, mean over worlds."""
-    growth: Tensor | None = None
+    adjoint_norms: Tensor | None = None
     """[T − 1] norm over all worlds of the adjoint of the state before each step except the first."""
     esnr: float | None = None
     """Signal-to-noise ratio over worlds of the gradient with respect to the actions."""

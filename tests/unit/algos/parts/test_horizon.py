@@ -124,21 +124,21 @@ def test_shrink_lengthens_below_the_limit_and_shortens_above(mean: float, power:
 def test_growth_is_held_at_the_limit(first: float, power: float) -> None:
     rule = GrowthHorizon(BOUNDS, 8.0, limit=math.log(10.0), speed=0.1)
     # Quarters of eight steps at either end count; their means are `first` and 1.
-    rule.update(Signals(growth=torch.tensor([1.5 * first, 0.5 * first, 9.0, 9.0, 9.0, 9.0, 1.5, 0.5])), 1.0)
+    rule.update(Signals(adjoint_norms=torch.tensor([1.5 * first, 0.5 * first, 9.0, 9.0, 9.0, 9.0, 1.5, 0.5])), 1.0)
     assert rule.horizon == pytest.approx(8.0 * math.exp(0.1 * power), rel=1e-6)
 
 
 @pytest.mark.parametrize("norms", [[0.0, 0.0], [math.nan, 1.0], [math.inf, 1.0], [1.0, 0.0], [0.0, 1.0]])
 def test_growth_that_is_not_finite_is_ignored(norms: list[float]) -> None:
     rule = GrowthHorizon(BOUNDS, 8.0)
-    rule.update(Signals(growth=torch.tensor(norms)), 1.0)
+    rule.update(Signals(adjoint_norms=torch.tensor(norms)), 1.0)
     assert rule.horizon == 8.0
 
 
 @pytest.mark.parametrize("rule", [StiffnessHorizon(BOUNDS, 8.0, speed=1.0), GrowthHorizon(BOUNDS, 8.0, speed=1.0)])
 def test_shrink_and_growth_stop_at_the_bounds(rule: HorizonRule) -> None:
     def signals(high: float) -> Signals:
-        return Signals(stiffness=torch.full((4,), 1e3 * high), growth=torch.tensor([100.0 * high + 1.0, 1.0]))
+        return Signals(stiffness=torch.full((4,), 1e3 * high), adjoint_norms=torch.tensor([100.0 * high + 1.0, 1.0]))
 
     for high, expected in [(0.0, 16), (1.0, 2)]:
         for _ in range(5):
@@ -187,7 +187,7 @@ def learn(rule: HorizonRule, updates: int, seed: int) -> list[dict[str, Tensor]]
     states = []
     for _ in range(updates):
         values = torch.rand(2, rule.steps, generator=rng)
-        signals = Signals(stiffness=1100.0 * values[0], growth=values[1] * 20.0, esnr=float(values[0, 0]))
+        signals = Signals(stiffness=1100.0 * values[0], adjoint_norms=values[1] * 20.0, esnr=float(values[0, 0]))
         rule.update(signals, 0.9)
         states.append(rule.state_dict() | {"steps": torch.tensor(rule.steps)})
     return states
