@@ -68,7 +68,7 @@ class CriticConfig:
     minibatches: int = 4
     """Minibatches per epoch."""
     shuffle: bool = True
-    """Shuffle the minibatches; otherwise they are consecutive in time."""
+    """Draw minibatches at random; otherwise they are consecutive in time."""
     max_grad_norm: float | None = 1.0
     """Clip the gradient to this norm; None disables clipping."""
     target_alpha: float | None = 0.2

@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         )
         self.help_command = help_command or f"{prog} --help"
         # argparse (before Python 3.14) takes -1e-3 for an option.
-        self._negative_number_matcher = re.compile(r"-\.?\d")
+        self._negative_number_matcher = re.compile(r"-(\.?\d|inf|nan)")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the options; raise an error that names the first unknown word."""
@@ -151,4 +151,4 @@ def _hyphenated(word: str) -> str:
 
 def _suggestion(name: str, known: Sequence[str] | Mapping[str, object]) -> str:
     close = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    return f" (did you mean {close[0]}?)" if close and close[0] != name else ""

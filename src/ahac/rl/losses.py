@@ -13,9 +13,10 @@ __all__ = ["constraint", "short_horizon"]
 def short_horizon(rollout: Rollout, next_value: Tensor, gamma: float) -> Tensor:
     """Return −J(θ) of the paper's eq:actor-update, averaged over steps and worlds:
 
-        − 1/(T N) Σ over segments [ Σ_k γᵏ r_k + γᴸ V(s_L) ]
+        − 1/(T N) Σ over trajectories [ Σ_k γᵏ r_k + γᴸ V(s_L) ]
 
-    A segment ends with its episode, where V is zero if the task terminated it, or with the rollout.
+    A trajectory ends with its episode, where V is zero if the task terminated it, at a stiff step that truncates it
+    (AHAC-1), or with the rollout.
     """
     weight = segment_discounts(rollout.cut, gamma, rollout.reward.dtype)
     ends = weight * rollout.cut * next_value

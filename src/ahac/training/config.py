@@ -39,7 +39,7 @@ class RunConfig:
     preset: str = "default"
     """Source of the hyperparameters: default, paper or released."""
     variant: str = "paper"
-    """Reward variant, for tasks where the two differ: paper or released."""
+    """Reward variant, for tasks whose reward differs between paper and released code: paper or released."""
     num_envs: int = 256
     """Number of worlds simulated in parallel."""
     iterations: int = 500

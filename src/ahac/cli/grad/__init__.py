@@ -13,7 +13,7 @@ COMMANDS: Commands = {
     "study": ("compare first- and zeroth-order gradient estimates", study),
     "landscape": ("plot the return along a direction in parameter space", landscape),
     "check": ("check gradients against finite differences", check),
-    "gait": ("measure gaits by training horizon", gait),
+    "gait": ("train SHAC with several horizons and measure the gaits", gait),
 }
 
 
