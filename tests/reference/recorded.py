@@ -14,9 +14,18 @@ import ahac
 from ahac.sim import Model, load_model
 
 __all__ = [
-    "DT", "ROUNDING", "SUBSTEPS", "SUBSTEP_TOLERANCE", "Gradient", "Snapshot", "Substep", "action", "assert_close",
-    "row", "task_robot",
-]  # fmt: skip
+    "DT",
+    "ROUNDING",
+    "SUBSTEPS",
+    "SUBSTEP_TOLERANCE",
+    "Gradient",
+    "Snapshot",
+    "Substep",
+    "action",
+    "assert_close",
+    "row",
+    "task_robot",
+]
 
 DT = 1.0 / 60.0
 SUBSTEPS = 16

@@ -5,9 +5,24 @@ from pathlib import Path
 import gymnasium
 
 __all__ = [
-    "BALL_CHAIN", "FREE_SPHERE", "GYMNASIUM", "MIXED_JOINTS", "MUSCLE_ARM", "NESTED", "PENDULUM", "REFERENCES", "ROVER",
-    "SERVO_ARM", "SHAPES", "SMALL_ROBOTS", "TETRAHEDRON", "TWO_TREES", "URDF_ARM", "gymnasium_file", "mjcf",
-]  # fmt: skip
+    "BALL_CHAIN",
+    "FREE_SPHERE",
+    "GYMNASIUM",
+    "MIXED_JOINTS",
+    "MUSCLE_ARM",
+    "NESTED",
+    "PENDULUM",
+    "REFERENCES",
+    "ROVER",
+    "SERVO_ARM",
+    "SHAPES",
+    "SMALL_ROBOTS",
+    "TETRAHEDRON",
+    "TWO_TREES",
+    "URDF_ARM",
+    "gymnasium_file",
+    "mjcf",
+]
 
 GYMNASIUM = ("ant", "humanoid", "hopper", "half_cheetah", "walker2d", "swimmer", "inverted_double_pendulum")
 """Files of Gymnasium; the swimmer swims in a fluid."""

@@ -21,7 +21,7 @@ __all__ = [
     "check_tensor",
     "describe_type",
     "is_dense",
-]  # fmt: skip
+]
 
 
 def is_dense(value: object) -> TypeGuard[Tensor]:

@@ -33,7 +33,7 @@ __all__ = [
     "sync_folder",
     "temporary_name",
     "write_json",
-]  # fmt: skip
+]
 
 logger = logging.getLogger("ahac")
 

@@ -37,4 +37,4 @@ __all__ = [
     "register_task",
     "rewards",
     "tasks",
-]  # fmt: skip
+]

@@ -26,7 +26,7 @@ __all__ = [
     "sin_cos",
     "uprightness",
     "velocity",
-]  # fmt: skip
+]
 
 
 def height(body: str) -> ObsTerm:

@@ -27,7 +27,7 @@ __all__ = [
     "pitch_reward",
     "uprightness",
     "weighted",
-]  # fmt: skip
+]
 
 FALL_PENALTY = 200.0
 """Weight of the squared distance below the target height in the paper's R_height [1/m²]."""

@@ -46,4 +46,4 @@ __all__ = [
     "study_heaviside",
     "study_task",
     "zeroth_order",
-]  # fmt: skip
+]

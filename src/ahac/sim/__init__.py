@@ -81,4 +81,4 @@ __all__ = [
     "tanh",
     "trace",
     "where",
-]  # fmt: skip
+]

@@ -16,8 +16,14 @@ from ahac.core.files import make_folder
 from ahac.training.tensor_files import CheckpointError, read_tensors, write_tensors
 
 __all__ = [
-    "LAST", "Checkpoint", "CheckpointError", "checkpoint_names", "load_checkpoint", "newest_first", "save_checkpoint",
-]  # fmt: skip
+    "LAST",
+    "Checkpoint",
+    "CheckpointError",
+    "checkpoint_names",
+    "load_checkpoint",
+    "newest_first",
+    "save_checkpoint",
+]
 
 LAST = "last"
 """Name of the checkpoint from which a run resumes."""

@@ -17,10 +17,16 @@ from support.marks import keep
 
 WORLDS = 4
 CASES = [
-    ("cartpole", "shac", "default"), ("cartpole", "ahac", "default"), ("cartpole", "ahac", "paper"),
-    ("cartpole", "ahac", "released"), ("cartpole", "ahac1", "default"), ("cartpole", "bptt", "default"),
-    ("hopper", "ahac", "default"), ("hopper", "ahac", "paper"), ("hopper", "ahac1", "released"),
-]  # fmt: skip
+    ("cartpole", "shac", "default"),
+    ("cartpole", "ahac", "default"),
+    ("cartpole", "ahac", "paper"),
+    ("cartpole", "ahac", "released"),
+    ("cartpole", "ahac1", "default"),
+    ("cartpole", "bptt", "default"),
+    ("hopper", "ahac", "default"),
+    ("hopper", "ahac", "paper"),
+    ("hopper", "ahac1", "released"),
+]
 
 
 @pytest.fixture(scope="module")

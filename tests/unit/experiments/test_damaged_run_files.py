@@ -30,13 +30,48 @@ from ahac.training.run import open_run
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "runs-0.1.0" / "shac"
 MISSING = object()
 ODD: list[Any] = [
-    MISSING, None, True, "", "x", r"a$\frac{$", ".*(", "\ud800", -1, 0, 1.5, math.inf, -math.inf, math.nan, 1e308,
-    10**400, [], {}, [1, 2], ["x", None], {"x": [math.nan]},
-]  # fmt: skip
-CELLS = [
-    MISSING, "", " ", "x", "nan", "inf", "-inf", "-1", "0", "1e308", "1e999", "1,2", "\0", "\x1b", '"', "=1", "1_0",
+    MISSING,
+    None,
+    True,
+    "",
+    "x",
+    r"a$\frac{$",
+    ".*(",
     "\ud800",
-]  # fmt: skip
+    -1,
+    0,
+    1.5,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1e308,
+    10**400,
+    [],
+    {},
+    [1, 2],
+    ["x", None],
+    {"x": [math.nan]},
+]
+CELLS = [
+    MISSING,
+    "",
+    " ",
+    "x",
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "0",
+    "1e308",
+    "1e999",
+    "1,2",
+    "\0",
+    "\x1b",
+    '"',
+    "=1",
+    "1_0",
+    "\ud800",
+]
 
 
 @pytest.fixture

@@ -157,25 +157,44 @@ serve(TrajectorySource(falling_ball()), open_browser=False, announce=say)
 """
 
 GARBAGE = [
-    b"", b"\x00", b"\r\n\r\n", b"hello\r\n\r\n", bytes(range(256)) * 40, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
-    b"GET / HTTP/1.1\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+    b"",
+    b"\x00",
+    b"\r\n\r\n",
+    b"hello\r\n\r\n",
+    bytes(range(256)) * 40,
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+    b"GET / HTTP/1.1\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
     b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-    b"GET /%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: localhost\r\nSec-WebSocket-Version: x\r\nUpgrade: websocket\r\n\r\n",
-]  # fmt: skip
+]
 
 CAMERA = {"wxyz": [1, 0, 0, 0], "position": [1, 2, 3], "fov": 0.7, "near": 0.1, "far": 9, "image_height": 9,
           "image_width": 9, "look_at": [0, 0, 0], "up_direction": [0, 0, 1]}  # fmt: skip
 MESSAGES: list[object] = [
-    None, 3, [], {}, {"type": None}, {"type": "Nonsense"}, {"type": "Message"}, {"type": "GuiUpdateMessage"},
+    None,
+    3,
+    [],
+    {},
+    {"type": None},
+    {"type": "Nonsense"},
+    {"type": "Message"},
+    {"type": "GuiUpdateMessage"},
     {"type": "GuiUpdateMessage", "uuid": "x", "updates": {"value": 1}},
     {"type": "GuiUpdateMessage", "uuid": [1], "updates": {"value": 1}},
-    {"type": "ViewerCameraMessage"}, {"type": "ViewerCameraMessage", **CAMERA, "wxyz": "abcd"},
+    {"type": "ViewerCameraMessage"},
+    {"type": "ViewerCameraMessage", **CAMERA, "wxyz": "abcd"},
     {"type": "ViewerCameraMessage", **CAMERA, "position": [None] * 3},
-    {"type": "SceneNodeClickMessage", "name": 5}, {"type": "ShareUrlRequest"}, {"type": "ShareUrlDisconnect"},
+    {"type": "SceneNodeClickMessage", "name": 5},
+    {"type": "ShareUrlRequest"},
+    {"type": "ShareUrlDisconnect"},
     {"type": "FileTransferPart", "source_component_uuid": "x", "transfer_uuid": "x", "part_index": -1, "content": b""},
-]  # fmt: skip
+]
 
 
 def connected(address: str, name: str = PROTOCOL) -> client.ClientConnection:

@@ -33,7 +33,7 @@ __all__ = [
     "stop_gradient",
     "tanh",
     "where",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ __all__ = [
     "VisualGeom",
     "VisualKind",
     "require_non_negative",
-]  # fmt: skip
+]
 
 Vector = tuple[float, float, float]
 Matrix = tuple[Vector, Vector, Vector]
