@@ -116,10 +116,11 @@ class HorizonConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StiffnessConfig:
-    """How contact stiffness is used; it is measured only if something uses it."""
+    """How contact stiffness is used. If nothing uses it, only each rollout's last step is measured, for the log."""
 
     signal: StiffnessSignal = "contact"
-    """Stiffness signal: norm of the Jacobian of the step or of the contact forces, or of the contact forces."""
+    """Stiffness signal: the norm of the step's Jacobian (dynamics), of the Jacobian of the contact forces (contact,
+    contact_normalized), or of the contact forces themselves (force)."""
     limit: float | None = None
     """Limit C of the stiffness; None takes the default of the signal."""
     probes: int = 1

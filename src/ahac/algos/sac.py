@@ -57,13 +57,13 @@ class SACConfig:
     learning_rate: float = 5e-4
     """Learning rate of the policy and the Q functions."""
     max_grad_norm: float | None = None
-    """Clip the policy's gradient to this norm."""
+    """Clip the policy's gradient to this norm; None disables clipping."""
     init_alpha: float = 0.2
     """Initial temperature α."""
     alpha_learning_rate: float = 1e-4
     """Learning rate of log α; 0 keeps α fixed."""
     target_entropy: float | None = None
-    """Target entropy of the policy; None is −1 per action."""
+    """Target entropy of the policy; None means −1 per action dimension."""
     tau: float = 0.005
     """Polyak factor of the target Q functions, per update."""
     buffer_size: int = 1_000_000

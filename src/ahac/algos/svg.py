@@ -45,7 +45,7 @@ class SVGConfig(SACConfig):
     learning_rate: float = 1e-4
     """Learning rate of the policy and the Q functions."""
     max_grad_norm: float | None = 1.0
-    """Clip the policy's gradient to this norm."""
+    """Clip the policy's gradient to this norm; None disables clipping."""
     model_learning_rate: float = 1e-4
     """Learning rate of the dynamics model."""
     head_learning_rate: float = 1e-3

@@ -18,8 +18,8 @@ __all__ = ["compare"]
 
 ABOUT = (
     "Compare groups of runs, one table per task. Runs whose folder names differ only in a seed at the end form a "
-    "group; other runs are grouped by task, algorithm and preset. Runs with damaged files are skipped with a "
-    "warning.\n\n"
+    "group; other runs are grouped by task, algorithm and preset. Runs in different parent folders are never "
+    "grouped. Runs with damaged files are skipped with a warning.\n\n"
     "Columns: `seconds` is training time without kernel compilation, which is listed under `compile`. `evaluation` is "
     "the interquartile mean over runs of the mean returns in evaluation.json, with its 95 % bootstrap interval. "
     '`return at` is the training return after the given steps or seconds; "-" if a run of the group did not get that '

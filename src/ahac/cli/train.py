@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ahac.cli.options import add_settings, read_settings
@@ -36,6 +37,7 @@ def _train_parser(arguments: Sequence[str]) -> tuple[Parser, RunConfig]:
     from ahac.algos.recipes import ALGOS, PRESETS
     from ahac.envs import make_task, tasks
     from ahac.training.api import configure
+    from ahac.training.config import RunConfig
 
     first = Parser("ahac train", "", "")
     first.add_argument("--algo", default="ahac")
@@ -54,13 +56,14 @@ def _train_parser(arguments: Sequence[str]) -> tuple[Parser, RunConfig]:
         "ahac train",
         "TASK [options]",
         "Train a policy and evaluate it. Ctrl-C stops with a checkpoint; continue with `ahac resume RUN`.\n\n"
-        f"The defaults below are the recipe of {recipe.algo} on {recipe.task}, preset {recipe.preset}.\n\n"
+        f"The defaults below are the recipe of {recipe.algo} on {recipe.task}, preset {recipe.preset}; "
+        "`ahac train TASK --algo ALGO --help` shows those of another.\n\n"
         f"TASK: {', '.join(tasks())}\n--algo: {', '.join(ALGOS)}\n--preset: {', '.join(PRESETS)}",
         help_command=f"ahac train {task} --algo {recipe.algo} --help",
     )
     parser.add_argument("task", metavar="TASK", help="Name of the task: `ahac list tasks`.")
     parser.add_argument("--watch", action="store_true", help="Show the policy in the browser while it learns.")
-    add_settings(parser, recipe, skip=("task",))
+    add_settings(parser, replace(recipe, algo=RunConfig.algo, preset=RunConfig.preset), skip=("task",))
     return parser, recipe
 
 
