@@ -1,6 +1,6 @@
 """Help lists every setting with its name, description and default."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
