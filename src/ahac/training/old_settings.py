@@ -69,10 +69,10 @@ def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     for section, value in algorithm.items():
         if isinstance(value, Mapping):
             algorithm[section] = _renamed(cast("Mapping[str, Any]", value), names.get(section, {}))
-    if isinstance(value := algorithm.get("stiffness"), dict):
-        stiffness = cast("dict[str, Any]", value)
-        if stiffness.get("signal") in OLD_SIGNALS:
-            stiffness["signal"] = OLD_SIGNALS[stiffness["signal"]]
+    if isinstance(algorithm.get("stiffness"), dict):
+        stiffness: dict[str, Any] = algorithm["stiffness"]
+        if isinstance(signal := stiffness.get("signal"), str):
+            stiffness["signal"] = OLD_SIGNALS.get(signal, signal)
     others = {name: value for name, value in content.items() if name != "learner"}
     return {**others, "schema": RENAMED_IN, "algorithm": algorithm}
 

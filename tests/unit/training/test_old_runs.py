@@ -271,4 +271,5 @@ def test_the_old_spelling_of_a_stiffness_signal_is_understood() -> None:
     config = config_from_file({"task": "ant", "algo": "ahac", "learner": learner})
     assert isinstance(config.algorithm, ShortHorizonConfig)
     assert (config.algorithm.stiffness.signal, config.algorithm.stiffness.min_steps) == ("contact_normalized", 3)
-    assert upgrade_settings({"learner": {"stiffness": 3}})["algorithm"] == {"stiffness": 3}
+    for damaged in (3, None, {}, {"signal": ["contact_normalised"]}, {"signal": None}):
+        assert upgrade_settings({"learner": {"stiffness": damaged}})["algorithm"] == {"stiffness": damaged}
