@@ -44,7 +44,7 @@ class GraphExecutor:
     All graphs share one memory pool: results of a stage are valid until the next call of `call`.
     """
 
-    def __init__(self, env: Env | None, generators: Iterable[torch.Generator]) -> None:
+    def __init__(self, env: Env, generators: Iterable[torch.Generator]) -> None:
         """Capture stages of an algorithm.
 
         Args:
@@ -111,8 +111,8 @@ class GraphExecutor:
         The first one is the object that the stage is a method of, which owns its tensors.
         """
         owner, *others = arguments or (None,)
-        known = not isinstance(owner, Tensor) and not is_dataclass(owner)
-        return (known or id(owner) in self._results) and all(
+        owns_tensors = not isinstance(owner, Tensor) and not is_dataclass(owner)
+        return (owns_tensors or id(owner) in self._results) and all(
             isinstance(x, PLAIN) or (self._env is not None and x is self._env) or id(x) in self._results for x in others
         )
 

@@ -199,6 +199,26 @@ def test_no_value_follows_where_the_task_ended_the_episode(made: dict[str, VecEn
     assert torch.equal((gradient != 0.0).any(dim=-1), ~ended)
 
 
+def test_a_fit_whose_loss_is_not_finite_is_undone(made: dict[str, VecEnv], monkeypatch: pytest.MonkeyPatch) -> None:
+    env = made["cartpole"]
+    one = make_small_algorithm(env, "shac")
+    one.iterate(env, 0.0)
+    assert one.fit is not None
+    honest = one.fit.__call__
+    monkeypatch.setattr(one, "fit", lambda *given: honest(*given)._replace(loss=torch.tensor(torch.inf).double()))
+    monkeypatch.setattr(one.fit, "rewind", lambda epochs: None, raising=False)
+    before = one.state_dict()
+    report = one.iterate(env, 0.1)
+    assert report.failure is not None
+    assert "the critic's loss is not finite; its fit was undone" in report.failure.message
+    after = one.state_dict()
+    for name, value in before.items():
+        if name.startswith(("critic", "target")):
+            assert torch.equal(after[name], value), name
+    assert not torch.equal(after["actor.log_std"], before["actor.log_std"]), "the policy was updated all the same"
+    assert report.metrics["horizon"] == 6
+
+
 def test_the_target_network_follows_by_the_share_that_is_not_kept(made: dict[str, VecEnv]) -> None:
     env = made["cartpole"]
     config = small(recipe("cartpole", "shac").algorithm)

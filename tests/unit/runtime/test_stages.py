@@ -89,7 +89,8 @@ def executor(monkeypatch: pytest.MonkeyPatch) -> GraphExecutor:
         "is_current_stream_capturing": lambda: capturing[0],
     }.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    return GraphExecutor(None, [torch.Generator()])
+    env = SimpleNamespace()  # cannot be captured
+    return GraphExecutor(env, [torch.Generator()])  # pyright: ignore[reportArgumentType]
 
 
 def test_without_an_executor_a_stage_is_a_function() -> None:
