@@ -95,7 +95,7 @@ class Programs:
 
         def acceleration(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
             world = World(m, normalize(m, q), v, [0.0] * m.nu)
-            return {"qacc": dynamics.acceleration(m, world.motion, *total_forces(world, force, laws))}
+            return {"qacc": dynamics.acceleration(m, world.motion, total_forces(world, force, laws))}
 
         return trace(acceleration, {"q": m.nq, "v": m.nv, "force": m.nv})
 
@@ -133,7 +133,7 @@ class Programs:
 
         def accelerations(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> Groups:
             world = World(m, normalize(m, q), v, u)
-            qacc = dynamics.acceleration(m, world.motion, *total_forces(world, [0.0] * m.nv, self.laws))
+            qacc = dynamics.acceleration(m, world.motion, total_forces(world, [0.0] * m.nv, self.laws))
             links = dynamics.link_accelerations(m, world.motion, qacc)
             out: list[Real] = []
             for p in world.contact_points:

@@ -23,7 +23,7 @@ from ahac.sim.model.motors import Motor, replace_actuators
 from ahac.sim.model.overrides import lookup
 from ahac.sim.model.tree import Tree, box_of, build_tree, floats, frame_on, vector
 from ahac.sim.model.types import WORLD, ContactCandidate, ContactMaterial, Fluid, JointLimit, Model, Plane
-from ahac.sim.model.unsupported import disabled, element_name, model_name, refuse_unsupported
+from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name, model_name, refuse_unsupported
 from ahac.sim.model.visuals import visuals_of
 
 __all__ = ["load_model"]
@@ -107,6 +107,7 @@ def _assemble(
         links=tuple(tree.links),
         armature=floats(raw.dof_armature),
         damping=floats(raw.dof_damping) if damped else (0.0,) * raw.nv,
+        frictionloss=(0.0,) * raw.nv if constraints_disabled(raw, "FRICTIONLOSS") else floats(raw.dof_frictionloss),
         contact_candidates=candidates,
         planes=planes,
         actuators=build_actuators(raw, tree),

@@ -50,6 +50,8 @@ def require_non_negative(settings: object) -> None:
     """Raise ModelError if a field of a dataclass is negative or not finite."""
     for item in fields(settings):  # pyright: ignore[reportArgumentType]
         value = getattr(settings, item.name)
+        if value is None and item.default is None:
+            continue
         if not (isinstance(value, float | int) and math.isfinite(value) and value >= 0.0):
             name = f"{type(settings).__name__}.{item.name}"
             raise ModelError(f"{name} must be a finite, non-negative number, got {value!r}")
@@ -57,24 +59,29 @@ def require_non_negative(settings: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactMaterial:
-    """Stiffness, damping and friction of a surface. The defaults suit robots of a few kilograms.
+    """Stiffness, damping and friction of a surface. What is None is chosen for the robot.
 
-    Substeps of h seconds stay stable while h² Σ stiffness, h Σ damping · depth and h Σ viscosity, summed over all
-    points in contact at once, are below about the mass that they carry: a light body with many points needs softer
-    constants or more substeps.
+    Implicit integration is stable with any constants. By default they follow from the weight of the robot and the
+    number of points it stands on: it sinks in by 1 mm, hardly rebounds, and creeps by less than 1 mm/s while it sticks.
+
+    Explicit integration uses 1e4, 1e4 and 5e2 by default, which suits robots of a few kilograms. Substeps of h seconds
+    stay stable while h² Σ stiffness, h Σ damping · depth and h Σ viscosity, summed over all points in contact at
+    once, are below about the mass that they carry.
     """
 
-    stiffness: float = 1e4
+    stiffness: float | None = None
     """Normal force per depth, ke [N/m]."""
 
-    damping: float = 1e4
-    """Normal force per depth and closing speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down."""
+    damping: float | None = None
+    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down. The compliant law
+    does not scale it beyond 1 mm."""
 
-    viscosity: float = 5e2
+    viscosity: float | None = None
     """Friction force per slip speed while sticking, kf [N s/m]."""
 
-    friction: float = 0.8
-    """Coulomb coefficient mu: friction never exceeds mu times the elastic part of the normal force."""
+    friction: float | None = None
+    """Coulomb coefficient mu: friction never exceeds mu times the elastic part of the normal force. By default the
+    friction that the file gives the pair of geoms."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)
@@ -82,13 +89,17 @@ class ContactMaterial:
 
 @dataclass(frozen=True, kw_only=True)
 class JointLimit:
-    """Force that pushes a joint back into its range: stiffness · violation − damping · speed, zero inside."""
+    """Force that pushes a joint back into its range: stiffness · violation − damping · speed, zero inside.
 
-    stiffness: float = 1e3
+    What is None is chosen for the joint: from its inertia for implicit integration, 1e3 and 1 for explicit integration.
+    """
+
+    stiffness: float | None = None
     """Force per violation [N m/rad] or [N/m]."""
 
-    damping: float = 1.0
-    """Force per speed [N m s/rad] or [N s/m]; substeps of h seconds stay stable while h · damping < joint inertia."""
+    damping: float | None = None
+    """Force per speed [N m s/rad] or [N s/m]; explicit substeps of h seconds stay stable while h · damping < joint
+    inertia."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)
@@ -292,6 +303,8 @@ class Model:
     links: tuple[Link, ...]
     armature: tuple[float, ...]
     damping: tuple[float, ...]
+    frictionloss: tuple[float, ...]
+    """Dry friction of each velocity coordinate [N m] or [N]."""
     contact_candidates: tuple[ContactCandidate, ...]
     planes: tuple[Plane, ...]
     actuators: tuple[Actuator, ...]

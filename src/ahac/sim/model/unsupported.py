@@ -97,12 +97,6 @@ def _mocap(model: mujoco.MjModel) -> Elements:
     ]
 
 
-def _friction(model: mujoco.MjModel) -> Elements:
-    if constraints_disabled(model, "FRICTIONLOSS"):
-        return ()
-    return _nonzero("joint", "dof_frictionloss", "dry friction (frictionloss)")(model)
-
-
 def _ball_limits(model: mujoco.MjModel) -> Elements:
     if constraints_disabled(model, "LIMIT"):
         return ()
@@ -163,7 +157,6 @@ FEATURES: tuple[Feature, ...] = (
     Feature("plasticity", _counted("nplastic", "plastic springs"), REMOVE),
     Feature("mocap", _mocap, "give the body a joint, or make it static", droppable=False),
     Feature("ball_limit", _ball_limits, "set limited='false', or use three hinges"),
-    Feature("frictionloss", _friction, "use damping"),
     Feature("gravcomp", _nonzero("body", "body_gravcomp", "gravity compensation"), REMOVE),
     Feature("nonlinear_spring", _nonzero("joint", "jnt_stiffnesspoly", "a nonlinear spring"), LINEAR),
     Feature("nonlinear_damping", _nonzero("joint", "dof_dampingpoly", "nonlinear damping"), LINEAR),

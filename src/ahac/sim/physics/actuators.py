@@ -2,19 +2,21 @@
 
     force = gain · control + bias₀ + bias₁ · length + bias₂ · speed
 
+In an implicit step of h seconds, a servo on joints takes the predicted length; while its force is clipped it is explicit.
 A muscle's force is minus its tension, activation · strength: it pulls its ends together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ahac.sim.compiler.graph import Real
-from ahac.sim.compiler.operations import clip
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.compiler.operations import clip, where
 from ahac.sim.model.types import Actuator, Model, Tendon
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
 from ahac.sim.physics.dynamics import project_to_joints
+from ahac.sim.physics.forces import Dashpot, implicit_coefficient
 from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.tendons import TendonForces
 
@@ -29,47 +31,79 @@ class ActuatorForces:
     """Generalized force of each velocity coordinate."""
     wrenches: dict[int, Spatial]
     """Wrench on each link that feels one, about its tree's origin."""
+    dashpots: list[Dashpot] = field(default_factory=list)
+    """Implicit terms of servos."""
 
 
 def actuate(
-    model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], control: Sequence[Real]
+    model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], control: Sequence[Real], h: Real = 0.0
 ) -> ActuatorForces:
-    """Return the forces of all actuators under the given controls."""
+    """Return the forces of all actuators under the given controls, as an implicit step of `h` seconds takes them."""
     total = ActuatorForces([0.0] * model.nv, {})
     tendons = TendonForces(motion)
+    servos: list[Dashpot] = []
     for actuator, u in zip(model.actuators, control, strict=True):
         if actuator.tendon is None:
             length = sum((q[i] * gear for i, gear in actuator.coordinates), 0.0)
             speed = sum((v[k] * gear for k, gear in actuator.dofs), 0.0)
-            force = _force(actuator, u, length, speed)
+            force, coefficient = _force(actuator, u, length, speed, h)
             for k, gear in actuator.dofs:
                 total.force[k] = total.force[k] + force * gear
+            if isinstance(coefficient, Scalar):
+                servos.append(Dashpot(dict(actuator.dofs), coefficient))
         else:
             _pull(actuator, actuator.tendon, u, tendons)
     total.wrenches = tendons.wrenches()
+    total.dashpots = servos
     bounded = {joint.v: joint.force_range for joint in model.joints if joint.force_range is not None}
     if bounded and total.wrenches:
         # Bounds apply to the total force on a joint, so tendon forces must be projected to joints first.
         on_links = [total.wrenches.get(i, ZERO_SPATIAL) for i in range(len(model.links))]
         along = project_to_joints(model, motion, on_links)
-        total = ActuatorForces([a + b for a, b in zip(total.force, along, strict=True)], {})
+        total = ActuatorForces([a + b for a, b in zip(total.force, along, strict=True)], {}, servos)
+    saturated: dict[int, Real] = {}
     for k, bounds in bounded.items():
+        saturated[k] = _outside(total.force[k], bounds)
         total.force[k] = clip(total.force[k], *bounds)
+    total.dashpots = [_unless_saturated(dashpot, saturated) for dashpot in total.dashpots]
     return total
 
 
-def _force(actuator: Actuator, control: Real, length: Real, speed: Real) -> Real:
+def _force(actuator: Actuator, control: Real, length: Real, speed: Real, h: Real) -> tuple[Real, Real]:
+    """Return the force and its implicit coefficient, which is zero while the force is clipped."""
     if actuator.control_range is not None:
         control = clip(control, *actuator.control_range)
     constant, by_length, by_speed = actuator.bias
-    force = control * actuator.gain + constant + length * by_length + speed * by_speed
-    return force if actuator.force_range is None else clip(force, *actuator.force_range)
+    # A force that grows with length or speed does not oppose motion and stays explicit.
+    stiffness, damping = (max(-x, 0.0) for x in (by_length, by_speed))
+    ahead = length + speed * h if stiffness else length
+    force = control * actuator.gain + constant + ahead * by_length + speed * by_speed
+    coefficient = implicit_coefficient(h, damping, stiffness)
+    if actuator.force_range is None:
+        return force, coefficient
+    clipped = _outside(force, actuator.force_range)
+    return clip(force, *actuator.force_range), coefficient * (1.0 - clipped)
+
+
+def _outside(force: Real, bounds: tuple[float, float]) -> Real:
+    """Return 1 where a force is clipped, else 0."""
+    low, high = bounds
+    return where(force < low, 1.0, where(force > high, 1.0, 0.0))
+
+
+def _unless_saturated(dashpot: Dashpot, saturated: Mapping[int, Real]) -> Dashpot:
+    """Return a servo's dashpot, without effect where the force on one of its joints is clipped."""
+    coefficient = dashpot.coefficient
+    for k in dashpot.jacobian:
+        if k in saturated:
+            coefficient = coefficient * (1.0 - saturated[k])
+    return replace(dashpot, coefficient=coefficient)
 
 
 def _pull(actuator: Actuator, tendon: Tendon, control: Real, tendons: TendonForces) -> None:
     constant, segments = tendons.segments(tendon)
     length = sum((segment.span for segment in segments), constant)
     speed = sum((segment.speed for segment in segments), 0.0)
-    force = _force(actuator, control, length * actuator.gear, speed * actuator.gear) * actuator.gear
+    force, _ = _force(actuator, control, length * actuator.gear, speed * actuator.gear, 0.0)
     for segment in segments:
-        tendons.pull(segment, force)
+        tendons.pull(segment, force * actuator.gear)

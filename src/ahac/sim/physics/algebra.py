@@ -13,7 +13,7 @@ from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import atan2, cos, sin, sqrt, where
 
-__all__ = ["Inertia", "Mat3", "Quat", "Spatial", "Vec3", "norm", "quat_exp", "rotation_vector"]
+__all__ = ["Inertia", "Mat3", "Quat", "Spatial", "SpatialMatrix", "Vec3", "norm", "quat_exp", "rotation_vector"]
 
 TINY = 1e-20
 """Added under square roots that may reach zero, so that their derivative stays finite; far below rounding."""
@@ -247,3 +247,67 @@ class Inertia:
         w = motion.angular
         angular = Vec3(xx * w.x + xy * w.y + xz * w.z, xy * w.x + yy * w.y + yz * w.z, xz * w.x + yz * w.y + zz * w.z)
         return Spatial(angular + self.moment.cross(motion.linear), motion.linear * self.mass - self.moment.cross(w))
+
+
+Six = tuple[Real, Real, Real, Real, Real, Real]
+"""Symmetric 3 × 3 matrix xx, yy, zz, xy, xz, yz."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpatialMatrix:
+    """Symmetric matrix [[A, B], [Bᵀ, C]] that maps motions to forces, 21 numbers: any inertia, or damping of a link."""
+
+    angular: Six
+    """Block A, moment by rotation."""
+    coupling: Mat3
+    """Block B, moment by translation."""
+    linear: Six
+    """Block C, force by translation."""
+
+    @classmethod
+    def of(cls, inertia: Inertia) -> SpatialMatrix:
+        """Convert an inertia."""
+        x, y, z = inertia.moment
+        skew = Mat3(Vec3(0.0, -z, y), Vec3(z, 0.0, -x), Vec3(-y, x, 0.0))
+        return cls(inertia.tensor, skew, (inertia.mass, inertia.mass, inertia.mass, 0.0, 0.0, 0.0))
+
+    @classmethod
+    def at_point(cls, point: Vec3, normal: Vec3, along_normal: Real, across: Real) -> SpatialMatrix:
+        """Return XᵀCX, where X maps a motion to the velocity at `point` and C = across · 1 + (along − across) n nᵀ."""
+        moment = point * across
+        spread = point.dot(moment)
+        xx, yy, zz = (spread - c * m for c, m in zip(point, moment, strict=True))
+        off = (-(point.x * moment.y), -(point.x * moment.z), -(point.y * moment.z))
+        isotropic = cls.of(Inertia(across, moment, (xx, yy, zz, *off)))
+        lever = point.cross(normal)
+        excess = along_normal - across
+        scaled_lever, scaled_normal = lever * excess, normal * excess
+        directional = cls(
+            _outer(lever, scaled_lever), Mat3(*(scaled_normal * x for x in lever)), _outer(normal, scaled_normal)
+        )
+        return isotropic + directional
+
+    def __add__(self, other: SpatialMatrix) -> SpatialMatrix:
+        rows = [a + b for a, b in zip(self.coupling.rows, other.coupling.rows, strict=True)]
+        return SpatialMatrix(_add(self.angular, other.angular), Mat3(*rows), _add(self.linear, other.linear))
+
+    def __matmul__(self, motion: Spatial) -> Spatial:
+        """Return the force of a motion."""
+        angular = _times(self.angular, motion.angular) + self.coupling @ motion.linear
+        return Spatial(angular, self.coupling.transpose() @ motion.angular + _times(self.linear, motion.linear))
+
+
+def _outer(a: Vec3, b: Vec3) -> Six:
+    """Return a bᵀ, which must be symmetric."""
+    return (a.x * b.x, a.y * b.y, a.z * b.z, a.x * b.y, a.x * b.z, a.y * b.z)
+
+
+def _add(a: Six, b: Six) -> Six:
+    xx, yy, zz, xy, xz, yz = (x + y for x, y in zip(a, b, strict=True))
+    return (xx, yy, zz, xy, xz, yz)
+
+
+def _times(matrix: Six, vector: Vec3) -> Vec3:
+    xx, yy, zz, xy, xz, yz = matrix
+    x, y, z = vector
+    return Vec3(xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z)

@@ -1,11 +1,16 @@
-"""Contact of balls, points and ellipsoids on links with static planes, by a penalty law.
+"""Contact of balls, points and ellipsoids on links with static planes, by a force law of depth and velocity.
 
-With depth d > 0, point velocity u, normal n and slip u_t = u − n (n·u):
+With depth d > 0, point velocity u, normal n, normal speed s = n·u and slip u_t = u − n s:
 
-    normal   = ke d + kd d max(−n·u, 0)               friction = −(u_t / |u_t|) min(kf |u_t|, mu ke d)
+    compliant    normal = max(0, ke d − kd min(d, d₀) s)           friction = −u_t min(kf, mu ke d / |u_t|)
+    penalty      normal = ke d + kd d max(−s, 0)                   friction the same
 
-Damping is scaled by depth so that the force is continuous at touch-down; friction is bounded by the elastic part
-alone. Contact between bodies is not simulated.
+Damping is scaled by depth (up to d₀ = 1 mm in the compliant law), so that the force is continuous at touch-down. Friction is
+bounded by the elastic part alone. Contact between bodies is not simulated.
+
+An explicit step takes the force at its start. An implicit step of h seconds takes it at the predicted depth d − h s, and
+adds damping: of the normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|, which
+slows a point down but never reverses it.
 """
 
 from __future__ import annotations
@@ -14,13 +19,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.graph import Real
-from ahac.sim.compiler.operations import maximum, minimum
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.compiler.operations import barrier, maximum, minimum
+from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.model.types import ContactCandidate, ContactMaterial, Model
-from ahac.sim.physics.algebra import Mat3, Spatial, Vec3, norm
+from ahac.sim.physics.algebra import Mat3, Spatial, SpatialMatrix, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["ContactLaw", "ContactPoint", "contact_force", "contact_points", "penalty", "wrenches"]
+__all__ = [
+    "ContactLaw",
+    "ContactPoint",
+    "compliant",
+    "contact_force",
+    "contact_points",
+    "implicit_wrenches",
+    "penalty",
+    "wrenches",
+]
 
 ContactLaw = Callable[[Real, Vec3, Vec3, ContactMaterial], Vec3]
 """(depth >= 0 [m], point velocity [m/s], plane normal, material) -> force on the link [N], all in world axes."""
@@ -29,14 +44,28 @@ SLIP_FLOOR = 1e-12
 """Added to the squared slip speed [m²/s²]: at rest the friction law is exactly viscous, with a finite derivative."""
 
 
+DAMPING_DEPTH = 1e-3
+"""Depth d₀ [m] beyond which the damping of the compliant law no longer grows."""
+
+
+def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+    """Return the force of a spring, a damper in both directions, and regularized Coulomb friction."""
+    speed = velocity.dot(normal)
+    elastic = depth * material.stiffness
+    normal_force = maximum(0.0, elastic - minimum(depth, DAMPING_DEPTH) * material.damping * speed)
+    return normal * normal_force - _friction(velocity - normal * speed, elastic, material)
+
+
 def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
-    """Return the force of a spring, a damper and regularized Coulomb friction (formulas at the top of this module)."""
+    """Return the force of a spring, a damper on approach, and regularized Coulomb friction: the law of dflex."""
     speed = velocity.dot(normal)
     elastic = depth * material.stiffness
     normal_force = elastic - depth * minimum(speed, 0.0) * material.damping
-    slip = velocity - normal * speed
-    drag = minimum(material.viscosity, elastic * material.friction / norm(slip, SLIP_FLOOR))
-    return normal * normal_force - slip * drag
+    return normal * normal_force - _friction(velocity - normal * speed, elastic, material)
+
+
+def _friction(slip: Vec3, elastic: Real, material: ContactMaterial) -> Vec3:
+    return slip * minimum(material.viscosity, elastic * material.friction / norm(slip, SLIP_FLOOR))
 
 
 @dataclass(frozen=True)
@@ -74,6 +103,40 @@ def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[
         link = point.candidate.link
         total[link] = total[link] + wrench if link in total else wrench
     return total
+
+
+def implicit_wrenches(
+    points: Iterable[ContactPoint], law: ContactLaw, h: Real
+) -> tuple[dict[int, Spatial], dict[int, SpatialMatrix]]:
+    """Return the wrench and the implicit terms, h · damping + h² · stiffness, on every link with contact candidates."""
+    total: dict[int, Spatial] = {}
+    damping: dict[int, SpatialMatrix] = {}
+    for point in points:
+        force, along_normal, across = _implicit_response(law, point, h)
+        wrench = Spatial(point.position.cross(force), force)
+        matrix = SpatialMatrix.at_point(point.position, point.normal, h * along_normal, h * across)
+        link = point.candidate.link
+        total[link] = total[link] + wrench if link in total else wrench
+        damping[link] = damping[link] + matrix if link in damping else matrix
+    return total, damping
+
+
+def _implicit_response(law: ContactLaw, point: ContactPoint, h: Real) -> tuple[Vec3, Real, Real]:
+    """Return a law's force at the predicted depth, and its damping along the normal and across it."""
+    normal = point.normal
+    ahead = point.depth - h * point.velocity.dot(normal)
+    if not isinstance(ahead, Scalar):
+        raise TraceError("an implicit contact law can only be traced")
+    graph = ahead.graph
+    depth = barrier(graph, ahead)
+    velocity = [barrier(graph, x) for x in point.velocity]
+    force = contact_force(law, depth, Vec3(*velocity), point)
+    normal_force = force.dot(normal)
+    by_depth, *by_velocity = pullback(graph, [(normal_force, 1.0)], [depth, *velocity])
+    along_normal = maximum(0.0, h * by_depth - Vec3(*by_velocity).dot(normal))
+    slip = point.velocity - normal * point.velocity.dot(normal)
+    across = maximum(0.0, -(force.dot(slip) / (slip.dot(slip) + SLIP_FLOOR)))
+    return force, along_normal, across
 
 
 def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:

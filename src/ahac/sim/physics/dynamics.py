@@ -1,6 +1,8 @@
 """Equations of motion M(q) v̇ + bias(q, v) = force.
 
 f_i = I_i A_i + crf(V_i) I_i V_i − external_i        bias_k = S_k · Σ f over the links that joint coordinate k moves
+
+An implicit step adds the matrix of its dashpots and of the damping of links to M.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.operations import implicit
 from ahac.sim.model.types import WORLD, Model
 from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Inertia, Spatial, Vec3
-from ahac.sim.physics.inertia import factorize, link_inertias, mass_matrix
+from ahac.sim.physics.forces import Forces
+from ahac.sim.physics.inertia import add_dashpots, factorize, link_inertias, mass_matrix
 from ahac.sim.physics.kinematics import Motion
 
 __all__ = ["Wrenches", "acceleration", "bias_force", "link_accelerations", "project_to_joints", "without_gravity"]
@@ -20,16 +23,18 @@ Wrenches = Mapping[int, Spatial]
 """External wrench on each link that feels one, about its tree's origin."""
 
 
-def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: Wrenches) -> list[Real]:
-    """Return v̇ under generalized forces and external wrenches.
+def acceleration(model: Model, motion: Motion, forces: Forces) -> list[Real]:
+    """Return v̇ under the given forces.
 
     It is marked as the solution of the equations of motion: its derivative then takes one more solve with the same
     factor, instead of differentiating through the factorization and the mass matrix.
     """
     inertias = link_inertias(model, motion)
-    bias = bias_force(model, motion, external, inertias)
-    factor = factorize(model, mass_matrix(model, motion, inertias))
-    solution = factor.solve([f - b for f, b in zip(force, bias, strict=True)])
+    bias = bias_force(model, motion, forces.wrenches, inertias)
+    matrix = mass_matrix(model, motion, inertias, forces.link_damping)
+    add_dashpots(matrix, forces.dashpots)
+    factor = factorize(model.nv, matrix)
+    solution = factor.solve([f - b for f, b in zip(forces.joint, bias, strict=True)])
 
     def virtual_power(multiplier: Sequence[Real], rate: Sequence[Real]) -> Real:
         """Return λ·(M a + bias − force) = Σ_i W_i · f_i − λ·force, with W the link velocities under joint velocities λ.
@@ -40,9 +45,15 @@ def acceleration(model: Model, motion: Motion, force: Sequence[Real], external: 
         change = _propagate(model, motion, rate)
         power: Real = 0.0
         for i, w in enumerate(virtual):
-            power = power + w.dot(_link_force(motion, inertias[i], i, motion.acceleration[i] + change[i], external))
-        for m, f in zip(multiplier, force, strict=True):
+            acceleration = motion.acceleration[i] + change[i]
+            power = power + w.dot(_link_force(motion, inertias[i], i, acceleration, forces.wrenches))
+        for m, f in zip(multiplier, forces.joint, strict=True):
             power = power - m * f
+        for i, damping in forces.link_damping.items():
+            power = power + virtual[i].dot(damping @ change[i])
+        for dashpot in forces.dashpots:
+            along = [sum((x[k] * j for k, j in dashpot.jacobian.items()), 0.0) for x in (multiplier, rate)]
+            power = power + dashpot.coefficient * (along[0] * along[1])
         return power
 
     return implicit(solution, factor.solve, virtual_power)

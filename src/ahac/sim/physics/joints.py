@@ -1,40 +1,88 @@
-"""Passive joint forces: springs, damping, and limits that push a joint back into its range."""
+"""Passive joint forces: springs, damping, dry friction, and limits that push a joint back into its range.
+
+Every function returns generalized forces, and the dashpots that an implicit step of `h` seconds adds. In an explicit
+step h is the constant zero, and there are none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ahac.sim.compiler.graph import Real
-from ahac.sim.compiler.operations import maximum, minimum, where
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.compiler.operations import maximum, minimum, sqrt, where
 from ahac.sim.model.types import Joint, JointKind, Model
 from ahac.sim.physics.algebra import Quat, rotation_vector
+from ahac.sim.physics.forces import Dashpot, implicit_coefficient
 
-__all__ = ["limit_force", "passive_force"]
+__all__ = ["friction_force", "limit_force", "passive_force"]
+
+Dashpots = list[Dashpot]
+
+STICTION_SPEED = 1e-2
+"""Speed v₀ of a hinge or ball [rad/s] below which dry friction is viscous."""
+STICTION_SPEED_SLIDE = 1e-3
+"""The same for a slide [m/s]."""
 
 
-def passive_force(model: Model, q: Sequence[Real], v: Sequence[Real]) -> list[Real]:
-    """Return −stiffness (q − reference) − damping v; for a ball joint q − reference is a rotation vector."""
+def passive_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 0.0) -> tuple[list[Real], Dashpots]:
+    """Return −stiffness (q − reference) − damping v; for a ball joint q − reference is a rotation vector.
+
+    In an implicit step of `h` seconds, q is the predicted position q + h v, and the dashpots complete the step.
+    """
     force: list[Real] = [-(v[k] * model.damping[k]) if model.damping[k] else 0.0 for k in range(model.nv)]
+    stiffness = [0.0] * model.nv
     for joint in model.joints:
         if joint.stiffness:
             for k, stretch in zip(joint.dofs, _stretch(joint, q), strict=True):
-                force[k] = force[k] - stretch * joint.stiffness
-    return force
+                force[k] = force[k] - (stretch + v[k] * h) * joint.stiffness
+                stiffness[k] = joint.stiffness
+    constants = list(zip(model.damping, stiffness, strict=True))
+    return force, _dashpots({k: implicit_coefficient(h, *c) for k, c in enumerate(constants) if any(c)})
 
 
-def limit_force(model: Model, q: Sequence[Real], v: Sequence[Real]) -> list[Real]:
-    """Return stiffness · (bound − q) − damping · v for joints outside their range, and zero inside."""
+def friction_force(model: Model, v: Sequence[Real], h: Real = 0.0) -> tuple[list[Real], Dashpots]:
+    """Return dry friction, −loss · v / √(v² + v₀²).
+
+    An implicit step takes the secant loss / √(v² + v₀²) as damping: it slows a joint down, but never reverses it.
+    """
     force: list[Real] = [0.0] * model.nv
+    coefficients: dict[int, Real] = {}
+    for joint in model.joints:
+        floor = STICTION_SPEED_SLIDE if joint.kind is JointKind.SLIDE else STICTION_SPEED
+        for k in joint.dofs:
+            if model.frictionloss[k]:
+                secant = model.frictionloss[k] / sqrt(v[k] * v[k] + floor**2)
+                force[k] = -(secant * v[k])
+                coefficients[k] = h * secant
+    return force, _dashpots(coefficients)
+
+
+def limit_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 0.0) -> tuple[list[Real], Dashpots]:
+    """Return stiffness · (bound − q) − damping · v for joints outside their range, and zero inside.
+
+    In an implicit step of `h` seconds, q is the predicted position q + h v.
+    """
+    force: list[Real] = [0.0] * model.nv
+    coefficients: dict[int, Real] = {}
     for joint in model.joints:
         if joint.range is None:
             continue
         low, high = joint.range
-        position, speed = q[joint.q], v[joint.v]
+        limit = joint.limit
+        speed = v[joint.v]
+        position = q[joint.q] + speed * h
         # Positive below the range, negative above it, zero inside; on a bound the derivative is zero, as inside.
         violation = maximum(0.0, low - position) + minimum(0.0, high - position)
         damped = where(position < low, speed, where(position > high, speed, 0.0))
-        force[joint.v] = violation * joint.limit.stiffness - damped * joint.limit.damping
-    return force
+        force[joint.v] = violation * limit.stiffness - damped * limit.damping
+        coefficient = implicit_coefficient(h, limit.damping, limit.stiffness)
+        coefficients[joint.v] = where(position < low, coefficient, where(position > high, coefficient, 0.0))
+    return force, _dashpots(coefficients)
+
+
+def _dashpots(coefficients: Mapping[int, Real]) -> Dashpots:
+    """Return the dashpots on single coordinates; none in an explicit step."""
+    return [Dashpot({k: 1.0}, c) for k, c in coefficients.items() if isinstance(c, Scalar) or c]
 
 
 def _stretch(joint: Joint, q: Sequence[Real]) -> list[Real]:

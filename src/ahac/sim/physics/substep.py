@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.physics import actuators, contact, dynamics, fluid, integrate, joints
-from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
+from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial, SpatialMatrix
+from ahac.sim.physics.forces import Forces
 from ahac.sim.physics.world import AppliedForce, World
 
 __all__ = ["ForceLaw", "ForceLaws", "substep", "total_forces"]
@@ -25,38 +26,58 @@ ForceLaw = Callable[[World], Iterable[AppliedForce]]
 
 @dataclass(frozen=True)
 class ForceLaws:
-    """Selects which forces act, for simulations of one model that differ in them."""
+    """Selects which forces act, for simulations of one model that differ in them, and how they are integrated."""
 
     contact: contact.ContactLaw = contact.penalty
     extra: tuple[ForceLaw, ...] = ()
-    """User-defined force laws."""
+    """User-defined force laws; always integrated explicitly."""
     contact_enabled: bool = True
     """Whether contact and joint limits act."""
     actuators_enabled: bool = True
     """Whether actuators act."""
+    implicit: bool = False
+    """Whether a substep takes contact, limits, springs, dampers, dry friction and servos at its end."""
 
 
 def substep(world: World, force: Sequence[Real], h: Real, laws: ForceLaws) -> tuple[list[Real], list[Real]]:
-    """Return positions and velocities `h` seconds later, under the world's controls and generalized forces `force`."""
-    joint_force, wrenches = total_forces(world, force, laws)
-    qacc = dynamics.acceleration(world.model, world.motion, joint_force, wrenches)
+    """Return positions and velocities `h` seconds later, under the world's controls and generalized forces `force`.
+
+    An implicit step is linear in the acceleration: (M + h D + h² K) v̇ = f(q + h v, v) − bias, where D and K are damping
+    and stiffness of the forces that it takes at its end.
+    """
+    forces = total_forces(world, force, laws, h if laws.implicit else 0.0)
+    qacc = dynamics.acceleration(world.model, world.motion, forces)
     return integrate.semi_implicit(world.model, world.q, world.v, qacc, h)
 
 
-def total_forces(world: World, force: Sequence[Real], laws: ForceLaws) -> tuple[list[Real], dict[int, Spatial]]:
-    """Return the generalized forces and the wrenches by link that act on a world, `force` included."""
+def total_forces(world: World, force: Sequence[Real], laws: ForceLaws, h: Real = 0.0) -> Forces:
+    """Return all forces on a world, `force` included, as an implicit step of `h` seconds takes them; now if h is 0."""
     model, q, v = world.model, world.q, world.v
     motion = world.motion  # kinematics
     idle = actuators.ActuatorForces([0.0] * model.nv, {})
-    actuation = actuators.actuate(model, motion, q, v, world.control) if laws.actuators_enabled else idle
+    actuation = actuators.actuate(model, motion, q, v, world.control, h) if laws.actuators_enabled else idle
     driven = [f + a for f, a in zip(force, actuation.force, strict=True)]
     drag = fluid.drag(model, motion)
-    passive = joints.passive_force(model, q, v)
-    contacts = contact.wrenches(world.contact_points, laws.contact) if laws.contact_enabled else {}
-    limits = joints.limit_force(model, q, v) if laws.contact_enabled else [0.0] * model.nv
-    joint_force = [d + p + limit for d, p, limit in zip(driven, passive, limits, strict=True)]
+    passive, dampers = joints.passive_force(model, q, v, h)
+    contacts, link_damping = _contacts(world, laws, h)
+    limits, stops = joints.limit_force(model, q, v, h) if laws.contact_enabled else ([0.0] * model.nv, [])
+    friction, brakes = joints.friction_force(model, v, h)
+    joint_force = [sum(parts, 0.0) for parts in zip(driven, passive, limits, friction, strict=True)]
     joint_force, extra = _add_extra_forces(joint_force, laws.extra, world)
-    return joint_force, _sum_wrenches(actuation.wrenches.items(), drag.items(), contacts.items(), extra)
+    return Forces(
+        joint_force,
+        _sum_wrenches(actuation.wrenches.items(), drag.items(), contacts.items(), extra),
+        [*actuation.dashpots, *dampers, *stops, *brakes],
+        link_damping,
+    )
+
+
+def _contacts(world: World, laws: ForceLaws, h: Real) -> tuple[dict[int, Spatial], dict[int, SpatialMatrix]]:
+    if not laws.contact_enabled:
+        return {}, {}
+    if isinstance(h, Scalar):
+        return contact.implicit_wrenches(world.contact_points, laws.contact, h)
+    return contact.wrenches(world.contact_points, laws.contact), {}
 
 
 def _add_extra_forces(

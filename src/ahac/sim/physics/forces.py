@@ -1,0 +1,44 @@
+"""Forces on a world, and what an implicit step needs to know of those that oppose motion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.physics.algebra import Spatial, SpatialMatrix
+
+__all__ = ["Dashpot", "Forces", "implicit_coefficient"]
+
+
+@dataclass(frozen=True)
+class Dashpot:
+    """A force −c (J v̇) J that an implicit step adds, along a direction J of joint space.
+
+    A spring and damper along J, taken at the end of a step of h seconds, is the force at the predicted length
+    plus this one, with c = h · damping + h² · stiffness.
+    """
+
+    jacobian: Mapping[int, Real]
+    """Nonzero entries of J by velocity coordinate."""
+    coefficient: Real
+    """c [kg m²] or [kg]."""
+
+
+@dataclass
+class Forces:
+    """All forces on a world."""
+
+    joint: list[Real]
+    """Generalized force of each velocity coordinate."""
+    wrenches: dict[int, Spatial] = field(default_factory=dict)
+    """Wrench on each link that feels one, about its tree's origin."""
+    dashpots: list[Dashpot] = field(default_factory=list)
+    """Implicit terms along directions of joint space."""
+    link_damping: dict[int, SpatialMatrix] = field(default_factory=dict)
+    """Implicit terms on links: h · damping + h² · stiffness of the contacts with static planes."""
+
+
+def implicit_coefficient(h: Real, damping: Real, stiffness: Real) -> Real:
+    """Return h · damping + h² · stiffness; zero in an explicit step, where h is the constant zero."""
+    return h * (damping + h * stiffness)
