@@ -27,6 +27,8 @@ def ant(variant: str = "paper") -> Task:
     return RobotTask(
         name="ant",
         model=load_bundled_model("ant"),
+        substeps=16,
+        integrator="explicit",
         torso=TORSO,
         terminate_below=MIN_HEIGHT,
         reward=rewards.locomotion(TORSO, height, rewards.weighted(-action_cost, rewards.action_l2())),

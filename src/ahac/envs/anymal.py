@@ -27,6 +27,8 @@ def anymal(variant: str = "paper") -> Task:
     return RobotTask(
         name="anymal",
         model=load_bundled_model("anymal"),
+        substeps=16,
+        integrator="explicit",
         torso=BASE,
         terminate_below=MIN_HEIGHT,
         reward=rewards.locomotion(BASE, height, rewards.weighted(-action_cost, rewards.action_l2())),

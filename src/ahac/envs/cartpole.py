@@ -28,6 +28,7 @@ def cartpole(variant: str = "paper") -> Task:
     return Task(
         name="cartpole",
         model=load_bundled_model("cartpole"),
+        integrator="explicit",
         observation={
             "cart": observations.joint_pos("slider"),
             "cart velocity": observations.joint_vel("slider"),

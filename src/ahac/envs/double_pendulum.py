@@ -18,6 +18,7 @@ def double_pendulum(variant: str = "paper") -> Task:
     return Task(
         name="double_pendulum",
         model=load_bundled_model("double_pendulum"),
+        integrator="explicit",
         observation={
             "shoulder": observations.sin_cos("shoulder"),
             "elbow": observations.sin_cos("elbow"),

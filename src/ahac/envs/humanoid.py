@@ -27,6 +27,7 @@ def humanoid(variant: str = "paper") -> Task:
     return RobotTask(
         name="humanoid",
         model=load_bundled_model("humanoid"),
+        integrator="explicit",
         torso=TORSO,
         terminate_below=MIN_HEIGHT,
         reward=rewards.locomotion(TORSO, height, rewards.weighted(-0.002, rewards.action_l2())),

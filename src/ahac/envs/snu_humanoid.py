@@ -34,4 +34,5 @@ def snu_humanoid(variant: str = "paper") -> Task:
         reward=select_variant(variant, {"paper": reward, "released": released}),
         reset=PAPER_RESET,
         substeps=48,
+        integrator="explicit",
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
-from ahac.sim import Actuator, Model, Real, Vec3, World
+from ahac.sim import Actuator, Integrator, Model, Real, Vec3, World
 
 __all__ = ["Action", "Draw", "ObsTerm", "ResetFn", "RewardTerm", "Task"]
 
@@ -49,8 +49,10 @@ class Task:
     """The episode terminates when this is negative; None means that only the time limit ends it."""
     dt: float = 1.0 / 60.0
     """Seconds per control step."""
-    substeps: int = 16
+    substeps: int = 4
     """Integration steps per control step."""
+    integrator: Integrator = "implicit"
+    """Time integration, see `Simulator`. The paper's tasks are explicit."""
     episode_steps: int = 1000
     """Control steps after which an episode is truncated."""
 

@@ -85,6 +85,7 @@ class VecEnv:
             num_worlds=num_envs,
             dt=task.dt,
             substeps=task.substeps,
+            integrator=task.integrator,
             device=device,
             dtype=dtype,
             num_threads=num_threads,

@@ -30,11 +30,11 @@ from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor
 from ahac.sim.model.types import Actuator, ContactMaterial, Joint, JointKind, JointLimit, Model
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
-from ahac.sim.physics.contact import ContactLaw, penalty
+from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw
 from ahac.sim.physics.world import AppliedForce, World
 from ahac.sim.programs import Readout
-from ahac.sim.simulator import Simulator
+from ahac.sim.simulator import Integrator, Simulator
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Contacts",
     "ForceLaw",
     "InputError",
+    "Integrator",
     "Joint",
     "JointKind",
     "JointLimit",
@@ -67,6 +68,7 @@ __all__ = [
     "abs_",
     "atan2",
     "clip",
+    "compliant",
     "cos",
     "exp",
     "load_model",

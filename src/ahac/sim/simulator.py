@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -15,13 +16,16 @@ from ahac.native.codegen import Target
 from ahac.sim.autograd import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import trace
+from ahac.sim.constants import with_constants
 from ahac.sim.model.types import Model
-from ahac.sim.physics.contact import ContactLaw, penalty
+from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
-__all__ = ["Simulator"]
+__all__ = ["Integrator", "Simulator"]
+
+Integrator = Literal["implicit", "explicit"]
 
 Groups = dict[str, Tensor]
 TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
@@ -42,8 +46,9 @@ class Simulator:
         num_threads: int | None = None,
         readouts: Mapping[str, Readout] | None = None,
         forces: Sequence[ForceLaw] = (),
-        contact_law: ContactLaw = penalty,
+        contact_law: ContactLaw | None = None,
         context: Mapping[str, int] | None = None,
+        integrator: Integrator = "implicit",
     ) -> None:
         """Trace the model; kernels are compiled on first use.
 
@@ -57,10 +62,15 @@ class Simulator:
             num_threads: Number of CPU threads; all cores by default.
             readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
             forces: User-defined force laws: functions of a `World` that return forces on bodies and joints.
-            contact_law: Contact force between a point and a plane.
+            contact_law: Contact force between a point and a plane; by default `compliant` for implicit and `penalty`
+                for explicit integration.
             context: Sizes of the named groups of numbers that the caller passes to each step, for readouts to use.
+            integrator: "implicit" takes contact, joint limits, springs, dampers, dry friction and servos at the end of
+                each substep: stable and with useful gradients for any constants. "explicit" takes all forces at the
+                start (semi-implicit Euler): exact for the paper's tasks, stable for small substeps only.
         """
         self.model = model
+        self.integrator: Integrator = integrator
         self.num_worlds = num_worlds
         self.dt = dt
         self.substeps = substeps
@@ -69,7 +79,10 @@ class Simulator:
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
-        self._programs = Programs(model, _laws(contact_law, forces), _named_functions(readouts or {}), self.context)
+        self.model = model = with_constants(model, implicit=integrator == "implicit")
+        self._programs = Programs(
+            model, _laws(integrator, contact_law, forces), _named_functions(readouts or {}), self.context
+        )
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
@@ -245,18 +258,23 @@ class Simulator:
             setattr(self, name, check_int(name, getattr(self, name), 1))
         if isinstance(self.dt, bool) or not isinstance(self.dt, float | int) or not 0.0 < self.dt < float("inf"):
             raise InputError(f"dt must be a positive number of seconds, got {self.dt!r}")
+        if self.integrator not in get_args(Integrator):
+            raise InputError(f"integrator must be 'implicit' or 'explicit', got {self.integrator!r}")
         if self.dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
 
 
-def _laws(contact_law: ContactLaw, forces: Sequence[ForceLaw]) -> ForceLaws:
+def _laws(integrator: Integrator, contact_law: ContactLaw | None, forces: Sequence[ForceLaw]) -> ForceLaws:
+    implicit = integrator == "implicit"
+    if contact_law is None:
+        contact_law = compliant if implicit else penalty
     if not callable(contact_law):
         raise InputError(
             f"contact_law must be a function, got {contact_law!r}; to disable contact, set the geoms' contype to 0"
         )
     if not isinstance(forces, Sequence) or not all(callable(law) for law in forces):
         raise InputError(f"forces must be a list of functions of a World, got {forces!r}")
-    return ForceLaws(contact_law, tuple(forces))
+    return ForceLaws(contact_law, tuple(forces), implicit=implicit)
 
 
 def _named_functions(readouts: Mapping[str, Readout]) -> dict[str, Readout]:

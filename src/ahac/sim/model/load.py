@@ -17,13 +17,14 @@ import numpy as np
 
 from ahac.core.errors import ModelError
 from ahac.sim.model.actuators import build_actuators
+from ahac.sim.model.constraints import RestPose, dry_friction, equalities
 from ahac.sim.model.contact_geoms import contact_candidates, ignored_pairs
 from ahac.sim.model.files import check_assets, check_file, check_text
 from ahac.sim.model.motors import Motor, replace_actuators
 from ahac.sim.model.overrides import lookup
 from ahac.sim.model.tree import Tree, box_of, build_tree, floats, frame_on, vector
 from ahac.sim.model.types import WORLD, ContactCandidate, ContactMaterial, Fluid, JointLimit, Model, Plane
-from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name, model_name, refuse_unsupported
+from ahac.sim.model.unsupported import disabled, element_name, model_name, refuse_unsupported
 from ahac.sim.model.visuals import visuals_of
 
 __all__ = ["load_model"]
@@ -107,7 +108,6 @@ def _assemble(
         links=tuple(tree.links),
         armature=floats(raw.dof_armature),
         damping=floats(raw.dof_damping) if damped else (0.0,) * raw.nv,
-        frictionloss=(0.0,) * raw.nv if constraints_disabled(raw, "FRICTIONLOSS") else floats(raw.dof_frictionloss),
         contact_candidates=candidates,
         planes=planes,
         actuators=build_actuators(raw, tree),
@@ -118,6 +118,8 @@ def _assemble(
         keyframes={
             element_name(raw, "key", k): (floats(raw.key_qpos[k]), floats(raw.key_qvel[k])) for k in range(raw.nkey)
         },
+        frictionloss=dry_friction(raw),
+        equalities=equalities(raw, tree, RestPose.of(raw)),
         visuals=visuals_of(raw),
     )
 

@@ -59,6 +59,7 @@ def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> 
                 center_of_mass=center,
                 moments=moments,
                 principal=principal,
+                inverse_weight=pair(model.body_invweight0[body]),
             )
         )
     return tree
@@ -122,8 +123,12 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
     v = int(model.jnt_dofadr[j])
     stiffness = 0.0 if disabled(model, "SPRING") else float(model.jnt_stiffness[j])
     spring = model.qpos_spring
+    limited = model.jnt_limited[j] and not constraints_disabled(model, "LIMIT")
 
-    def ball(anchor: Vector, q: int, v: int) -> Joint:
+    def inertia(v: int) -> float:
+        return 1.0 / float(model.dof_invweight0[v]) if model.dof_invweight0[v] > 0 else 0.0
+
+    def ball(anchor: Vector, q: int, v: int, range_of_angle: tuple[float, float] | None = None) -> Joint:
         rest = floats(spring[q : q + 4])
         return Joint(
             name=name,
@@ -134,6 +139,9 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
             v=v,
             stiffness=stiffness,
             spring_reference=rest,
+            range=range_of_angle,
+            limit=limit_of(name),
+            inertia=inertia(v),
         )
 
     match model.jnt_type[j]:
@@ -148,14 +156,15 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
                     v=v + k,
                     stiffness=stiffness,
                     spring_reference=(float(spring[q + k]),),
+                    inertia=inertia(v + k),
                 )
                 for k, letter in enumerate("xyz")
             ]
             return [*slides, ball(ORIGIN, q + 3, v + 3)]
         case mujoco.mjtJoint.mjJNT_BALL:
-            return [ball(vector(model.jnt_pos[j]), q, v)]
+            largest = float(max(model.jnt_range[j]))
+            return [ball(vector(model.jnt_pos[j]), q, v, (0.0, largest) if limited else None)]
         case kind:
-            limited = model.jnt_limited[j] and not constraints_disabled(model, "LIMIT")
             return [
                 Joint(
                     name=name,
@@ -170,6 +179,7 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
                     range=pair(model.jnt_range[j]) if limited else None,
                     limit=limit_of(name),
                     force_range=pair(model.jnt_actfrcrange[j]) if model.jnt_actfrclimited[j] else None,
+                    inertia=inertia(v),
                 )
             ]
 

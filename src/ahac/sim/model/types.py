@@ -19,12 +19,15 @@ from ahac.core.errors import ModelError
 __all__ = [
     "WORLD",
     "Actuator",
+    "Connect",
     "ContactCandidate",
     "ContactMaterial",
+    "Equality",
     "Fluid",
     "Frame",
     "InertiaBox",
     "Joint",
+    "JointEquality",
     "JointKind",
     "JointLimit",
     "Link",
@@ -32,10 +35,13 @@ __all__ = [
     "Mesh",
     "Model",
     "Plane",
+    "Polynomial",
     "Tendon",
+    "TendonEquality",
     "Vector",
     "VisualGeom",
     "VisualKind",
+    "Weld",
     "require_non_negative",
 ]
 
@@ -134,10 +140,13 @@ class Joint:
     spring_reference: tuple[float, ...] = (0.0,)
     """Coordinates at which the spring is at rest: one number, or a quaternion."""
     range: tuple[float, float] | None = None
-    """Limits [rad] or [m]; None if unlimited."""
+    """Limits [rad] or [m], of a ball those of its rotation angle: (0, largest); None if unlimited."""
     limit: JointLimit = field(default_factory=JointLimit)
     force_range: tuple[float, float] | None = None
     """Bounds on the total force of all actuators on this joint."""
+    inertia: float = 0.0
+    """Inertia that a force on the joint accelerates in the reference pose, 1 / (M⁻¹)ₖₖ [kg m²] or [kg]; of a ball or
+    the slides of a free joint the harmonic mean of three."""
 
     @property
     def dofs(self) -> range:
@@ -163,6 +172,9 @@ class Link:
     """Principal moments of inertia about the center of mass [kg m²]."""
     principal: Matrix
     """Principal axes in the link's frame, as columns."""
+    inverse_weight: tuple[float, float] = (0.0, 0.0)
+    """Mean linear and angular acceleration per unit of force [1/kg] and torque [1/(kg m²)] at the center of mass, in
+    the reference pose: MuJoCo's body_invweight0."""
 
     @property
     def dofs(self) -> list[int]:
@@ -303,8 +315,6 @@ class Model:
     links: tuple[Link, ...]
     armature: tuple[float, ...]
     damping: tuple[float, ...]
-    frictionloss: tuple[float, ...]
-    """Dry friction of each velocity coordinate [N m] or [N]."""
     contact_candidates: tuple[ContactCandidate, ...]
     planes: tuple[Plane, ...]
     actuators: tuple[Actuator, ...]
@@ -314,6 +324,10 @@ class Model:
     rest_q: tuple[float, ...]
     keyframes: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     """Positions and velocities of the file's named keyframes."""
+    frictionloss: tuple[float, ...] = ()
+    """Dry friction of every velocity coordinate [N m] or [N]."""
+    equalities: tuple[Equality, ...] = ()
+    """Active equality constraints."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
     """Shapes to draw."""
 
@@ -328,6 +342,14 @@ class Model:
         """All elementary joints, in the order of their coordinates."""
         return tuple(joint for link in self.links for joint in link.joints)
 
+    def path(self, link: int) -> list[int]:
+        """Return the velocity coordinates that move a link; none for WORLD."""
+        coordinates: list[int] = []
+        while link != WORLD:
+            coordinates = [*self.links[link].dofs, *coordinates]
+            link = self.links[link].parent
+        return coordinates
+
     def ancestors(self) -> list[list[int]]:
         """Return the ancestors of every velocity coordinate, nearest first."""
         chains: list[list[int]] = [[] for _ in range(self.nv)]
@@ -339,3 +361,69 @@ class Model:
                 chain = [k, *chain]
             last[i] = chain
         return chains
+
+
+Polynomial = tuple[float, float, float, float, float]
+"""Coefficients of a polynomial of degree four, the constant first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointEquality:
+    """Coupling of two joints: q1 − reference1 = polynomial(q2 − reference2), or the constant term alone."""
+
+    name: str
+    first: Joint
+    """A hinge or slide."""
+    second: Joint | None
+    polynomial: Polynomial
+    solref: tuple[float, float]
+    """MuJoCo's solref: time constant [s] and damping ratio, or −stiffness and −damping per unit of mass."""
+    effective_mass: float
+    """1 / (J M⁻¹ Jᵀ) in the reference pose, with J the gradient of the violation [kg m²] or [kg]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TendonEquality:
+    """Coupling of two tendons: l1 − reference1 = polynomial(l2 − reference2), or the constant term alone."""
+
+    name: str
+    first: str
+    """Name of the tendon."""
+    second: str | None
+    references: tuple[float, float]
+    """Lengths in the reference pose [m]; the second is zero if there is no second tendon."""
+    polynomial: Polynomial
+    solref: tuple[float, float]
+    effective_mass: float
+    """As in `JointEquality`, but without the inertial coupling of the two tendons."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connect:
+    """Connects two links by a ball joint: the origins of two frames coincide."""
+
+    name: str
+    first: Frame
+    second: Frame
+    solref: tuple[float, float]
+    effective_mass: float
+    """Inverse of the mean diagonal of J M⁻¹ Jᵀ in the reference pose, J that of the relative position [kg]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weld:
+    """Welds two links together: two frames coincide."""
+
+    name: str
+    first: Frame
+    second: Frame
+    torque_scale: float
+    """Factor of the rotational violation relative to the translational one [m]."""
+    solref: tuple[float, float]
+    effective_mass: float
+    """As in `Connect` [kg]."""
+    effective_inertia: float
+    """The same of the relative rotation [kg m²]; zero if the links cannot rotate relative to each other."""
+
+
+Equality = JointEquality | TendonEquality | Connect | Weld

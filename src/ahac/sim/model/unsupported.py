@@ -26,6 +26,10 @@ class Feature:
     remedy: str
     droppable: bool = True
     """Whether a model still makes sense without it."""
+    drop: Callable[[mujoco.MjModel], None] = lambda model: None
+    """Removes it from a model, where ignoring it takes more than not reading it."""
+    simulated: bool = False
+    """Whether it is simulated, and only listed here because it can be ignored."""
 
 
 def refuse_unsupported(model: mujoco.MjModel, ignore: Collection[str]) -> None:
@@ -37,6 +41,8 @@ def refuse_unsupported(model: mujoco.MjModel, ignore: Collection[str]) -> None:
         raise ModelError(f"cannot ignore {', '.join(sorted(unknown))}; features that can be ignored: {names}")
     for feature in FEATURES:
         if feature.name in ignore:
+            feature.drop(model)
+        if feature.name in ignore or feature.simulated:
             continue
         if elements := list(feature.find(model)):
             more = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
@@ -97,6 +103,12 @@ def _mocap(model: mujoco.MjModel) -> Elements:
     ]
 
 
+def _friction(model: mujoco.MjModel) -> Elements:
+    if constraints_disabled(model, "FRICTIONLOSS"):
+        return ()
+    return _nonzero("joint", "dof_frictionloss", "dry friction (frictionloss)")(model)
+
+
 def _ball_limits(model: mujoco.MjModel) -> Elements:
     if constraints_disabled(model, "LIMIT"):
         return ()
@@ -147,16 +159,37 @@ def _disabled_actuators(model: mujoco.MjModel) -> Elements:
     return [f"actuator groups are disabled (bits {model.opt.disableactuator:b})"] if model.opt.disableactuator else []
 
 
+def _drop_equalities(model: mujoco.MjModel) -> None:
+    model.eq_active0[:] = 0
+
+
+def _drop_friction(model: mujoco.MjModel) -> None:
+    model.dof_frictionloss[:] = 0.0
+
+
+def _drop_ball_limits(model: mujoco.MjModel) -> None:
+    model.jnt_limited[model.jnt_type == mujoco.mjtJoint.mjJNT_BALL] = 0
+
+
 REMOVE = "remove it from the file"
 LINEAR = "use a linear one"
 
 FEATURES: tuple[Feature, ...] = (
-    Feature("equality", _equalities, "close loops with springs or force laws, or deactivate it"),
+    Feature(
+        "equality",
+        _equalities,
+        "close loops with springs or force laws, or deactivate it",
+        drop=_drop_equalities,
+        simulated=True,
+    ),
     Feature("flex", _counted("nflex", "deformable (flex) bodies"), "only rigid bodies are simulated", droppable=False),
     Feature("plugin", _counted("nplugin", "engine plugins"), REMOVE),
     Feature("plasticity", _counted("nplastic", "plastic springs"), REMOVE),
     Feature("mocap", _mocap, "give the body a joint, or make it static", droppable=False),
-    Feature("ball_limit", _ball_limits, "set limited='false', or use three hinges"),
+    Feature(
+        "ball_limit", _ball_limits, "set limited='false', or use three hinges", drop=_drop_ball_limits, simulated=True
+    ),
+    Feature("frictionloss", _friction, "use damping", drop=_drop_friction, simulated=True),
     Feature("gravcomp", _nonzero("body", "body_gravcomp", "gravity compensation"), REMOVE),
     Feature("nonlinear_spring", _nonzero("joint", "jnt_stiffnesspoly", "a nonlinear spring"), LINEAR),
     Feature("nonlinear_damping", _nonzero("joint", "dof_dampingpoly", "nonlinear damping"), LINEAR),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import maximum, minimum, sqrt, where
 from ahac.sim.model.types import Joint, JointKind, Model
-from ahac.sim.physics.algebra import Quat, rotation_vector
+from ahac.sim.physics.algebra import Quat, Vec3, norm, rotation_vector
 from ahac.sim.physics.forces import Dashpot, implicit_coefficient
 
 __all__ = ["friction_force", "limit_force", "passive_force"]
@@ -64,20 +64,47 @@ def limit_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 0.
     """
     force: list[Real] = [0.0] * model.nv
     coefficients: dict[int, Real] = {}
+    dashpots: Dashpots = []
     for joint in model.joints:
         if joint.range is None:
             continue
         low, high = joint.range
-        limit = joint.limit
+        if joint.kind is JointKind.BALL:
+            force[joint.v : joint.dofs.stop], added = _limit_ball(joint, q, v, h)
+            dashpots += added
+            continue
+        stiffness, damping = _constants(joint)
         speed = v[joint.v]
         position = q[joint.q] + speed * h
         # Positive below the range, negative above it, zero inside; on a bound the derivative is zero, as inside.
         violation = maximum(0.0, low - position) + minimum(0.0, high - position)
         damped = where(position < low, speed, where(position > high, speed, 0.0))
-        force[joint.v] = violation * limit.stiffness - damped * limit.damping
-        coefficient = implicit_coefficient(h, limit.damping, limit.stiffness)
+        force[joint.v] = violation * stiffness - damped * damping
+        coefficient = implicit_coefficient(h, damping, stiffness)
         coefficients[joint.v] = where(position < low, coefficient, where(position > high, coefficient, 0.0))
-    return force, _dashpots(coefficients)
+    return force, [*dashpots, *_dashpots(coefficients)]
+
+
+def _limit_ball(joint: Joint, q: Sequence[Real], v: Sequence[Real], h: Real) -> tuple[list[Real], Dashpots]:
+    """Return the torque that keeps the rotation angle of a ball joint below its bound."""
+    assert joint.range is not None
+    stiffness, damping = _constants(joint)
+    rotation = rotation_vector(Quat.of(q[joint.q : joint.q + 4]))
+    angle = norm(rotation)
+    axis = rotation / angle
+    speed = axis.dot(Vec3(*(v[k] for k in joint.dofs)))
+    excess = angle + speed * h - joint.range[1]
+    torque = where(excess > 0.0, -(excess * stiffness + speed * damping), 0.0)
+    coefficient = where(excess > 0.0, implicit_coefficient(h, damping, stiffness), 0.0)
+    jacobian = dict(zip(joint.dofs, axis, strict=True))
+    return [torque * j for j in axis], [Dashpot(jacobian, coefficient)] if isinstance(coefficient, Scalar) else []
+
+
+def _constants(joint: Joint) -> tuple[float, float]:
+    """Return stiffness and damping of a limit, which the simulator has chosen where the model leaves them open."""
+    stiffness, damping = joint.limit.stiffness, joint.limit.damping
+    assert stiffness is not None and damping is not None, "constants are chosen when the simulator is made"
+    return stiffness, damping
 
 
 def _dashpots(coefficients: Mapping[int, Real]) -> Dashpots:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.physics import actuators, contact, dynamics, fluid, integrate, joints
+from ahac.sim.physics import actuators, constraints, contact, dynamics, fluid, integrate, joints
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial, SpatialMatrix
 from ahac.sim.physics.forces import Forces
 from ahac.sim.physics.world import AppliedForce, World
@@ -62,12 +62,13 @@ def total_forces(world: World, force: Sequence[Real], laws: ForceLaws, h: Real =
     contacts, link_damping = _contacts(world, laws, h)
     limits, stops = joints.limit_force(model, q, v, h) if laws.contact_enabled else ([0.0] * model.nv, [])
     friction, brakes = joints.friction_force(model, v, h)
-    joint_force = [sum(parts, 0.0) for parts in zip(driven, passive, limits, friction, strict=True)]
+    held = constraints.equality_forces(model, motion, q, v, h)
+    joint_force = [sum(parts, 0.0) for parts in zip(driven, passive, limits, friction, held.joint, strict=True)]
     joint_force, extra = _add_extra_forces(joint_force, laws.extra, world)
     return Forces(
         joint_force,
-        _sum_wrenches(actuation.wrenches.items(), drag.items(), contacts.items(), extra),
-        [*actuation.dashpots, *dampers, *stops, *brakes],
+        _sum_wrenches(actuation.wrenches.items(), drag.items(), contacts.items(), held.wrenches.items(), extra),
+        [*actuation.dashpots, *dampers, *stops, *brakes, *held.dashpots],
         link_damping,
     )
 

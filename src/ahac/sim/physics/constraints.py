@@ -1,0 +1,142 @@
+"""Equality constraints as stiff, critically damped springs: couplings of joints, ball joints and welds that close loops.
+
+With violation g, ġ = J v and the inertia m that a force along J moves in the reference pose:
+
+    force = −k g − c ġ        k = m ω²        c = 2 m ω
+
+An implicit step takes g at the predicted position, and is stable with any ω.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.model.types import WORLD, Connect, Frame, JointEquality, Model, Polynomial, TendonEquality, Weld
+from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3
+from ahac.sim.physics.forces import Dashpot, Forces, implicit_coefficient
+from ahac.sim.physics.kinematics import Motion
+
+__all__ = ["CONSTRAINT_RATE", "equality_forces"]
+
+CONSTRAINT_RATE = 200.0
+"""Rate ω at which violations decay [1/s]."""
+
+AXES = (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0))
+
+
+def equality_forces(model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], h: Real = 0.0) -> Forces:
+    """Return the forces of all equality constraints."""
+    total = Forces([0.0] * model.nv)
+    for equality in model.equalities:
+        match equality:
+            case JointEquality():
+                _couple_joints(total, equality, q, v, h)
+            case Connect():
+                _connect(total, model, motion, equality, h)
+            case Weld():
+                _connect(total, model, motion, equality, h)
+                _align(total, model, motion, equality, h)
+            case TendonEquality():
+                raise NotImplementedError(equality.name)
+            case _:
+                assert_never(equality)
+    return total
+
+
+def _couple_joints(total: Forces, equality: JointEquality, q: Sequence[Real], v: Sequence[Real], h: Real) -> None:
+    first, second = equality.first, equality.second
+    jacobian: dict[int, Real] = {first.v: 1.0}
+    violation = q[first.q] - first.reference - equality.polynomial[0]
+    if second is not None:
+        value, slope = _evaluate(equality.polynomial, q[second.q] - second.reference)
+        violation = q[first.q] - first.reference - value
+        jacobian[second.v] = -slope
+    speed = sum((v[k] * j for k, j in jacobian.items()), 0.0)
+    stiffness, damping = _constants(equality.effective_mass)
+    force = -((violation + speed * h) * stiffness + speed * damping)
+    for k, j in jacobian.items():
+        total.joint[k] = total.joint[k] + j * force
+    _add_dashpot(total, jacobian, implicit_coefficient(h, damping, stiffness))
+
+
+def _connect(total: Forces, model: Model, motion: Motion, equality: Connect | Weld, h: Real) -> None:
+    """Pull the origins of two frames together."""
+    first, second = _lever(motion, equality.first), _lever(motion, equality.second)
+    gap = first - second + (_origin(motion, equality.first.link) - _origin(motion, equality.second.link))
+    speed = _velocity(motion, equality.first.link).at(first) - _velocity(motion, equality.second.link).at(second)
+    stiffness, damping = _constants(equality.effective_mass)
+    force = -((gap + speed * h) * stiffness + speed * damping)
+    _add_wrench(total, equality.first.link, Spatial(first.cross(force), force))
+    _add_wrench(total, equality.second.link, Spatial(second.cross(-force), -force))
+    columns = {k: motion.joint_subspace[k].at(first) for k in model.path(equality.first.link)}
+    for k in model.path(equality.second.link):
+        columns[k] = columns.get(k, ZERO) - motion.joint_subspace[k].at(second)
+    coefficient = implicit_coefficient(h, damping, stiffness)
+    for axis in AXES:
+        _add_dashpot(total, {k: column.dot(axis) for k, column in columns.items()}, coefficient)
+
+
+def _align(total: Forces, model: Model, motion: Motion, weld: Weld, h: Real) -> None:
+    """Turn two frames towards each other; the violation is the sine of the angle between them, about its axis."""
+    if not weld.effective_inertia:
+        return
+    first, second = _axes(motion, weld.first), _axes(motion, weld.second)
+    turned = sum((second.column(k).cross(first.column(k)) for k in range(3)), ZERO) * 0.5
+    speed = _velocity(motion, weld.first.link).angular - _velocity(motion, weld.second.link).angular
+    stiffness, damping = _constants(weld.effective_inertia)
+    torque = -((turned + speed * h) * stiffness + speed * damping)
+    _add_wrench(total, weld.first.link, Spatial(torque, ZERO))
+    _add_wrench(total, weld.second.link, Spatial(-torque, ZERO))
+    columns = {k: motion.joint_subspace[k].angular for k in model.path(weld.first.link)}
+    for k in model.path(weld.second.link):
+        columns[k] = columns.get(k, ZERO) - motion.joint_subspace[k].angular
+    coefficient = implicit_coefficient(h, damping, stiffness)
+    for axis in AXES:
+        _add_dashpot(total, {k: column.dot(axis) for k, column in columns.items()}, coefficient)
+
+
+def _constants(mass: float) -> tuple[float, float]:
+    """Return stiffness and critical damping."""
+    return mass * CONSTRAINT_RATE**2, 2.0 * mass * CONSTRAINT_RATE
+
+
+def _evaluate(polynomial: Polynomial, x: Real) -> tuple[Real, Real]:
+    """Return the value of a polynomial and its slope."""
+    value: Real = 0.0
+    slope: Real = 0.0
+    for coefficient in reversed(polynomial):
+        slope = slope * x + value
+        value = value * x + coefficient
+    return value, slope
+
+
+def _add_dashpot(total: Forces, jacobian: dict[int, Real], coefficient: Real) -> None:
+    nonzero = {k: j for k, j in jacobian.items() if isinstance(j, Scalar) or j}
+    if isinstance(coefficient, Scalar):
+        total.dashpots.append(Dashpot(nonzero, coefficient))
+
+
+def _add_wrench(total: Forces, link: int, wrench: Spatial) -> None:
+    if link != WORLD:
+        total.wrenches[link] = total.wrenches.get(link, ZERO_SPATIAL) + wrench
+
+
+def _origin(motion: Motion, link: int) -> Vec3:
+    return ZERO if link == WORLD else motion.origin[link]
+
+
+def _lever(motion: Motion, frame: Frame) -> Vec3:
+    """Return the position of a frame relative to the origin of its tree."""
+    position = Vec3.of(frame.position)
+    return position if frame.link == WORLD else motion.position[frame.link] + motion.rotation[frame.link] @ position
+
+
+def _axes(motion: Motion, frame: Frame) -> Mat3:
+    rotation = Mat3.of(frame.rotation)
+    return rotation if frame.link == WORLD else motion.rotation[frame.link].times(rotation)
+
+
+def _velocity(motion: Motion, link: int) -> Spatial:
+    return ZERO_SPATIAL if link == WORLD else motion.velocity[link]
