@@ -1,7 +1,7 @@
 """Choose the constants of contact and joint limits that a model leaves open.
 
-Explicit integration gets constants that are stable at small steps for robots of a few kilograms. Implicit integration is
-stable with any constants, so they follow from the robot. A robot of weight W that stands on n points:
+For explicit integration they are stable at small steps and suit robots of a few kilograms. Implicit integration is
+stable with any constants, so they follow from the robot. If it stands on n points with its weight W:
 
     contact      ke = W / (n δ)        kd δ = 2 √(ke W / (n g)), critical        kf = W / (n v₀)
     limits       k = I ω²              c = 2 I ω, critical, with I the inertia that the joint moves
@@ -16,7 +16,16 @@ from dataclasses import fields, replace
 from math import sqrt
 from typing import TypeVar
 
-from ahac.sim.model.types import WORLD, ContactCandidate, ContactMaterial, Joint, JointLimit, Link, Model
+from ahac.sim.model.types import (
+    WORLD,
+    ContactCandidate,
+    ContactConstants,
+    ContactMaterial,
+    Joint,
+    JointLimit,
+    Link,
+    Model,
+)
 from ahac.sim.physics.constraints import CONSTRAINT_RATE
 from ahac.sim.physics.contact import DAMPING_DEPTH, contact_points
 from ahac.sim.physics.kinematics import forward
@@ -25,7 +34,7 @@ __all__ = ["with_constants"]
 
 Settings = TypeVar("Settings", ContactMaterial, JointLimit)
 
-EXPLICIT_CONTACT = ContactMaterial(stiffness=1e4, damping=1e4, viscosity=5e2, friction=1.0)
+EXPLICIT_CONTACT = ContactConstants()
 EXPLICIT_LIMIT = JointLimit(stiffness=1e3, damping=1.0)
 
 REST_DEPTH = DAMPING_DEPTH
@@ -42,7 +51,7 @@ def with_constants(model: Model, implicit: bool) -> Model:
     """Return the model with a number for every constant of contact and joint limits."""
     materials = _contact_defaults(model) if implicit else [EXPLICIT_CONTACT] * len(model.contact_candidates)
     candidates = tuple(
-        replace(candidate, material=_filled(candidate.material, material))
+        replace(candidate, material=ContactConstants(**_fill(candidate.material, material)))
         for candidate, material in zip(model.contact_candidates, materials, strict=True)
     )
     links = tuple(_with_limits(link, implicit) for link in model.links)
@@ -53,23 +62,23 @@ def with_constants(model: Model, implicit: bool) -> Model:
 
 def _with_limits(link: Link, implicit: bool) -> Link:
     joints = tuple(
-        replace(joint, limit=_filled(joint.limit, _limit(joint) if implicit else EXPLICIT_LIMIT))
+        replace(joint, limit=JointLimit(**_fill(joint.limit, _limit(joint) if implicit else EXPLICIT_LIMIT)))
         for joint in link.joints
     )
     return replace(link, joints=joints)
 
 
-def _filled(settings: Settings, defaults: Settings) -> Settings:
-    """Return the settings with defaults for what is None."""
-    missing = [field.name for field in fields(settings) if getattr(settings, field.name) is None]
-    return replace(settings, **{name: getattr(defaults, name) for name in missing})
+def _fill(settings: Settings, defaults: Settings) -> dict[str, float]:
+    """Return all settings by name, with defaults for those that are None."""
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {name: getattr(defaults, name) if value is None else value for name, value in values.items()}
 
 
 def _limit(joint: Joint) -> JointLimit:
     return JointLimit(stiffness=joint.inertia * CONSTRAINT_RATE**2, damping=2.0 * joint.inertia * CONSTRAINT_RATE)
 
 
-def _contact_defaults(model: Model) -> list[ContactMaterial]:
+def _contact_defaults(model: Model) -> list[ContactConstants]:
     """Return the constants of every contact candidate that follow from the weight of its tree."""
     if not model.contact_candidates:
         return []
@@ -82,10 +91,10 @@ def _contact_defaults(model: Model) -> list[ContactMaterial]:
     return [_contact_material(masses[root] / supports[root], gravity) for root in roots]
 
 
-def _contact_material(mass: float, gravity: float) -> ContactMaterial:
+def _contact_material(mass: float, gravity: float) -> ContactConstants:
     """Return the constants of one of the points that a robot stands on, which carries `mass`."""
     stiffness = mass * gravity / REST_DEPTH
-    return ContactMaterial(
+    return ContactConstants(
         stiffness=stiffness,
         damping=2.0 * sqrt(stiffness * mass) / DAMPING_DEPTH,
         viscosity=mass * gravity / CREEP_SPEED,

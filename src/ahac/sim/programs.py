@@ -11,6 +11,7 @@ from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.operations import barrier
 from ahac.sim.compiler.program import Program, StepPrograms, trace
 from ahac.sim.compiler.reverse_mode import pullback
+from ahac.sim.constants import with_constants
 from ahac.sim.model.types import WORLD, Model
 from ahac.sim.physics import contact, dynamics, inertia
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
@@ -32,12 +33,14 @@ class Programs:
     """Traces the physics of one model under the given force laws."""
 
     model: Model
+    """The robot; constants that it leaves open are chosen for it."""
     laws: ForceLaws
     readouts: Mapping[str, Readout]
     context: Mapping[str, int] = field(default_factory=dict)
     """Sizes of the groups of numbers that the caller passes to the readouts with each step."""
 
     def __post_init__(self) -> None:
+        self.model = with_constants(self.model, self.laws.implicit)
         self.shapes: dict[str, tuple[int, ...]] = {}
         """Shape of each readout in one world; filled in when the readouts are traced."""
 

@@ -16,7 +16,6 @@ from ahac.native.codegen import Target
 from ahac.sim.autograd import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import trace
-from ahac.sim.constants import with_constants
 from ahac.sim.model.types import Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
@@ -79,7 +78,6 @@ class Simulator:
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
-        self.model = model = with_constants(model, implicit=integrator == "implicit")
         self._programs = Programs(
             model, _laws(integrator, contact_law, forces), _named_functions(readouts or {}), self.context
         )

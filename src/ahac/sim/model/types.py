@@ -21,6 +21,7 @@ __all__ = [
     "Actuator",
     "Connect",
     "ContactCandidate",
+    "ContactConstants",
     "ContactMaterial",
     "Equality",
     "Fluid",
@@ -91,6 +92,16 @@ class ContactMaterial:
 
     def __post_init__(self) -> None:
         require_non_negative(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContactConstants(ContactMaterial):
+    """A contact material with a number for every constant, as contact laws get it; the defaults are the explicit ones."""
+
+    stiffness: float = 1e4
+    damping: float = 1e4
+    viscosity: float = 5e2
+    friction: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

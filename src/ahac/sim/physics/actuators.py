@@ -2,7 +2,8 @@
 
     force = gain · control + bias₀ + bias₁ · length + bias₂ · speed
 
-In an implicit step of h seconds, a servo on joints takes the predicted length; while its force is clipped it is explicit.
+In an implicit step of h seconds, a servo on joints takes the predicted length. While its force is clipped, it is
+explicit.
 A muscle's force is minus its tension, activation · strength: it pulls its ends together.
 """
 

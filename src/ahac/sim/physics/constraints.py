@@ -1,4 +1,4 @@
-"""Equality constraints as stiff, critically damped springs: couplings of joints, ball joints and welds that close loops.
+"""Equality constraints as stiff, critically damped springs: coupled joints, and ball joints and welds that close loops.
 
 With violation g, ġ = J v and the inertia m that a force along J moves in the reference pose:
 

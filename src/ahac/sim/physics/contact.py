@@ -5,12 +5,12 @@ With depth d > 0, point velocity u, normal n, normal speed s = n·u and slip u_t
     compliant    normal = max(0, ke d − kd min(d, d₀) s)           friction = −u_t min(kf, mu ke d / |u_t|)
     penalty      normal = ke d + kd d max(−s, 0)                   friction the same
 
-Damping is scaled by depth (up to d₀ = 1 mm in the compliant law), so that the force is continuous at touch-down. Friction is
-bounded by the elastic part alone. Contact between bodies is not simulated.
+Damping is scaled by depth (up to d₀ = 1 mm in the compliant law), so that the force is continuous at touch-down.
+Friction is bounded by the elastic part alone. Contact between bodies is not simulated.
 
-An explicit step takes the force at its start. An implicit step of h seconds takes it at the predicted depth d − h s, and
-adds damping: of the normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|, which
-slows a point down but never reverses it.
+An explicit step takes the force at its start. An implicit step of h seconds takes it at the predicted depth d − h s,
+and adds damping: of the normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|,
+which slows a point down but never reverses it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import barrier, maximum, minimum
 from ahac.sim.compiler.reverse_mode import pullback
-from ahac.sim.model.types import ContactCandidate, ContactMaterial, Model
+from ahac.sim.model.types import ContactCandidate, ContactConstants, Model
 from ahac.sim.physics.algebra import Mat3, Spatial, SpatialMatrix, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
@@ -37,7 +37,7 @@ __all__ = [
     "wrenches",
 ]
 
-ContactLaw = Callable[[Real, Vec3, Vec3, ContactMaterial], Vec3]
+ContactLaw = Callable[[Real, Vec3, Vec3, ContactConstants], Vec3]
 """(depth >= 0 [m], point velocity [m/s], plane normal, material) -> force on the link [N], all in world axes."""
 
 SLIP_FLOOR = 1e-12
@@ -48,7 +48,7 @@ DAMPING_DEPTH = 1e-3
 """Depth d₀ [m] beyond which the damping of the compliant law no longer grows."""
 
 
-def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
     """Return the force of a spring, a damper in both directions, and regularized Coulomb friction."""
     speed = velocity.dot(normal)
     elastic = depth * material.stiffness
@@ -56,7 +56,7 @@ def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMateri
     return normal * normal_force - _friction(velocity - normal * speed, elastic, material)
 
 
-def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
     """Return the force of a spring, a damper on approach, and regularized Coulomb friction: the law of dflex."""
     speed = velocity.dot(normal)
     elastic = depth * material.stiffness
@@ -64,7 +64,7 @@ def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial
     return normal * normal_force - _friction(velocity - normal * speed, elastic, material)
 
 
-def _friction(slip: Vec3, elastic: Real, material: ContactMaterial) -> Vec3:
+def _friction(slip: Vec3, elastic: Real, material: ContactConstants) -> Vec3:
     return slip * minimum(material.viscosity, elastic * material.friction / norm(slip, SLIP_FLOOR))
 
 
@@ -141,7 +141,9 @@ def _implicit_response(law: ContactLaw, point: ContactPoint, h: Real) -> tuple[V
 
 def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:
     """Return a law's force for a signed depth; at depth zero its derivative is that of a point not in contact."""
-    force = law(maximum(0.0, depth), velocity, point.normal, point.candidate.material)
+    material = point.candidate.material
+    assert isinstance(material, ContactConstants), "constants are chosen before the physics is traced"
+    force = law(maximum(0.0, depth), velocity, point.normal, material)
     if not isinstance(force, Vec3):
         raise TraceError(
             f"contact law {getattr(law, '__name__', law)!r} must return a Vec3, got {type(force).__name__}"

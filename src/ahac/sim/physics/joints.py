@@ -103,7 +103,8 @@ def _limit_ball(joint: Joint, q: Sequence[Real], v: Sequence[Real], h: Real) -> 
 def _constants(joint: Joint) -> tuple[float, float]:
     """Return stiffness and damping of a limit, which the simulator has chosen where the model leaves them open."""
     stiffness, damping = joint.limit.stiffness, joint.limit.damping
-    assert stiffness is not None and damping is not None, "constants are chosen when the simulator is made"
+    assert stiffness is not None, "constants are chosen before the physics is traced"
+    assert damping is not None, "constants are chosen before the physics is traced"
     return stiffness, damping
 
 
