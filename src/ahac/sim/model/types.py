@@ -96,7 +96,7 @@ class ContactMaterial:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactConstants(ContactMaterial):
-    """A contact material with a number for every constant, as contact laws get it; the defaults are the explicit ones."""
+    """A contact material with a number for every constant, as contact laws get it; by default the explicit ones."""
 
     stiffness: float = 1e4
     damping: float = 1e4

@@ -106,7 +106,7 @@ def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[
 
 
 def implicit_wrenches(
-    points: Iterable[ContactPoint], law: ContactLaw, h: Real
+    points: Iterable[ContactPoint], law: ContactLaw, h: Scalar
 ) -> tuple[dict[int, Spatial], dict[int, SpatialMatrix]]:
     """Return the wrench and the implicit terms, h · damping + h² · stiffness, on every link with contact candidates."""
     total: dict[int, Spatial] = {}
@@ -121,14 +121,10 @@ def implicit_wrenches(
     return total, damping
 
 
-def _implicit_response(law: ContactLaw, point: ContactPoint, h: Real) -> tuple[Vec3, Real, Real]:
+def _implicit_response(law: ContactLaw, point: ContactPoint, h: Scalar) -> tuple[Vec3, Real, Real]:
     """Return a law's force at the predicted depth, and its damping along the normal and across it."""
-    normal = point.normal
-    ahead = point.depth - h * point.velocity.dot(normal)
-    if not isinstance(ahead, Scalar):
-        raise TraceError("an implicit contact law can only be traced")
-    graph = ahead.graph
-    depth = barrier(graph, ahead)
+    normal, graph = point.normal, h.graph
+    depth = barrier(graph, point.depth - h * point.velocity.dot(normal))
     velocity = [barrier(graph, x) for x in point.velocity]
     force = contact_force(law, depth, Vec3(*velocity), point)
     normal_force = force.dot(normal)
