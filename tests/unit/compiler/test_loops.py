@@ -162,7 +162,9 @@ def test_a_loop_has_the_derivatives_of_the_sum(pair: tuple[Program, Program]) ->
 
 def test_compiled_loops_compute_the_sum_and_its_derivatives(pair: tuple[Program, Program]) -> None:
     loop, sums = pair
-    kernels = MapKernels(Launcher(Target("cpu", True, 32), torch.device("cpu"), torch.float64, "loops", 1), "test", lambda: loop)
+    kernels = MapKernels(
+        Launcher(Target("cpu", True, 32), torch.device("cpu"), torch.float64, "loops", 1), "test", lambda: loop
+    )
     values = random_inputs(loop)
     inputs = [torch.tensor(x, requires_grad=True) for x in values.values()]
     outputs = kernels(*inputs)

@@ -88,9 +88,7 @@ def _partition(program: Program, computed: Sequence[int], cost: Sequence[float],
     nodes = program.graph.nodes
     unit = {index: nodes[index][1] if nodes[index][0] == "pick" else index for index in computed}
     number = {index: i for i, index in enumerate(index for index in computed if unit[index] == index)}
-    arguments = [
-        [number[a] for a in dict.fromkeys(unit[a] for a in nodes[index][1:] if a in unit)] for index in number
-    ]
+    arguments = [[number[a] for a in dict.fromkeys(unit[a] for a in nodes[index][1:] if a in unit)] for index in number]
     owner = partition(arguments, [c for c, index in zip(cost, computed, strict=True) if index in number], threads)
     return [owner[number[unit[index]]] for index in computed]
 

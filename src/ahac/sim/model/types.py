@@ -228,6 +228,11 @@ class ContactCandidate:
     rotation: Matrix | None = None
     """Axes of the ellipsoid in the link's frame, as columns."""
 
+    @property
+    def is_ball(self) -> bool:
+        """Whether center and radius describe the shape."""
+        return self.semi_axes is None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tendon:
