@@ -33,7 +33,7 @@ from ahac.sim.physics.kinematics import Motion
 
 __all__ = ["implicit_contacts"]
 
-LOOP_POINTS = 3
+LOOP_POINTS = 2
 """Number of points of a link from which they are added up in a loop."""
 LINK_STATE = 22
 """Numbers that a loop over points takes: rotation, position, origin and velocity of the link, and h."""
