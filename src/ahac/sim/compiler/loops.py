@@ -198,7 +198,7 @@ class RowCall:
     def operations(self) -> Counter[str]:
         """Number of operations of each kind in all rows together."""
         nodes = self.function.program.graph.nodes
-        once = Counter(nodes[i][0] for i in self.function.live)
+        once = Counter(nodes[i][0] for i in self.function.live if nodes[i][0] != "input")
         return Counter({kind: count * len(self.rows) for kind, count in once.items()})
 
     def values(self, arguments: Sequence[np.ndarray | float]) -> list[np.ndarray]:
