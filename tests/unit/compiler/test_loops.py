@@ -207,7 +207,7 @@ def test_chunks_add_up_to_the_sum() -> None:
 
 
 def test_long_loops_are_divided_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "CHUNK_OPERATIONS", 2 * len(RowFunction(body, 3, 2).live))
+    monkeypatch.setattr(loops, "CHUNK_OPERATIONS", 2 * RowFunction(body, 3, 2).operations.total())
     assert [len(call.rows) for call in plain(looped(body)).graph.calls.values()] == [1, 2, 2]  # pyright: ignore
 
 

@@ -54,7 +54,7 @@ def sum_over_rows(
     if varying is None:
         varying = [()] * len(rows)
     function.check(arguments, rows, varying)
-    chunk = chunk or max(1, CHUNK_OPERATIONS // len(function.live))
+    chunk = chunk or max(1, CHUNK_OPERATIONS // max(1, function.operations.total()))
     calls = -(-len(rows) // chunk)
     total: list[Real] = [0.0] * function.num_outputs
     for k in range(calls):
@@ -101,9 +101,10 @@ class RowFunction:
         self._each, each = _distinct(traced.outputs["each"])
         self.program = Program(traced.graph, traced.inputs, {"sums": sums, "each": each})
         """The body: groups `arguments`, `row` and `varying` -> distinct terms `sums` and results per row `each`."""
-        self.live = self.program.live()
-        """Nodes that the results depend on."""
-        used = {self.program.source(i) for i in self.live}
+        live = self.program.live()
+        self.operations = Counter(traced.graph.nodes[i][0] for i in live if self.program.source(i) is None)
+        """Number of operations of each kind per row."""
+        used = {self.program.source(i) for i in live}
         self.arguments = [i for i in range(num_arguments) if ("arguments", i) in used]
         """Arguments that the results depend on; only these are passed."""
         self.varying = [i for i in range(num_varying) if ("varying", i) in used]
@@ -197,9 +198,7 @@ class RowCall:
     @cached_property
     def operations(self) -> Counter[str]:
         """Number of operations of each kind in all rows together."""
-        nodes = self.function.program.graph.nodes
-        once = Counter(nodes[i][0] for i in self.function.live if nodes[i][0] != "input")
-        return Counter({kind: count * len(self.rows) for kind, count in once.items()})
+        return Counter({kind: count * len(self.rows) for kind, count in self.function.operations.items()})
 
     def values(self, arguments: Sequence[np.ndarray | float]) -> list[np.ndarray]:
         """Return the results for numbers or arrays of one shape; sums are taken in the order of the rows."""
