@@ -1,8 +1,8 @@
 """Loops over tendon segments: the wrench between two links of all segments whose forces do not depend on their lengths.
 
-A muscle's tension is activation · strength. So the segments between two links differ only in the positions of their ends,
-which are constants, and in their forces, and one loop per pair of links sums up their wrenches. Code and compile time
-grow with the number of pairs instead of segments.
+A muscle's tension is activation · strength. So the segments between two links differ only in the positions of their
+ends, which are constants, and in their forces. One loop per pair of links sums up their wrenches, so code and compile
+time grow with the number of pairs instead of segments.
 """
 
 from __future__ import annotations
