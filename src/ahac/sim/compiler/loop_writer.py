@@ -8,7 +8,6 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ahac.sim.compiler.expressions import expression, number, term
@@ -72,9 +71,9 @@ class LoopWriter:
             "}",
         ]
 
-    def functions(self, segments: Sequence[str] = ()) -> str:
-        """Return the definitions that precede the kernel's body; empty if it has no loops and no segments."""
-        if not self._names and not segments:
+    def functions(self) -> str:
+        """Return the definitions that precede the kernel's body; empty if it contains no loop."""
+        if not self._names:
             return ""
         space = "__constant__" if 8 * len(self._table) <= MAX_CONSTANT_BYTES else "__device__"
         numbers = ", ".join(number(x) for x in self._table) or "0"
@@ -84,7 +83,7 @@ class LoopWriter:
         ]
         for function, name in self._names.items():
             lines += _definition(function, name, self._picked[function])
-        return "\n" + "\n".join([*lines, *segments])
+        return "\n" + "\n".join(lines)
 
 
 def _parameters(function: RowFunction) -> list[str]:

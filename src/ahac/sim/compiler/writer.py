@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 from ahac.native.source import Source
 from ahac.sim.compiler.expressions import expression, term
-from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.loop_writer import LoopWriter
 from ahac.sim.compiler.program import Program
 from ahac.sim.compiler.schedule import ThreadSchedule, schedule
-from ahac.sim.compiler.segments import split
 
 __all__ = ["Writer"]
 
@@ -23,10 +22,6 @@ SYNC = "SYNC;"
 """Barrier: all threads of a world wait for each other."""
 NO_UNROLL = '_Pragma("unroll 1")'
 """Prevents unrolling: instruction fetch limits these loops, so their code must not be duplicated."""
-SEGMENTED_FROM = 12_000
-"""Number of nodes from which a program is compiled in segments."""
-SEGMENT = 3000
-"""Nodes per segment."""
 FORWARD = "for (int s = 0; s < steps; ++s)"
 BACKWARD = "for (int s = steps - 1; s >= 0; --s)"
 
@@ -45,8 +40,6 @@ class Writer:
     shared_words: int = 0
     """Numbers per world in shared memory, through which those threads exchange values."""
     loops: LoopWriter = field(default_factory=LoopWriter)
-    segments: list[str] = field(default_factory=list)
-    """C++ functions of the segments of long programs."""
 
     def pointer(self, array: str) -> None:
         """Declare an array as an argument of the kernel."""
@@ -114,10 +107,7 @@ class Writer:
         """Run a program on local groups; outputs in `add` are added to their groups instead of replacing them."""
         self.operations += program.operations()
         self.lines.append("{")
-        if len(program.live()) > SEGMENTED_FROM:
-            self._compute_in_segments(program, inputs)
-        else:
-            self._compute(program, program.live(), inputs)
+        self._compute(program, program.live(), inputs)
         for name, i, value in _outputs(program):
             self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {term(value)};")
         self.lines.append("}")
@@ -169,28 +159,8 @@ class Writer:
     def source(self, name: str) -> Source:
         """Return the finished kernel."""
         body = "\n".join(self.lines)
-        functions = self.loops.functions(self.segments)
+        functions = self.loops.functions()
         return Source(name, tuple(self.arrays), body, self.operations, self.threads, self.shared_words, 1, functions)
-
-    def _compute_in_segments(self, program: Program, inputs: Mapping[str, str]) -> None:
-        """Compute the outputs of a long program in separate functions, which pass values in the array `m`."""
-        plan = split(program, SEGMENT)
-        groups = {group: inputs[group] for group, members in program.inputs.items() if members}
-        arrays = sorted(set(groups.values()))
-        body, self.lines = self.lines, []
-        body.append(f"T m[{plan.slots}];")
-        for segment in plan.segments:
-            name = f"segment_{len(self.segments)}"
-            self.lines += [f"const T t{index} = m[{slot}];" for index, slot in segment.loads.items()]
-            self._compute(program, segment.nodes, inputs)
-            self.lines += [f"m[{slot}] = t{index};" for index, slot in segment.stores.items()]
-            parameters = ", ".join([*(f"const T* {array}" for array in arrays), "T* m"])
-            self.segments.append("\n".join([f"ROW_FUNCTION void {name}({parameters}) {{", *self.lines, "}"]))
-            body.append(f"{name}({', '.join([*arrays, 'm'])});")
-            self.lines = []
-        self.lines = body
-        self.lines += [f"const T t{index} = m[{slot}];" for index, slot in plan.outputs.items()]
-        self._compute(program, [o for o in _output_nodes(program) if program.source(o)], inputs)
 
     def _stages(
         self,
@@ -233,10 +203,6 @@ def _saved_numbers(groups: Mapping[str, int]) -> list[tuple[str, str]]:
         (local, f"lane::saved_state(saved_states_p, {index}, s, {width}, steps, e, n)")
         for index, local in enumerate(locals_)
     ]
-
-
-def _output_nodes(program: Program) -> list[int]:
-    return sorted({value.index for _, _, value in _outputs(program) if isinstance(value, Scalar)})
 
 
 def _outputs(program: Program) -> list[tuple[str, int, Real]]:

@@ -1,8 +1,8 @@
 """Contact forces at the end of a step.
 
 A step of h seconds takes the law at the predicted depth d − h s, with s the normal speed, and adds damping: of the
-normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|, which slows a point down but
-never reverses it. A link feels the force f, and the matrix h Xᵀ (cn n nᵀ + ct (1 − n nᵀ)) X is added to its inertia,
+normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|, which slows a point down
+but never reverses it. A link feels the force f, and the matrix h Xᵀ (cn n nᵀ + ct (1 − n nᵀ)) X is added to its inertia,
 where X maps the motion of the link to the velocity of the point.
 
 Links with many points add them up in a loop, whose code does not grow with their number.
