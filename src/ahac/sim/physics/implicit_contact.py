@@ -34,7 +34,7 @@ from ahac.sim.physics.kinematics import Motion
 __all__ = ["implicit_contacts"]
 
 LOOPED_FROM = 33
-"""Number of points of a robot from which they are added up in loops; loops are slower for fewer (docs/performance.md)."""
+"""Number of points of a robot from which they are added up in loops; for fewer, loops are slower."""
 LOOP_POINTS = 2
 """Number of points of a link that such a loop takes at least."""
 LINK_STATE = 22
