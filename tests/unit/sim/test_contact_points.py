@@ -82,7 +82,8 @@ def test_few_points_are_all_used_in_the_order_of_the_file() -> None:
     assert not [note for note in model.notes if "contact points" in note]
 
 
-@pytest.mark.parametrize("argument", ["max_contact_points", "mesh_points"])
-def test_limits_must_be_positive(argument: str) -> None:
-    with pytest.raises(InputError, match=f"{argument} must be a whole number of at least 1"):
-        load_model(SHAPES, **{argument: 0})
+def test_limits_must_be_positive() -> None:
+    with pytest.raises(InputError, match="max_contact_points must be a whole number of at least 1, got 0"):
+        load_model(SHAPES, max_contact_points=0)
+    with pytest.raises(InputError, match=r"mesh_points must be a whole number of at least 1, got 2\.5"):
+        load_model(SHAPES, mesh_points=2.5)  # pyright: ignore[reportArgumentType]

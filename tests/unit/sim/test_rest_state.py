@@ -83,19 +83,19 @@ def test_no_ordinary_robot_is_singular_or_moved(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "options", "warned"),
+    ("bits", "ground", "warned"),
     [
-        ('contype="2" conaffinity="2"', {"ground": True}, True),
-        ('contype="0" conaffinity="0"', {"ground": True}, True),
-        ('contype="1" conaffinity="0"', {"ground": True}, False),
-        ('contype="2" conaffinity="2"', {}, False),
+        ('contype="2" conaffinity="2"', True, True),
+        ('contype="0" conaffinity="0"', True, True),
+        ('contype="1" conaffinity="0"', True, False),
+        ('contype="2" conaffinity="2"', False, False),
     ],
 )
 def test_ground_that_nothing_can_touch_is_reported(
-    bits: str, options: dict[str, bool], warned: bool, caplog: pytest.LogCaptureFixture
+    bits: str, ground: bool, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = f'<mujoco><worldbody><body><freejoint/><geom name="skin" size="0.1" {bits}/></body></worldbody></mujoco>'
-    model = load_model(source, **options)
+    model = load_model(source, ground=ground)
     line = "no geom can touch a plane: contype and conaffinity of the 1 geoms on moving bodies, such as 'skin', do not"
     assert bool([note for note in model.notes if note.startswith(line)]) == warned
     assert (line in caplog.text) == warned

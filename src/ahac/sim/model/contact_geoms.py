@@ -42,7 +42,9 @@ class TouchingGeom:
 
 def static_planes(model: mujoco.MjModel, tree: Tree, ground: bool) -> dict[int | None, Plane]:
     """Return the model's static planes by geom; without any, z = 0 if there is to be a ground."""
-    planes = {g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)}
+    planes: dict[int | None, Plane] = {
+        g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)
+    }
     return planes or ({None: GROUND} if ground else {})
 
 

@@ -232,15 +232,15 @@ class ContactCandidate:
     axis: Vector | None = None
     """Axis of the disc in the link's frame; None for all other shapes."""
 
+    @property
+    def is_ball(self) -> bool:
+        """Whether center and radius describe the shape."""
+        return self.semi_axes is None and self.axis is None
+
 
 DISC_THICKNESS = 5e-3
 """Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it is tilted, its
 lowest point moves smoothly from its center to its rim."""
-
-    @property
-    def is_ball(self) -> bool:
-        """Whether center and radius describe the shape."""
-        return self.semi_axes is None
 
 
 @dataclass(frozen=True, kw_only=True)
