@@ -96,6 +96,8 @@ def _advice(error: str) -> str:
     """Return a remedy for an error of MuJoCo's compiler; empty if none is known."""
     if any(words in error for words in ("A + B >= C", "eigenvalue", "positive definite", "mass and inertia of moving")):
         return "\nload_model(..., balance_inertia=True) repairs inertias that no rigid body has"
+    if "no decoder" in error:
+        return "\nMuJoCo reads STL, OBJ and MSH meshes; convert the mesh, or replace it by a primitive"
     if "opening file" in error or "resource" in error:
         return (
             "\nMeshes are looked for beside the file and, for package://NAME/PATH, in its parent folders. Pass files "
