@@ -58,7 +58,15 @@ def test_points_of_a_foot_are_spread_out_and_include_its_lowest() -> None:
     every, few = points(load_model(robot(), max_contact_points=10_000)), points(load_model(robot()))
     assert few[:, 2].min() == every[:, 2].min()
     gaps = np.linalg.norm(every[:, None] - few, axis=-1).min(axis=1)
-    assert gaps.max() < 0.07  # of a ball of radius 0.1
+    assert gaps.max() < 0.1  # of a ball of radius 0.1
+    lowest = every[:, 2].min()
+    assert (few[:, 2] < lowest + 0.05).sum() >= 10
+
+
+def test_geoms_without_a_point_are_counted() -> None:
+    model = load_model(robot(), max_contact_points=35)
+    assert counts(model) == {"left shin": 3, "left foot": 16, "right foot": 16}
+    assert [note for note in model.notes if "feet first (3 geoms have none); " in note]
 
 
 def test_lowest_leaves_of_the_first_keyframe_are_the_feet() -> None:

@@ -112,8 +112,10 @@ def contact_candidates(
         candidates += _candidates(model, tree, t, points, material)
     note_approximations(model, _numbers(touching), frictions, notes)
     if (total := sum(len(t.points) for t in touching)) > len(candidates):
+        without = sum(not points for points in kept)
+        order = f"feet first ({without} geoms have none)" if without else "feet first"
         notes.warn(
-            f"{len(candidates)} of {total} contact points are used, feet first; "
+            f"{len(candidates)} of {total} contact points are used, {order}; "
             f"load_model(..., max_contact_points={total}) uses all, which takes longer to compile"
         )
     return tuple(candidates)
