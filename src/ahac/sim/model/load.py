@@ -116,6 +116,11 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
     candidates = contact_candidates(raw, tree, touching, contact_of, most, stance, notes)
     reference = RestPose.of(raw)
     warn_singular(raw, reference, notes)
+    constraints, friction = equalities(raw, tree, reference), dry_friction(raw)
+    if constraints:
+        notes.add(f"equality constraints ({len(constraints)}) act as stiff, damped springs")
+    if count := sum(f > 0.0 for f in friction):
+        notes.add(f"dry friction ({count} coordinates) is smooth near zero speed")
     damped = not disabled(raw, "DAMPER")
     gravity_scale = 0.0 if disabled(raw, "GRAVITY") else 1.0
     sites = [frame_on(tree.frames[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
@@ -136,8 +141,8 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
         fluid=_fluid(raw, tree),
         rest_q=floats(rest_q),
         keyframes={element_name(raw, "key", k): _keyframe(raw, k, motors is None) for k in range(raw.nkey)},
-        frictionloss=dry_friction(raw),
-        equalities=equalities(raw, tree, reference),
+        frictionloss=friction,
+        equalities=constraints,
         notes=notes.lines(),
         visuals=visuals_of(raw),
     )
