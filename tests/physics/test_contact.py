@@ -26,7 +26,7 @@ STANDING = {
     "lying capsule": ('type="capsule" size="0.1 0.2" euler="1.5707963267948966 0 0"', 0.1, 2),
     "standing capsule": ('type="capsule" size="0.1 0.2"', 0.3, 1),
     "box": ('type="box" size="0.1 0.2 0.3"', 0.3, 4),
-    "cylinder": ('type="cylinder" size="0.1 0.2"', 0.2, 8),
+    "cylinder": ('type="cylinder" size="0.1 0.2"', 0.2, 9),
     "ellipsoid": ('type="ellipsoid" size="0.1 0.2 0.3"', 0.3, 1),
     "cube of a mesh": ('type="mesh" mesh="cube"', 0.125, 4),
 }

@@ -220,7 +220,7 @@ SHAPES = mjcf(
 <body name="pill"><freejoint/><geom name="pill" type="capsule" size="0.1 0.2" mass="1"/></body>
 <body name="ball"><freejoint/><geom name="ball" type="sphere" size="0.15" mass="1"/></body>
 """,
-    rest=TETRAHEDRON,
+    rest=TETRAHEDRON + '<custom><numeric name="ahac:max_contact_points" data="68"/></custom>',
 )
 """Every shape that can touch a plane, above a slope and beside a wall."""
 
