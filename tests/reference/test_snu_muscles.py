@@ -76,8 +76,9 @@ def pulls(robot: Model) -> Pulls:
     theirs = compiled(ROBOT, actuation=True)
     q = np.concatenate([theirs.qpos0[None], random_states(theirs, POSES, seed=5)[0]])
     q[:, 2] += 2.0
-    sim = Simulator(robot, num_worlds=len(q) * (MUSCLES + 1), dt=1.0, substeps=1, dtype=torch.float64)
-    state = State(torch.from_numpy(q.repeat(MUSCLES + 1, axis=0)), torch.zeros(sim.num_worlds, robot.nv).double())
+    worlds = len(q) * (MUSCLES + 1)
+    sim = Simulator(robot, num_worlds=worlds, dt=1.0, substeps=1, dtype=torch.float64, integrator="explicit")
+    state = State(torch.from_numpy(q.repeat(MUSCLES + 1, axis=0)), torch.zeros(worlds, robot.nv).double())
     control = torch.eye(MUSCLES + 1, MUSCLES).double().repeat(len(q), 1)
     v = sim.step(state, control).v.view(len(q), MUSCLES + 1, robot.nv)
     matrix = sim.mass_matrix(state.q).view(len(q), MUSCLES + 1, robot.nv, robot.nv)
