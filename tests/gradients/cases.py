@@ -7,12 +7,26 @@ Situations in contact stand in `contact_cases`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from ahac.sim import AppliedForce, JointLimit, Model, Real, Vec3, World, load_model, norm, tanh
+from ahac.sim import (
+    AppliedForce,
+    Integrator,
+    JointLimit,
+    Model,
+    Real,
+    Vec3,
+    World,
+    compliant,
+    load_model,
+    norm,
+    penalty,
+    tanh,
+)
+from ahac.sim.constants import with_constants
 from ahac.sim.physics.substep import ForceLaws
 from gradients import models
 from gradients.chains import Chain, Groups
@@ -43,11 +57,21 @@ class Case:
 
     @cached_property
     def model(self) -> Model:
-        return load_model(self.xml, limit=SOFT_LIMIT)
+        return with_constants(load_model(self.xml, limit=SOFT_LIMIT), self.laws.implicit)
 
     @cached_property
     def chain(self) -> Chain:
         return Chain(self.model, self.laws, {"observed": observe})
+
+    @property
+    def integrator(self) -> Integrator:
+        return "implicit" if self.laws.implicit else "explicit"
+
+    @property
+    def implicit(self) -> Case:
+        """The same situation, integrated implicitly."""
+        law = compliant if self.laws.contact is penalty else self.laws.contact
+        return replace(self, name=f"{self.name}, implicit", laws=replace(self.laws, implicit=True, contact=law))
 
     def state(self) -> Groups:
         """Random positions, velocities, controls and forces; quaternions away from unit length on purpose."""

@@ -38,6 +38,7 @@ def test_the_compiled_gradient_is_that_of_the_programs(case: Case, device: torch
         readouts={"observed": observe},
         forces=case.laws.extra,
         contact_law=case.laws.contact,
+        integrator=case.integrator,
     )
     # Worlds that differ by less than what would change the situation.
     x = {k: value + 1e-4 * rng.standard_normal((WORLDS, len(value))) for k, value in case.state().items()}

@@ -18,11 +18,11 @@ __all__ = ["Numeric"]
 
 
 class Numeric:
-    """One model under given laws."""
+    """One model under given laws, integrated explicitly by default; its constants are numbers."""
 
     def __init__(self, source: str | os.PathLike[str], laws: ForceLaws | None = None, **options: Any) -> None:  # noqa: ANN401
-        self.model = load_model(source, **options)
-        programs = Programs(self.model, laws or ForceLaws(), {})
+        programs = Programs(load_model(source, **options), laws or ForceLaws(), {})
+        self.model = programs.model
         self._program = cache(lambda name, *arguments: getattr(programs, name)(*arguments))
 
     def mass_matrix(self, q: np.ndarray) -> np.ndarray:
