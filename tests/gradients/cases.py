@@ -137,6 +137,71 @@ def inside(model: Model, states: Groups) -> np.ndarray:
     return ~np.any((states["q"] < [-0.5, -0.2]) | (states["q"] > [0.4, 0.3]), axis=-1)
 
 
+def near_rest(model: Model, x: Groups) -> None:
+    """Close to the reference pose, where a constraint of the file holds."""
+    x["q"][:] = np.array(model.rest_q) + 1e-3 * (x["q"] - model.rest_q)
+    x["v"][:] *= 0.1
+
+
+def turned_by(angle: float) -> Callable[[Model, Groups], None]:
+    """The first ball joint turned by an angle, and hardly moving."""
+
+    def set_state(model: Model, x: Groups) -> None:
+        axis = np.array([0.6, -0.48, 0.64])
+        x["q"][:4] = [np.cos(angle / 2.0), *(np.sin(angle / 2.0) * axis)]
+        x["v"][:] *= 0.05
+
+    return set_state
+
+
+def ball_angle(model: Model, states: Groups) -> np.ndarray:
+    q = states["q"][..., :4] / np.linalg.norm(states["q"][..., :4], axis=-1, keepdims=True)
+    return 2.0 * np.arccos(q[..., 0])
+
+
+def almost_stuck(model: Model, x: Groups) -> None:
+    """Speeds at which dry friction is viscous."""
+    x["v"][:] *= 1e-3
+
+
+def controls(*values: float) -> Callable[[Model, Groups], None]:
+    """Given controls, near the rest pose."""
+
+    def set_state(model: Model, x: Groups) -> None:
+        x["u"][:] = values
+        x["q"][:] *= 0.3
+        x["v"][:] *= 0.3
+
+    return set_state
+
+
+def servo_forces(model: Model, states: Groups) -> tuple[np.ndarray, np.ndarray]:
+    """Of the servo on the hinge, and of both servos on the slide together, before they are clipped."""
+    forces = []
+    for n, actuator in enumerate(model.actuators):
+        length = sum(states["q"][..., i] * gear for i, gear in actuator.coordinates)
+        speed = sum(states["v"][..., k] * gear for k, gear in actuator.dofs)
+        constant, by_length, by_speed = actuator.bias
+        forces.append(actuator.gain * states["u"][..., n] + constant + by_length * length + by_speed * speed)
+    gear = model.actuators[2].dofs[0][1]
+    return forces[0], forces[1] + gear * forces[2]
+
+
+def unclipped(model: Model, states: Groups) -> np.ndarray:
+    hinge, slide = servo_forces(model, states)
+    return (np.abs(hinge) < 5.9) & (np.abs(slide) < 2.9)
+
+
+def clipped_servo(model: Model, states: Groups) -> np.ndarray:
+    hinge, slide = servo_forces(model, states)
+    return (np.abs(hinge) > 6.1) & (np.abs(slide) < 2.9)
+
+
+def clipped_joint(model: Model, states: Groups) -> np.ndarray:
+    hinge, slide = servo_forces(model, states)
+    return (np.abs(hinge) < 5.9) & (np.abs(slide) > 3.1)
+
+
 def beyond_control(model: Model, x: Groups) -> None:
     """The last control out of its range."""
     x["u"][-1] = 12.0
@@ -159,6 +224,31 @@ JOINTS = [
     Case("free spring", models.FREE_SPRUNG, feature='stiffness="7"'),
     Case("servos", models.SERVOS, feature='kv="1.5"'),
     Case("control beyond its range", models.SERVOS, set_state=beyond_control),
+    Case("servos within bounds", models.BOUNDED_SERVOS, holds=unclipped, set_state=controls(0.05, 0.02, 0.1)),
+    Case("servo beyond its force range", models.BOUNDED_SERVOS, holds=clipped_servo, set_state=controls(1, 0.02, 0.1)),
+    Case(
+        "servos beyond a joint's force range", models.BOUNDED_SERVOS, holds=clipped_joint, set_state=controls(0, 1, 1)
+    ),
+    Case("servo across branches", models.ACROSS, feature='kv="4"'),
+    Case(
+        "ball inside its limit",
+        models.BALL_LIMITED,
+        holds=lambda m, x: ball_angle(m, x) < 0.65,
+        set_state=turned_by(0.3),
+    ),
+    Case(
+        "ball beyond its limit",
+        models.BALL_LIMITED,
+        holds=lambda m, x: ball_angle(m, x) > 0.7,
+        set_state=turned_by(1.2),
+    ),
+    Case("dry friction", models.DRY, feature='frictionloss="2"'),
+    Case("dry friction, almost stuck", models.DRY, feature='frictionloss="0.1"', set_state=almost_stuck),
+    Case("coupled joints", models.equal(models.MIMIC), feature=models.MIMIC),
+    Case("locked joint", models.equal(models.LOCK), feature=models.LOCK),
+    Case("connected branches", models.equal(models.CONNECT), feature=models.CONNECT, set_state=near_rest),
+    Case("branch connected to the world", models.equal(models.PIN), feature=models.PIN, set_state=near_rest),
+    Case("two trees welded", models.equal(models.WELD), feature=models.WELD, set_state=near_rest),
     Case("motors on ball and free joints", models.BALL_MOTOR, feature='gear="1 -2 0.5"'),
     Case("fixed tendon", models.FIXED_TENDON, feature='kv="0.4"'),
     Case("muscles", models.MUSCLES, feature='force="20"'),
