@@ -154,9 +154,17 @@ def turned_by(angle: float) -> Callable[[Model, Groups], None]:
     return set_state
 
 
-def ball_angle(model: Model, states: Groups) -> np.ndarray:
+def ball_angle(states: Groups) -> np.ndarray:
     q = states["q"][..., :4] / np.linalg.norm(states["q"][..., :4], axis=-1, keepdims=True)
     return 2.0 * np.arccos(q[..., 0])
+
+
+def ball_inside(model: Model, states: Groups) -> np.ndarray:
+    return ball_angle(states) < 0.65
+
+
+def ball_beyond(model: Model, states: Groups) -> np.ndarray:
+    return ball_angle(states) > 0.75
 
 
 def almost_stuck(model: Model, x: Groups) -> None:
@@ -189,17 +197,17 @@ def servo_forces(model: Model, states: Groups) -> tuple[np.ndarray, np.ndarray]:
 
 def unclipped(model: Model, states: Groups) -> np.ndarray:
     hinge, slide = servo_forces(model, states)
-    return (np.abs(hinge) < 5.9) & (np.abs(slide) < 2.9)
+    return (np.abs(hinge) < 5.9) & (np.abs(slide) < 7.9)
 
 
 def clipped_servo(model: Model, states: Groups) -> np.ndarray:
     hinge, slide = servo_forces(model, states)
-    return (np.abs(hinge) > 6.1) & (np.abs(slide) < 2.9)
+    return (np.abs(hinge) > 6.1) & (np.abs(slide) < 7.9)
 
 
 def clipped_joint(model: Model, states: Groups) -> np.ndarray:
     hinge, slide = servo_forces(model, states)
-    return (np.abs(hinge) < 5.9) & (np.abs(slide) > 3.1)
+    return (np.abs(hinge) < 5.9) & (np.abs(slide) > 8.1)
 
 
 def beyond_control(model: Model, x: Groups) -> None:
@@ -226,22 +234,10 @@ JOINTS = [
     Case("control beyond its range", models.SERVOS, set_state=beyond_control),
     Case("servos within bounds", models.BOUNDED_SERVOS, holds=unclipped, set_state=controls(0.05, 0.02, 0.1)),
     Case("servo beyond its force range", models.BOUNDED_SERVOS, holds=clipped_servo, set_state=controls(1, 0.02, 0.1)),
-    Case(
-        "servos beyond a joint's force range", models.BOUNDED_SERVOS, holds=clipped_joint, set_state=controls(0, 1, 1)
-    ),
+    Case("servos beyond a joint's range", models.BOUNDED_SERVOS, holds=clipped_joint, set_state=controls(0, 1, 1)),
     Case("servo across branches", models.ACROSS, feature='kv="4"'),
-    Case(
-        "ball inside its limit",
-        models.BALL_LIMITED,
-        holds=lambda m, x: ball_angle(m, x) < 0.65,
-        set_state=turned_by(0.3),
-    ),
-    Case(
-        "ball beyond its limit",
-        models.BALL_LIMITED,
-        holds=lambda m, x: ball_angle(m, x) > 0.7,
-        set_state=turned_by(1.2),
-    ),
+    Case("ball inside its limit", models.BALL_LIMITED, holds=ball_inside, set_state=turned_by(0.3)),
+    Case("ball beyond its limit", models.BALL_LIMITED, holds=ball_beyond, set_state=turned_by(1.2)),
     Case("dry friction", models.DRY, feature='frictionloss="2"'),
     Case("dry friction, almost stuck", models.DRY, feature='frictionloss="0.1"', set_state=almost_stuck),
     Case("coupled joints", models.equal(models.MIMIC), feature=models.MIMIC),
