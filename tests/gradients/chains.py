@@ -45,7 +45,9 @@ class Chain:
     def __init__(
         self, model: Model, laws: ForceLaws | None = None, readouts: Mapping[str, Readout] | None = None
     ) -> None:
-        parts = Programs(model, laws or ForceLaws(), dict(readouts or {})).step()
+        programs = Programs(model, laws or ForceLaws(), dict(readouts or {}))
+        self.model = programs.model
+        parts = programs.step()
         self.normalize_state = parts.normalize_state
         self.substep = parts.substep
         self.readout = parts.readout
