@@ -12,11 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from ahac.sim import Model
-from ahac.sim.compiler.graph import Scalar
-from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program, adjoint, evaluate
 from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs, Readout
+from support.numeric_physics import as_function, stack
 
 Groups = dict[str, np.ndarray]
 """Numbers by the name of their group: [size] of one world, or [batch, size]."""
@@ -124,31 +123,6 @@ def with_branches(program: Program) -> Program:
             values = [program.graph.argument(a) for a in arguments]
             differences.append(values[0] if operation == "abs" else values[0] - values[1])
     return Program(program.graph, program.inputs, {**program.outputs, "branches": differences})
-
-
-def as_function(program: Program) -> Callable[[Groups], Groups]:
-    """`evaluate` for a program that is called often: the same operations, written out as one Python function."""
-    graph, lines = program.graph, ["def run(x):"]
-    for index in program.live():
-        operation, *arguments = graph.nodes[index]
-        if (place := program.source(index)) is not None:
-            lines.append(f" t{index} = x[{place[0]!r}][..., {place[1]}]")
-        else:
-            terms = (f"t{a}" if a >= 0 else repr(graph.constants[~a]) for a in arguments)
-            lines.append(f" t{index} = {operation}({', '.join(terms)})")
-    for name, group in program.outputs.items():
-        terms = (f"t{o.index}" if isinstance(o, Scalar) else repr(float(o)) for o in group)
-        lines.append(f" {name} = stack(x, [{', '.join(terms)}])")
-    lines.append(f" return dict({', '.join(f'{name}={name}' for name in program.outputs)})")
-    names = {"stack": stack, **{name: operation.value for name, operation in OPERATIONS.items()}}
-    exec("\n".join(lines), names)
-    return names["run"]
-
-
-def stack(x: Groups, numbers: list[np.ndarray]) -> np.ndarray:
-    """[batch, size] of numbers, some of which may not depend on the batch."""
-    batch = np.broadcast_shapes(*(value.shape[:-1] for value in x.values()))
-    return np.stack([np.broadcast_to(n, batch) for n in numbers], axis=-1) if numbers else np.zeros((*batch, 0))
 
 
 def relative(got: np.ndarray, wanted: np.ndarray) -> float:
