@@ -205,6 +205,12 @@ def clipped_servo(model: Model, states: Groups) -> np.ndarray:
     return (np.abs(hinge) > 6.1) & (np.abs(slide) < 7.9)
 
 
+def just_clipped(model: Model, states: Groups) -> np.ndarray:
+    """At first, beyond their bounds by so little that an implicit step takes it into account."""
+    hinge, slide = servo_forces(model, states)
+    return ((np.abs(hinge) > 6.1) & (np.abs(slide) > 8.1))[:1]
+
+
 def clipped_joint(model: Model, states: Groups) -> np.ndarray:
     hinge, slide = servo_forces(model, states)
     return (np.abs(hinge) < 5.9) & (np.abs(slide) > 8.1)
@@ -235,6 +241,7 @@ JOINTS = [
     Case("servos within bounds", models.BOUNDED_SERVOS, holds=unclipped, set_state=controls(0.05, 0.02, 0.1)),
     Case("servo beyond its force range", models.BOUNDED_SERVOS, holds=clipped_servo, set_state=controls(1, 0.02, 0.1)),
     Case("servos beyond a joint's range", models.BOUNDED_SERVOS, holds=clipped_joint, set_state=controls(0, 1, 1)),
+    Case("servos a little beyond", models.BOUNDED_SERVOS, holds=just_clipped, set_state=controls(0.5, 0.19, 0.1)),
     Case("servo across branches", models.ACROSS, feature='kv="4"'),
     Case("ball inside its limit", models.BALL_LIMITED, holds=ball_inside, set_state=turned_by(0.3)),
     Case("ball beyond its limit", models.BALL_LIMITED, holds=ball_beyond, set_state=turned_by(1.2)),

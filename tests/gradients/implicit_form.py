@@ -132,7 +132,7 @@ def limits(total: System, joint: Joint) -> None:
 
 
 def actuators(total: System, u: Array) -> None:
-    """Motors and servos on joints; explicit where their force is clipped."""
+    """Motors and servos on joints, clipped one by one and then together on each joint."""
     model = total.model
     servos = []
     force = np.zeros(model.nv)
@@ -140,14 +140,24 @@ def actuators(total: System, u: Array) -> None:
         J, push, slope = servo(total, actuator, control)
         force += J * push
         servos.append((J, slope))
-    free = np.ones(model.nv)
     for joint in model.joints:
         if joint.force_range is not None:
-            free[joint.v] = joint.force_range[0] <= force[joint.v] <= joint.force_range[1]
-            force[joint.v] = np.clip(force[joint.v], *joint.force_range)
+            k = joint.v
+            servos = [(J, clipped(total, J, c, force[k], joint.force_range) if J[k] else c) for J, c in servos]
+            force[k] = np.clip(force[k], *joint.force_range)
     total.force += force
     for J, slope in servos:
-        total.matrix += slope * np.outer(J, J) * np.prod(free[J != 0.0])
+        total.matrix += slope * np.outer(J, J)
+
+
+def clipped(total: System, J: Array, slope: float, force: float, bounds: tuple[float, float]) -> float:
+    """Slope of a servo with a clipped force F: it alone moves its inertia I by min(F / I, force / (I + slope))."""
+    if bounds[0] <= force <= bounds[1]:
+        return slope
+    inertia = np.array([joint.inertia for joint in total.model.joints for _ in joint.dofs])
+    alone = 1.0 / np.sum(J**2 / inertia)
+    bound = abs(float(np.clip(force, *bounds)))
+    return bound / min(bound / alone, abs(force) / (alone + slope)) - alone
 
 
 def servo(total: System, actuator: Actuator, control: float) -> tuple[Array, float, float]:
@@ -164,8 +174,8 @@ def servo(total: System, actuator: Actuator, control: float) -> tuple[Array, flo
     slope = total.h * max(-by_speed, 0.0) + total.h**2 * max(-by_length, 0.0)
     if actuator.force_range is None:
         return J, force, slope
-    low, high = actuator.force_range
-    return J, float(np.clip(force, low, high)), slope * (low <= force <= high)
+    bounds = actuator.force_range
+    return J, float(np.clip(force, *bounds)), clipped(total, J, slope, force, bounds)
 
 
 def coupled(total: System, equality: JointEquality) -> None:

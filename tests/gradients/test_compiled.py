@@ -18,9 +18,9 @@ TOLERANCE = 1e-9
 """Relative, over 64 substeps in float64. The kernel takes accelerations from differences of velocities: 1e-12 each."""
 
 COMPILED = (
-    "several joints on one body", "muscles", "contact law", "connected branches, implicit", "capsule sticking, implicit",
-    "ball springs", "fluid", "ellipsoid sliding", "contact law, implicit", "servos within bounds, implicit",
-    "ball beyond its limit, implicit", "dry friction, implicit",
+    "several joints on one body", "muscles", "contact law", "connected branches, implicit",
+    "capsule sticking, implicit", "ball springs", "fluid", "ellipsoid sliding", "contact law, implicit",
+    "servos within bounds, implicit", "ball beyond its limit, implicit", "dry friction, implicit",
 )  # fmt: skip
 """Together they use every operation there is, both kinds of laws and both integrators."""
 
