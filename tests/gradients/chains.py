@@ -6,12 +6,15 @@ No kernel is compiled here, so that what is checked is the traced physics and it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ahac.sim import Model
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.loops import RowCall
 from ahac.sim.compiler.program import Program, adjoint, evaluate
 from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs, Readout
@@ -116,13 +119,23 @@ def between(start: Groups, end: Groups) -> Groups:
 
 def with_branches(program: Program) -> Program:
     """The program with one more output: a difference per select, whose sign tells the side that was taken."""
-    differences = []
+    return Program(program.graph, program.inputs, {**program.outputs, "branches": differences(program)})
+
+
+def differences(program: Program) -> list[Real]:
+    """Of both sides of every select, also of those in loops, row by row."""
+    graph, found = program.graph, []
     for index in program.live():
-        operation, *arguments = program.graph.nodes[index]
-        if operation in ("min", "max", "less", "abs"):
-            values = [program.graph.argument(a) for a in arguments]
-            differences.append(values[0] if operation == "abs" else values[0] - values[1])
-    return Program(program.graph, program.inputs, {**program.outputs, "branches": differences})
+        operation, *arguments = graph.nodes[index]
+        values = [graph.argument(a) for a in arguments] if program.source(index) is None else []
+        if isinstance(call := graph.calls.get(index), RowCall):
+            inner = copy(call.function)
+            each = differences(inner.program)
+            inner.program = replace(inner.program, outputs={"sums": [], "each": each})
+            found += graph.call(RowCall(inner, call.rows), values[1:], len(each) * len(call.rows))
+        elif operation in ("min", "max", "less", "abs"):
+            found.append(values[0] if operation == "abs" else values[0] - values[1])
+    return found
 
 
 def relative(got: np.ndarray, wanted: np.ndarray) -> float:

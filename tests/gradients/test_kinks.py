@@ -117,7 +117,7 @@ def test_a_joint_that_will_be_on_its_bound_has_the_derivative_of_one_inside(boun
 
 @pytest.mark.parametrize("control", [-0.5, 0.5])
 def test_a_servo_on_its_bound_has_the_derivative_of_one_inside(control: float) -> None:
-    """Force and implicit terms are those without a bound up to and including it; beyond it the control has no effect."""
+    """Force and implicit terms are those without a bound up to and including it; far beyond, control has no effect."""
     servo = '<actuator><position joint="hinge" kp="8" kv="0.5" {}/></actuator>'
     body = models.body(models.hinge())
     bounded = load_model(models.robot(body, servo.format('forcerange="-4 4"')))

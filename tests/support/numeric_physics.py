@@ -90,14 +90,19 @@ def as_function(program: Program) -> Callable[[Groups], Groups]:
         operation, *arguments = graph.nodes[index]
         if (place := program.source(index)) is not None:
             lines.append(f" t{index} = x[{place[0]!r}][..., {place[1]}]")
+        elif operation == "pick":
+            lines.append(f" t{index} = t{arguments[0]}[{int(graph.constants[~arguments[1]])}]")
         else:
-            terms = (f"t{a}" if a >= 0 else repr(graph.constants[~a]) for a in arguments)
+            terms = [f"t{a}" if a >= 0 else repr(graph.constants[~a]) for a in arguments]
+            if index in graph.calls:
+                operation, terms = f"loop{index}", [f"[{', '.join(terms[1:])}]"]
             lines.append(f" t{index} = {operation}({', '.join(terms)})")
     for name, group in program.outputs.items():
         terms = (f"t{o.index}" if isinstance(o, Scalar) else repr(float(o)) for o in group)
         lines.append(f" {name} = stack(x, [{', '.join(terms)}])")
     lines.append(f" return dict({', '.join(f'{name}={name}' for name in program.outputs)})")
     names = {"stack": stack, **{name: operation.value for name, operation in OPERATIONS.items()}}
+    names |= {f"loop{index}": call.values for index, call in graph.calls.items()}
     exec("\n".join(lines), names)
     return names["run"]
 
