@@ -8,6 +8,7 @@ import numpy as np
 
 from ahac.sim import ContactMaterial, Model, Real, Vec3, exp, load_model, log, norm, tanh
 from ahac.sim.compiler.program import evaluate
+from ahac.sim.constants import with_constants
 from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs
 from gradients import models
@@ -84,9 +85,9 @@ def soft_law(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMateria
     return normal * push - slip * (push * material.friction * tanh(norm(slip, 1e-2)))
 
 
-def standing(name: str, rng: np.random.Generator) -> tuple[Model, Groups]:
+def standing(name: str, rng: np.random.Generator, implicit: bool = False) -> tuple[Model, Groups]:
     """One of Gymnasium's robots in a random pose, its lowest point 2 cm in the ground."""
-    model = load_model(gymnasium_file(name))
+    model = with_constants(load_model(gymnasium_file(name)), implicit)
     x = {"q": np.array(model.rest_q) + 0.1 * rng.standard_normal(model.nq), "v": rng.standard_normal(model.nv)}
     x |= {"u": rng.uniform(-0.3, 0.3, model.nu), "f": rng.standard_normal(model.nv)}
     x["q"][UPWARD[name]] += contacts(model, x)["depth"] - 0.02

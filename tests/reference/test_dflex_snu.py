@@ -77,14 +77,7 @@ def like_dflex(robot: Model) -> Simulator:
 
 def by_substep(model: Model, forces: list) -> Simulator:
     return Simulator(
-        model,
-        num_worlds=1,
-        dt=H,
-        substeps=1,
-        dtype=torch.float64,
-        forces=forces,
-        num_threads=1,
-        integrator="explicit",
+        model, num_worlds=1, dt=H, substeps=1, dtype=torch.float64, forces=forces, num_threads=1, integrator="explicit"
     )
 
 
@@ -173,7 +166,7 @@ def trajectory(sim: Simulator, steps: int) -> Iterator[State]:
 
 def test_start_pose_is_dflexs(robot: Model) -> None:
     """To the rounding of the recorded √½."""
-    q, v = robot.keyframes["start"].q, robot.keyframes["start"].v
+    q, v = robot.keyframes["start"]
     assert (start().q - torch.tensor([q])).abs().max() < 2 * ROUNDING
     assert (start().v - torch.tensor([v])).abs().max() == 0.0
 

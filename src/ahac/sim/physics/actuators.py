@@ -2,22 +2,21 @@
 
     force = gain · control + bias₀ + bias₁ · length + bias₂ · speed
 
-In an implicit step of h seconds, a servo on joints takes the predicted length. While its force is clipped, it is
-explicit.
+In an implicit step of h seconds, a servo on joints takes the predicted length.
 A muscle's force is minus its tension, activation · strength: it pulls its ends together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import clip, where
+from ahac.sim.compiler.operations import clip
 from ahac.sim.model.types import Actuator, Model, Tendon
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
 from ahac.sim.physics.dynamics import project_to_joints
-from ahac.sim.physics.forces import Dashpot, implicit_coefficient
+from ahac.sim.physics.forces import Dashpot, clipped_coefficient, implicit_coefficient
 from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.segment_loops import needs_length, worth_looping
 from ahac.sim.physics.tendons import TendonForces
@@ -45,11 +44,12 @@ def actuate(
     tendons = TendonForces(motion)
     servos: list[Dashpot] = []
     looping = worth_looping(model)
+    inertias = {k: joint.inertia for joint in model.joints for k in joint.dofs}
     for actuator, u in zip(model.actuators, control, strict=True):
         if actuator.tendon is None:
             length = sum((q[i] * gear for i, gear in actuator.coordinates), 0.0)
             speed = sum((v[k] * gear for k, gear in actuator.dofs), 0.0)
-            force, coefficient = _force(actuator, u, length, speed, h)
+            force, coefficient = _force(actuator, u, length, speed, h, _inertia(actuator.dofs, inertias))
             for k, gear in actuator.dofs:
                 total.force[k] = total.force[k] + force * gear
             if isinstance(coefficient, Scalar):
@@ -67,16 +67,16 @@ def actuate(
         on_links = [total.wrenches.get(i, ZERO_SPATIAL) for i in range(len(model.links))]
         along = project_to_joints(model, motion, on_links)
         total = ActuatorForces([a + b for a, b in zip(total.force, along, strict=True)], {}, servos)
-    saturated: dict[int, Real] = {}
     for k, bounds in bounded.items():
-        saturated[k] = _outside(total.force[k], bounds)
+        total.dashpots = [_clipped(dashpot, k, total.force[k], bounds, inertias) for dashpot in total.dashpots]
         total.force[k] = clip(total.force[k], *bounds)
-    total.dashpots = [_unless_saturated(dashpot, saturated) for dashpot in total.dashpots]
     return total
 
 
-def _force(actuator: Actuator, control: Real, length: Real, speed: Real, h: Real) -> tuple[Real, Real]:
-    """Return the force and its implicit coefficient, which is zero while the force is clipped."""
+def _force(
+    actuator: Actuator, control: Real, length: Real, speed: Real, h: Real, inertia: float = 0.0
+) -> tuple[Real, Real]:
+    """Return the force of an actuator that moves `inertia`, and its implicit coefficient."""
     if actuator.control_range is not None:
         control = clip(control, *actuator.control_range)
     constant, by_length, by_speed = actuator.bias
@@ -87,23 +87,23 @@ def _force(actuator: Actuator, control: Real, length: Real, speed: Real, h: Real
     coefficient = implicit_coefficient(h, damping, stiffness)
     if actuator.force_range is None:
         return force, coefficient
-    clipped = _outside(force, actuator.force_range)
-    return clip(force, *actuator.force_range), coefficient * (1.0 - clipped)
+    coefficient = clipped_coefficient(coefficient, force, actuator.force_range, inertia)
+    return clip(force, *actuator.force_range), coefficient
 
 
-def _outside(force: Real, bounds: tuple[float, float]) -> Real:
-    """Return 1 where a force is clipped, else 0."""
-    low, high = bounds
-    return where(force < low, 1.0, where(force > high, 1.0, 0.0))
+def _inertia(gears: Iterable[tuple[int, float]], inertias: Mapping[int, float]) -> float:
+    """Return the inertia that a force moves through gears in the reference pose; couplings of joints are neglected."""
+    return 1.0 / sum(gear * gear / inertias[k] for k, gear in gears)
 
 
-def _unless_saturated(dashpot: Dashpot, saturated: Mapping[int, Real]) -> Dashpot:
-    """Return a servo's dashpot, without effect where the force on one of its joints is clipped."""
-    coefficient = dashpot.coefficient
-    for k in dashpot.jacobian:
-        if k in saturated:
-            coefficient = coefficient * (1.0 - saturated[k])
-    return replace(dashpot, coefficient=coefficient)
+def _clipped(
+    dashpot: Dashpot, k: int, force: Real, bounds: tuple[float, float], inertias: Mapping[int, float]
+) -> Dashpot:
+    """Return a servo's dashpot where the total force on coordinate k is clipped."""
+    if k not in dashpot.jacobian:
+        return dashpot
+    inertia = _inertia(dashpot.jacobian.items(), inertias)  # pyright: ignore[reportArgumentType]
+    return replace(dashpot, coefficient=clipped_coefficient(dashpot.coefficient, force, bounds, inertia))
 
 
 def _pull(actuator: Actuator, tendon: Tendon, control: Real, tendons: TendonForces) -> None:
