@@ -1,0 +1,171 @@
+"""`python -m robots`: install the packages, examine every model file, print tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from robots.packages import PACKAGES, Robot, find_robots, install, version
+from robots.report import read_csv, tables, write_csv
+
+__all__ = ["main"]
+
+CACHE = Path("~/.cache/ahac/robots")
+POLL = 0.05
+TAIL = 300
+
+Found = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the census; return 1 if a model crashed the process that examined it."""
+    options = _options(arguments)
+    if options.table is not None:
+        sys.stdout.write(tables(read_csv(options.table)) + "\n")
+        return 0
+    cache, out = options.cache.expanduser().absolute(), options.out.expanduser().absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    journal = out / "files.jsonl"
+    if options.again:
+        journal.unlink(missing_ok=True)
+    done = {found["key"]: found for found in _read(journal)}
+    waiting: list[tuple[Robot, Found]] = []
+    for package in options.only or PACKAGES:
+        folder = install(package, cache)
+        robots = list(find_robots(package, folder))
+        about = {"package": package, "version": version(folder)}
+        sys.stderr.write(f"{package} {about['version']}: {len(robots)} files\n")
+        waiting += [
+            (robot, {**about, "key": robot.key, "file": robot.file, "kind": kind})
+            for robot, kind in robots
+            if robot.key not in done and (options.file is None or options.file in robot.key)
+        ]
+    with journal.open("a", encoding="utf-8") as file:
+        for count, found in enumerate(_examine(waiting, cache, options.jobs, options.limit), 1):
+            done[found["key"]] = found
+            file.write(json.dumps(found) + "\n")
+            file.flush()
+            sys.stderr.write(f"{count} of {len(waiting)}: {found['key']}: {_summary(found)}\n")
+    write_csv(out / "robots.csv", done.values())
+    (out / "robots.json").write_text(json.dumps(list(done.values()), indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"{tables(read_csv(out / 'robots.csv'))}\n\nfiles in {out}\n")
+    return 1 if any("crash" in found.get("problem", "") for found in done.values()) else 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="robots", description="Load and simulate the robots of public packages.")
+    parser.add_argument("--only", nargs="+", choices=tuple(PACKAGES), metavar="PACKAGE", help="packages (default: all)")
+    parser.add_argument("--file", metavar="TEXT", help="only files whose name contains this")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="files in parallel")
+    parser.add_argument(
+        "--limit", type=float, default=600.0, metavar="S", help="time limit of a file [s] (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=CACHE, metavar="DIR", help="where packages are installed (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/robots"),
+        metavar="DIR",
+        help="results; files that are in there are not examined again (default: %(default)s)",
+    )
+    parser.add_argument("--again", action="store_true", help="examine all files again")
+    parser.add_argument("--table", type=Path, metavar="CSV", help="only print the tables of an earlier robots.csv")
+    return parser.parse_args(arguments)
+
+
+def _read(journal: Path) -> list[Found]:
+    if not journal.exists():
+        return []
+    return [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+
+
+@dataclass
+class _Child:
+    """A process that examines one file."""
+
+    about: Found
+    process: subprocess.Popen[str]
+    out: Path
+    since: float = field(default_factory=time.monotonic)
+
+    def found(self, late: bool) -> Found:
+        """Return all findings; of a process that did not end well, those before that."""
+        lines = self.out.with_suffix(".out").read_text(encoding="utf-8").splitlines()
+        error = self.out.with_suffix(".err").read_text(encoding="utf-8", errors="replace").strip()
+        found = dict(self.about)
+        for line in lines:
+            found |= json.loads(line)
+        found["seconds"] = round(time.monotonic() - self.since, 1)
+        if late:
+            found["problem"] = f"time limit of {found['seconds']:.0f} s"
+        elif self.process.returncode < 0:
+            found["problem"] = f"crash: signal {-self.process.returncode}"
+        elif self.process.returncode > 0:
+            found["problem"] = f"crash: {(error.splitlines() or [''])[-1][-TAIL:]}"
+        for suffix in (".out", ".err"):
+            self.out.with_suffix(suffix).unlink()
+        return found
+
+
+def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, jobs: int, limit: float) -> Iterator[Found]:
+    """Yield the findings of each file as its process ends."""
+    queue, running = list(reversed(waiting)), list[_Child]()
+    scratch = cache / f"probe-{os.getpid()}"
+    try:
+        while queue or running:
+            while queue and len(running) < jobs:
+                robot, about = queue.pop()
+                running.append(_start(robot, about, cache, Path(f"{scratch}-{len(queue)}")))
+            for child in list(running):
+                late = time.monotonic() - child.since > limit
+                if child.process.poll() is None and not late:
+                    continue
+                child.process.kill()
+                child.process.wait()
+                running.remove(child)
+                yield child.found(late)
+            time.sleep(POLL)
+    finally:
+        for child in running:
+            child.process.kill()
+
+
+def _start(robot: Robot, about: Found, cache: Path, out: Path) -> _Child:
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
+    with out.with_suffix(".out").open("w") as stdout, out.with_suffix(".err").open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "robots.probe", str(robot.path), str(cache)],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            cwd=cache,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+    return _Child(about, process, out)
+
+
+def _summary(found: Mapping[str, Any]) -> str:
+    if "problem" in found:
+        return found["problem"]
+    if not found.get("articulated"):
+        return "nothing moves" if found.get("mujoco") != "no" else f"MuJoCo: {found['mujoco_error']}"
+    if not found.get("loaded"):
+        return f"refused: {', '.join(found.get('features', ()))}"
+    error, gradient = found["acceleration_error"], found["gradient"]
+    stable = found["free_stable"] and found["contact_stable"]
+    return f"error {error:.1e}, {'stable' if stable else 'UNSTABLE'}, gradient {gradient:.2g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Traced programs as straight-line Python on floats: for one world, much faster than node by node in numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from ahac.sim.compiler.graph import Scalar
+from ahac.sim.compiler.program import Program
+
+__all__ = ["Evaluator"]
+
+CHUNK = 1000
+"""Statements per function: Python compiles many short functions faster than one long one."""
+EXPRESSIONS = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "neg": "-{0}",
+    "rcp": "1.0 / {0}",
+    "min": "({0} if {0} <= {1} else {1})",
+    "max": "({0} if {0} >= {1} else {1})",
+    "less": "({2} if {0} < {1} else {3})",
+    "stop": "{0}",
+    "mark": "{0}",
+    "implicit": "{0}",
+}
+"""Python expressions of the operations; the others are functions of the module math."""
+MATH = {"abs": "fabs"}
+
+
+class Evaluator:
+    """Evaluates a program for one world; raises FloatingPointError for a result that is not finite."""
+
+    def __init__(self, program: Program) -> None:
+        self._inputs: list[tuple[int, str, int]] = []
+        lines: list[str] = []
+        live = program.live()
+        for index in live:
+            if (source := program.source(index)) is not None:
+                self._inputs.append((index, *source))
+                continue
+            operation, *arguments = program.graph.nodes[index]
+            numbers = [f"x[{a}]" if a >= 0 else f"({program.graph.constants[~a]!r})" for a in arguments]
+            form = EXPRESSIONS.get(operation)
+            call = form.format(*numbers) if form else f"{MATH.get(operation, operation)}({', '.join(numbers)})"
+            lines.append(f" x[{index}] = {call}")
+        self.operations = len(lines)
+        self._size = max(live, default=0) + 1
+        self._chunks = [_compiled(lines[k : k + CHUNK]) for k in range(0, len(lines), CHUNK)]
+        self._outputs = {
+            name: [(o.index, 0.0) if isinstance(o, Scalar) else (-1, float(o)) for o in group]
+            for name, group in program.outputs.items()
+        }
+
+    def __call__(self, values: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+        """Return the outputs for the given inputs."""
+        x = [0.0] * self._size
+        for index, group, position in self._inputs:
+            x[index] = values[group][position]
+        try:
+            for chunk in self._chunks:
+                chunk(x)
+        except (OverflowError, ZeroDivisionError, ValueError) as error:
+            raise FloatingPointError(str(error)) from None
+        outputs = {name: [x[i] if i >= 0 else c for i, c in group] for name, group in self._outputs.items()}
+        if not all(math.isfinite(number) for group in outputs.values() for number in group):
+            raise FloatingPointError("the result is not finite")
+        return outputs
+
+
+def _compiled(lines: Sequence[str]) -> Callable[[list[float]], None]:
+    names: dict[str, Callable[[list[float]], None]] = {**vars(math), "inf": math.inf}
+    exec("\n".join(["def run(x):", *lines]), names)
+    return names["run"]
