@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from faults.commands import Child, forked
+from robots import probe
 from robots.packages import PACKAGES, Robot, find_robots, install, version
 from robots.report import read_csv, tables, write_csv
 
@@ -20,7 +22,6 @@ __all__ = ["main"]
 
 CACHE = Path("~/.cache/ahac/robots")
 POLL = 0.05
-TAIL = 300
 
 Found = dict[str, Any]
 
@@ -90,69 +91,51 @@ def _read(journal: Path) -> list[Found]:
 
 
 @dataclass
-class _Child:
-    """A process that examines one file."""
+class _Examined:
+    """A file and the process that examines it."""
 
     about: Found
-    process: subprocess.Popen[str]
-    out: Path
-    since: float = field(default_factory=time.monotonic)
+    child: Child
 
-    def found(self, late: bool) -> Found:
+    def late(self, limit: float) -> bool:
+        """Return whether the process has used up its time."""
+        return time.monotonic() - self.child.since > limit
+
+    def found(self, limit: float) -> Found:
         """Return all findings; of a process that did not end well, those before that."""
-        lines = self.out.with_suffix(".out").read_text(encoding="utf-8").splitlines()
-        error = self.out.with_suffix(".err").read_text(encoding="utf-8", errors="replace").strip()
+        ended = self.child.wait(0.0)
         found = dict(self.about)
-        for line in lines:
+        for line in ended.out.splitlines():
             found |= json.loads(line)
-        found["seconds"] = round(time.monotonic() - self.since, 1)
-        if late:
-            found["problem"] = f"time limit of {found['seconds']:.0f} s"
-        elif self.process.returncode < 0:
-            found["problem"] = f"crash: signal {-self.process.returncode}"
-        elif self.process.returncode > 0:
-            found["problem"] = f"crash: {(error.splitlines() or [''])[-1][-TAIL:]}"
-        for suffix in (".out", ".err"):
-            self.out.with_suffix(suffix).unlink()
+        found["seconds"] = round(ended.seconds, 1)
+        if ended.status is None:
+            found["problem"] = f"time limit of {limit:.0f} s"
+        elif ended.status < 0:
+            found["problem"] = f"crash: signal {-ended.status}"
+        elif ended.status > 0:
+            found["problem"] = f"crash: {ended.tail()}"
         return found
 
 
 def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, jobs: int, limit: float) -> Iterator[Found]:
-    """Yield the findings of each file as its process ends."""
-    queue, running = list(reversed(waiting)), list[_Child]()
-    scratch = cache / f"probe-{os.getpid()}"
-    try:
-        while queue or running:
-            while queue and len(running) < jobs:
-                robot, about = queue.pop()
-                running.append(_start(robot, about, cache, Path(f"{scratch}-{len(queue)}")))
-            for child in list(running):
-                late = time.monotonic() - child.since > limit
-                if child.process.poll() is None and not late:
-                    continue
-                child.process.kill()
-                child.process.wait()
-                running.remove(child)
-                yield child.found(late)
-            time.sleep(POLL)
-    finally:
-        for child in running:
-            child.process.kill()
-
-
-def _start(robot: Robot, about: Found, cache: Path, out: Path) -> _Child:
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
-    with out.with_suffix(".out").open("w") as stdout, out.with_suffix(".err").open("w") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "robots.probe", str(robot.path), str(cache)],
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            text=True,
-            cwd=cache,
-            env={**os.environ, "PYTHONPATH": paths},
-        )
-    return _Child(about, process, out)
+    """Yield the findings of each file as its process ends; forked, so that nothing is imported again."""
+    queue, running = list(reversed(waiting)), list[_Examined]()
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            while queue or running:
+                while queue and len(running) < jobs:
+                    robot, about = queue.pop()
+                    log = Path(scratch) / f"{len(queue)}.out"
+                    pid = forked(lambda path=robot.path: probe.main(path, cache), log)
+                    running.append(_Examined(about, Child(("probe",), pid, log)))
+                for examined in list(running):
+                    if examined.child.poll(0.0) is not None or examined.late(limit):
+                        running.remove(examined)
+                        yield examined.found(limit)
+                time.sleep(POLL)
+        finally:
+            for examined in running:
+                examined.child.kill()
 
 
 def _summary(found: Mapping[str, Any]) -> str:

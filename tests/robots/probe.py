@@ -1,14 +1,12 @@
 # pyright: reportAttributeAccessIssue=false
-"""Examine one model file: `python -m robots.probe FILE` writes what it finds as lines of JSON, stage by stage.
-
-It runs in a separate process, because a model may crash MuJoCo or take too long.
-"""
+"""Examine one model file, in a separate process, because a model may crash MuJoCo or take too long."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
+import os
 import re
 import sys
 import time
@@ -30,7 +28,7 @@ from ahac.sim.programs import Programs
 from robots.packages import add_stand_ins
 from robots.straight_line import Evaluator
 
-__all__ = ["examine"]
+__all__ = ["main"]
 
 H = 1.0 / 240.0
 """Substep [s]."""
@@ -48,7 +46,7 @@ CONSTRAINT = int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
 Found = dict[str, Any]
 
 
-def examine(path: Path, cache: Path) -> Iterator[Found]:
+def _examine(path: Path, cache: Path) -> Iterator[Found]:
     """Yield findings stage by stage; a later one costs more, and depends on the earlier ones."""
     if path.suffix.lower() != ".urdf":
         add_stand_ins(path, cache)
@@ -212,17 +210,14 @@ class Rollout:
         return {"gradient": norm, "backward_operations": back.operations, "backward_seconds": seconds}
 
 
-def main(path: str, cache: str) -> int:
-    """Write findings as lines of JSON."""
+def main(path: Path, cache: Path) -> int:
+    """Write findings to standard output as lines of JSON, stage by stage."""
+    os.chdir(cache)  # for logs of MuJoCo
     logging.getLogger("ahac").setLevel(logging.ERROR)
     mujoco.set_mju_user_warning(lambda _: None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for found in examine(Path(path), Path(cache)):
+        for found in _examine(path, cache):
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
