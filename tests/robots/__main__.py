@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if robot.key not in done and (options.file is None or options.file in robot.key)
         ]
     with journal.open("a", encoding="utf-8") as file:
-        for count, found in enumerate(_examine(waiting, cache, options.jobs, options.limit), 1):
+        for count, found in enumerate(_examine(waiting, cache, options), 1):
             done[found["key"]] = found
             file.write(json.dumps(found) + "\n")
             file.flush()
@@ -65,6 +65,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="robots", description="Load and simulate the robots of public packages.")
     parser.add_argument("--only", nargs="+", choices=tuple(PACKAGES), metavar="PACKAGE", help="packages (default: all)")
     parser.add_argument("--file", metavar="TEXT", help="only files whose name contains this")
+    parser.add_argument(
+        "--integrator", choices=("implicit", "explicit"), default="implicit", help="(default: implicit)"
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="files in parallel")
     parser.add_argument(
         "--limit", type=float, default=600.0, metavar="S", help="time limit of a file [s] (default: %(default)s)"
@@ -117,21 +120,22 @@ class _Examined:
         return found
 
 
-def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, jobs: int, limit: float) -> Iterator[Found]:
+def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, options: argparse.Namespace) -> Iterator[Found]:
     """Yield the findings of each file as its process ends; forked, so that nothing is imported again."""
     queue, running = list(reversed(waiting)), list[_Examined]()
+    implicit = options.integrator == "implicit"
     with tempfile.TemporaryDirectory() as scratch:
         try:
             while queue or running:
-                while queue and len(running) < jobs:
+                while queue and len(running) < options.jobs:
                     robot, about = queue.pop()
                     log = Path(scratch) / f"{len(queue)}.out"
-                    pid = forked(lambda path=robot.path: probe.main(path, cache), log)
+                    pid = forked(lambda path=robot.path: probe.main(path, cache, implicit), log)
                     running.append(_Examined(about, Child(("probe",), pid, log)))
                 for examined in list(running):
-                    if examined.child.poll(0.0) is not None or examined.late(limit):
+                    if examined.child.poll(0.0) is not None or examined.late(options.limit):
                         running.remove(examined)
-                        yield examined.found(limit)
+                        yield examined.found(options.limit)
                 time.sleep(POLL)
         finally:
             for examined in running:

@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ import mujoco
 import numpy as np
 
 from ahac.sim import Model, ModelError, load_model
-from ahac.sim.compiler.program import Program, adjoint, evaluate, trace
+from ahac.sim.compiler.program import adjoint, evaluate, trace
+from ahac.sim.constants import with_constants
 from ahac.sim.physics import dynamics
+from ahac.sim.physics.contact import compliant, penalty
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.substep import ForceLaws, total_forces
 from ahac.sim.physics.world import World
@@ -40,13 +43,23 @@ STATES = 8
 FASTEST = 1e3
 """Speed [rad/s or m/s] above which a rollout counts as unstable."""
 IGNORE = re.compile(r"ignore=\[([^\]]*)\]")
+REASONS = {
+    "mocap body": "mocap body",
+    "pulley": "pulley",
+    "actuator with activation": "is not a motor, servo or muscle",
+    "actuator on a body": "acts on a body",
+    "actuator on a site": "acts on a site",
+    "mesh or included file not found": "Error opening file",
+    "invalid inertia": "inertia",
+}
+"""Words in the messages of refusals that cannot be ignored."""
 PACKAGE = re.compile(r"package://")
 CONSTRAINT = int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
 
 Found = dict[str, Any]
 
 
-def _examine(path: Path, cache: Path) -> Iterator[Found]:
+def _examine(path: Path, cache: Path, implicit: bool) -> Iterator[Found]:
     """Yield findings stage by stage; a later one costs more, and depends on the earlier ones."""
     if path.suffix.lower() != ".urdf":
         add_stand_ins(path, cache)
@@ -60,15 +73,14 @@ def _examine(path: Path, cache: Path) -> Iterator[Found]:
         return
     yield {"nv": model.nv, "nu": model.nu, "points": len(model.contact_candidates)}
     yield {"acceleration_error": _acceleration_error(raw, model)}
-    program = Programs(model, ForceLaws(contact_enabled=False), {}).step().substep
-    yield Rollout(model, program, *_start(raw, model)).forward("free")
+    laws = ForceLaws(compliant if implicit else penalty, implicit=implicit)
+    yield Rollout(model, replace(laws, contact_enabled=False), *_start(raw, model)).forward("free")
     if not model.planes and any(raw.jnt_type == mujoco.mjtJoint.mjJNT_FREE):
         model = load_model(path, ground=True)
     yield {"points": len(model.contact_candidates)}
-    program = Programs(model, ForceLaws(), {}).step().substep
-    rollout = Rollout(model, program, *_start(raw, model))
+    rollout = Rollout(model, laws, *_start(raw, model))
     yield rollout.forward("contact")
-    yield rollout.backward(program)
+    yield rollout.backward()
 
 
 def _compile(path: Path) -> tuple[mujoco.MjModel | None, Found]:
@@ -106,6 +118,7 @@ def _load(path: Path) -> tuple[Model | None, Found]:
     began = time.monotonic()
     refusals: list[str] = []
     features: list[str] = []
+    ignorable = False
     while True:
         try:
             model = load_model(path, ignore=features)
@@ -115,21 +128,28 @@ def _load(path: Path) -> tuple[Model | None, Found]:
             if new := [name for name in named if name and name not in features]:
                 features += new
                 continue
-            features.append("other")
+            features.append(_reason(str(error)))
             break
         if not refusals:
             return model, {"loaded": True, "load_seconds": round(time.monotonic() - began, 2)}
+        ignorable = True
         break
-    return None, {"loaded": False, "features": features, "refusals": refusals, "ignorable": "other" not in features}
+    return None, {"loaded": False, "features": features, "refusals": refusals, "ignorable": ignorable}
+
+
+def _reason(message: str) -> str:
+    """Return a short name of a refusal that cannot be ignored."""
+    return next((name for name, words in REASONS.items() if words in message), "other")
 
 
 def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
     """Return the largest difference from MuJoCo's qacc without constraints, relative to the largest acceleration."""
+    model = with_constants(replace(model, frictionloss=(0.0,) * model.nv, equalities=()), implicit=False)
     laws = ForceLaws(contact_enabled=False)
 
     def acceleration(q: list[Any], v: list[Any], u: list[Any]) -> dict[str, list[Any]]:
         world = World(model, normalize(model, q), v, u)
-        return {"qacc": dynamics.acceleration(model, world.motion, *total_forces(world, [0.0] * model.nv, laws))}
+        return {"qacc": dynamics.acceleration(model, world.motion, total_forces(world, [0.0] * model.nv, laws))}
 
     program = trace(acceleration, {"q": model.nq, "v": model.nv, "u": model.nu})
     rng = np.random.default_rng(0)
@@ -164,10 +184,11 @@ def _start(raw: mujoco.MjModel, model: Model) -> tuple[list[float], list[float],
 class Rollout:
     """A simulation of one world from a given state, and its gradient."""
 
-    def __init__(self, model: Model, program: Program, q: list[float], v: list[float], u: list[float]) -> None:
-        self.model = model
+    def __init__(self, model: Model, laws: ForceLaws, q: list[float], v: list[float], u: list[float]) -> None:
+        model = with_constants(model, laws.implicit)
+        self.program = Programs(model, laws, {}).step().substep
         self.fixed = {"u": u, "f": [0.0] * model.nv, "h": [H]}
-        self.advance = Evaluator(program)
+        self.advance = Evaluator(self.program)
         self.normalize = Evaluator(trace(lambda q: {"q": normalize(model, q)}, {"q": model.nq}))
         self.states = [{"q": q, "v": v}]
         self.stable = False
@@ -193,12 +214,12 @@ class Rollout:
             f"{name}_seconds": round(time.monotonic() - began, 2),
         }
 
-    def backward(self, program: Program) -> Found:
+    def backward(self) -> Found:
         """Return the norm of the gradient of a random linear function of the last state with respect to the first."""
         if not self.stable:
             return {"gradient": math.inf}
         rng, began = np.random.default_rng(0), time.monotonic()
-        back = Evaluator(adjoint(program, ["q", "v"]))
+        back = Evaluator(adjoint(self.program, ["q", "v"]))
         bars = {f"{name}_bar": rng.normal(size=len(self.states[0][name])).tolist() for name in ("q", "v")}
         try:
             for state in reversed(self.states[:-1]):
@@ -210,14 +231,14 @@ class Rollout:
         return {"gradient": norm, "backward_operations": back.operations, "backward_seconds": seconds}
 
 
-def main(path: Path, cache: Path) -> int:
+def main(path: Path, cache: Path, implicit: bool) -> int:
     """Write findings to standard output as lines of JSON, stage by stage."""
     os.chdir(cache)  # for logs of MuJoCo
     logging.getLogger("ahac").setLevel(logging.ERROR)
     mujoco.set_mju_user_warning(lambda _: None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for found in _examine(path, cache):
+        for found in _examine(path, cache, implicit):
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
     return 0
