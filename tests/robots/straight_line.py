@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from ahac.sim.compiler.graph import Scalar
+from ahac.sim.compiler.graph import Call, Scalar
 from ahac.sim.compiler.program import Program
 
 __all__ = ["Evaluator"]
@@ -35,19 +36,20 @@ class Evaluator:
     def __init__(self, program: Program) -> None:
         self._inputs: list[tuple[int, str, int]] = []
         lines: list[str] = []
+        calls: dict[int, Call] = {}
         live = program.live()
         for index in live:
             if (source := program.source(index)) is not None:
                 self._inputs.append((index, *source))
                 continue
             operation, *arguments = program.graph.nodes[index]
+            if index in program.graph.calls:
+                calls[index] = program.graph.calls[index]
             numbers = [f"x[{a}]" if a >= 0 else f"({program.graph.constants[~a]!r})" for a in arguments]
-            form = EXPRESSIONS.get(operation)
-            call = form.format(*numbers) if form else f"{MATH.get(operation, operation)}({', '.join(numbers)})"
-            lines.append(f" x[{index}] = {call}")
-        self.operations = len(lines)
+            lines.append(f" x[{index}] = {_expression(operation, index, numbers)}")
+        self.operations = program.operations()
         self._size = max(live, default=0) + 1
-        self._chunks = [_compiled(lines[k : k + CHUNK]) for k in range(0, len(lines), CHUNK)]
+        self._chunks = [_compiled(lines[k : k + CHUNK], calls) for k in range(0, len(lines), CHUNK)]
         self._outputs = {
             name: [(o.index, 0.0) if isinstance(o, Scalar) else (-1, float(o)) for o in group]
             for name, group in program.outputs.items()
@@ -69,7 +71,16 @@ class Evaluator:
         return outputs
 
 
-def _compiled(lines: Sequence[str]) -> Callable[[list[float]], None]:
-    names: dict[str, Callable[[list[float]], None]] = {**vars(math), "inf": math.inf}
+def _expression(operation: str, index: int, arguments: Sequence[str]) -> str:
+    if operation == "call":
+        return f"calls[{index}].values([{', '.join(arguments[1:])}])"
+    if operation == "pick":
+        return f"float({arguments[0]}[int({arguments[1]})])"
+    form = EXPRESSIONS.get(operation)
+    return form.format(*arguments) if form else f"{MATH.get(operation, operation)}({', '.join(arguments)})"
+
+
+def _compiled(lines: Sequence[str], calls: Mapping[int, Call]) -> Callable[[list[float]], None]:
+    names: dict[str, Any] = {**vars(math), "calls": calls}
     exec("\n".join(["def run(x):", *lines]), names)
     return names["run"]

@@ -11,8 +11,10 @@ from ahac.plots.theme import COLORS, new_figure, plain
 
 __all__ = ["plot_robot"]
 
-PANEL = 4.5
-"""Width of a view [inches]."""
+HEIGHT = 4.5
+"""Height of a view [inches]."""
+NARROWEST, WIDEST = 0.6, 1.8
+"""Bounds on width / height of a view."""
 
 View = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Triangles [F, 3, 2], the most distant first; their colors [F, 4]; contact points [P, 2]."""
@@ -22,9 +24,11 @@ def plot_robot(path: Path, title: str, views: Mapping[str, View]) -> None:
     """Draw views of a robot side by side, and mark its contact points, hidden ones included."""
     from matplotlib.collections import PolyCollection
 
-    with new_figure([path], PANEL * len(views), PANEL + 0.5) as figure:
-        for k, (name, (triangles, colors, points)) in enumerate(views.items(), 1):
-            axes = figure.add_subplot(1, len(views), k)
+    ratios = [_aspect(np.concatenate([triangles.reshape(-1, 2), points])) for triangles, _, points in views.values()]
+    with new_figure([path], HEIGHT * sum(ratios), HEIGHT + 0.5) as figure:
+        panels = figure.add_gridspec(1, len(views), width_ratios=ratios)
+        for k, (name, (triangles, colors, points)) in enumerate(views.items()):
+            axes = figure.add_subplot(panels[0, k])
             # Edges in the color of the face hide the gaps between neighboring triangles.
             axes.add_collection(PolyCollection(list(triangles), facecolors=colors, edgecolors=colors, linewidths=0.2))
             axes.scatter(*points.T, s=14, color=COLORS[1], edgecolors="white", linewidths=0.4, zorder=3)
@@ -33,3 +37,11 @@ def plot_robot(path: Path, title: str, views: Mapping[str, View]) -> None:
             axes.set_title(name)
             axes.set_xlabel("[m]")
         figure.suptitle(plain(title))
+
+
+def _aspect(points: np.ndarray) -> float:
+    """Return width / height of a view, within bounds."""
+    if not len(points):
+        return 1.0
+    width, height = np.ptp(points, axis=0)
+    return float(np.clip(width / max(height, 1e-9), NARROWEST, WIDEST))

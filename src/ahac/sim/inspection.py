@@ -261,8 +261,8 @@ def _contacts(model: Model) -> list[ContactReport]:
 
 def _cost(model: Model, substeps: int, implicit: bool) -> CostReport:
     program = Programs(model, ForceLaws(compliant if implicit else penalty, implicit=implicit), {}).step().substep
-    forward = len(program.live())
-    backward = len(adjoint(program, ["q", "v", "u"]).live())
+    forward = program.operations()
+    backward = adjoint(program, ["q", "v", "u"]).operations()
     per_step = substeps * (forward + backward)
     return CostReport(
         forward_operations=forward,

@@ -14,7 +14,7 @@ from ahac.view.trajectory import contact_points
 
 __all__ = ["Still", "take_still"]
 
-CELLS = 200
+CELLS = 300
 """Details smaller than this fraction of the scene are merged: meshes can have a million triangles."""
 LIGHTEST, DARKEST = 1.0, 0.3
 """Range of brightness that colors are mapped to, so that the shape of a black robot can be seen."""
