@@ -28,6 +28,7 @@ from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.substep import ForceLaws, total_forces
 from ahac.sim.physics.world import World
 from ahac.sim.programs import Programs
+from ahac.sim.stability import check_stability
 from robots.packages import add_stand_ins
 from robots.straight_line import Evaluator
 
@@ -40,6 +41,8 @@ STEPS = 60
 """Control steps of a rollout: one second."""
 STATES = 8
 """Random states at which accelerations are compared."""
+PUSH = 0.01
+"""Standard deviation of the initial velocities [rad/s or m/s]."""
 FASTEST = 1e3
 """Speed [rad/s or m/s] above which a rollout counts as unstable."""
 IGNORE = re.compile(r"ignore=\[([^\]]*)\]")
@@ -74,6 +77,8 @@ def _examine(path: Path, cache: Path, implicit: bool) -> Iterator[Found]:
     yield {"nv": model.nv, "nu": model.nu, "points": len(model.contact_candidates)}
     yield {"acceleration_error": _acceleration_error(raw, model)}
     laws = ForceLaws(compliant if implicit else penalty, implicit=implicit)
+    linear = check_stability(replace(model, contact_candidates=()), H, "implicit" if implicit else "explicit")
+    yield {"linear_stable": linear.stable, "unstable": linear.cause or ""}
     yield Rollout(model, replace(laws, contact_enabled=False), *_start(raw, model)).forward("free")
     if not model.planes and any(raw.jnt_type == mujoco.mjtJoint.mjJNT_FREE):
         model = load_model(path, ground=True)
@@ -175,10 +180,14 @@ def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
 
 
 def _start(raw: mujoco.MjModel, model: Model) -> tuple[list[float], list[float], list[float]]:
-    """Return positions, velocities and controls of the first keyframe, or of the reference pose."""
+    """Return positions, velocities and controls of the first keyframe, or of the reference pose.
+
+    Small random velocities are added: a robot in an unstable equilibrium would not move.
+    """
+    push = np.random.default_rng(1).normal(scale=PUSH, size=model.nv)
     if raw.nkey:
-        return raw.key_qpos[0].tolist(), raw.key_qvel[0].tolist(), raw.key_ctrl[0].tolist()
-    return list(model.rest_q), [0.0] * model.nv, [0.0] * model.nu
+        return raw.key_qpos[0].tolist(), (raw.key_qvel[0] + push).tolist(), raw.key_ctrl[0].tolist()
+    return list(model.rest_q), push.tolist(), [0.0] * model.nu
 
 
 class Rollout:

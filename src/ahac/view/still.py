@@ -18,6 +18,8 @@ CELLS = 300
 """Details smaller than this fraction of the scene are merged: meshes can have a million triangles."""
 LIGHTEST, DARKEST = 1.0, 0.3
 """Range of brightness that colors are mapped to, so that the shape of a black robot can be seen."""
+EDGE_ON = 1e-4
+"""Cosine of the angle of view below which a triangle is not drawn."""
 AMBIENT = 0.45
 """Brightness of a surface in the shade; 1 in full light."""
 LIGHT = (0.3, 0.5, 0.8)
@@ -52,7 +54,7 @@ def take_still(scene: Scene, position: np.ndarray, quaternion: np.ndarray, azimu
     corners, colors = _triangles(scene, position, quaternion)
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
-    facing = normals @ ahead < 0.0
+    facing = normals @ ahead < -EDGE_ON
     corners, colors, normals = corners[facing], colors[facing], normals[facing]
     order = np.argsort(-(corners.mean(axis=1) @ ahead), kind="stable")
     light = LIGHT[0] * right - LIGHT[1] * ahead + LIGHT[2] * up
