@@ -14,6 +14,7 @@ The points that a robot stands on act together; then g is the largest eigenvalue
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -30,7 +31,9 @@ from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.physics.world import World
 from ahac.sim.programs import Programs
 
-__all__ = ["Stability", "check_stability", "is_partly_explicit"]
+__all__ = ["Stability", "check_stability", "warn_if_unstable"]
+
+logger = logging.getLogger("ahac")
 
 EPSILON = 1e-6
 """Step of the central differences [rad], [m], [rad/s], [m/s]."""
@@ -91,15 +94,23 @@ class _Pose:
     q: np.ndarray
     v: np.ndarray
     inverse_mass: np.ndarray
-    elements: list[_Element]
-    """Forces that act alone."""
+    limits: list[_Element]
+    """Forces of joint limits."""
+    contacts: list[_Element]
+    """Forces of all contact points, each alone."""
     standing: list[_Element]
     """Forces of all points that the robot stands on."""
 
 
-def is_partly_explicit(model: Model, implicit: bool, forces: Sequence[ForceLaw] = ()) -> bool:
-    """Return whether some force of a model is integrated explicitly and can make a step unstable."""
-    return not implicit or bool(forces) or model.fluid is not None
+def warn_if_unstable(
+    model: Model, dt: float, substeps: int, integrator: Literal["implicit", "explicit"], forces: Sequence[ForceLaw] = ()
+) -> None:
+    """Log a warning if a robot is unstable in free motion or while it stands; skip what is known to be stable."""
+    if integrator == "implicit" and not forces and model.fluid is None:
+        return
+    stability = check_stability(model, dt / substeps, integrator, forces, standing_only=True)
+    if not stability.stable:
+        logger.warning("model %r: %s", model.name, stability.message(dt))
 
 
 def check_stability(
@@ -107,6 +118,7 @@ def check_stability(
     h: float,
     integrator: Literal["implicit", "explicit"] = "implicit",
     forces: Sequence[ForceLaw] = (),
+    standing_only: bool = False,
 ) -> Stability:
     """Check whether substeps of `h` seconds are stable in the rest pose and the keyframes of a model.
 
@@ -115,12 +127,15 @@ def check_stability(
         h: Length of a substep [s].
         integrator: As in `Simulator`. Contact and joint limits are checked for "explicit" only.
         forces: User-defined force laws, as in `Simulator`.
+        standing_only: Whether to check only those contact points that the robot stands on in these poses.
     """
     implicit = integrator == "implicit"
     model = _unsaturated(with_constants(model, implicit))
     laws = ForceLaws(extra=tuple(forces), contact_enabled=False, implicit=implicit)
     program = Programs(model, laws, {}).step().substep
     poses = list(_poses(model, with_elements=not implicit))
+    if standing_only:
+        poses = [replace(pose, contacts=[]) for pose in poses]
     growth, cause = _worst(model, program, poses, h)
     stable_step = h
     if cause is not None:
@@ -142,7 +157,7 @@ def _worst(model: Model, program: Program, poses: Sequence[_Pose], h: float) -> 
     """Return the largest growth of an oscillation in any pose, and what oscillates."""
     found = [
         *(_free_motion(model, program, pose, h) for pose in poses),
-        *(_alone(element, pose, h) for pose in poses for element in pose.elements),
+        *(_alone(element, pose, h) for pose in poses for element in (*pose.limits, *pose.contacts)),
         *(_together(pose, h) for pose in poses if pose.standing),
     ]
     growth, cause = max(found)
@@ -155,7 +170,7 @@ def _free_motion(model: Model, program: Program, pose: _Pose, h: float) -> tuple
     if not np.isfinite(jacobian).all():
         return np.inf, "a mass matrix that is singular"
     values, vectors = np.linalg.eig(jacobian)
-    moduli = np.where(values.real < 0.0, np.abs(values), 0.0)
+    moduli = np.where(np.real(values) < 0.0, np.abs(values), 0.0)
     worst = int(np.argmax(moduli))
     speeds = np.abs(vectors[model.nv :, worst])
     return float(moduli[worst]), f"joint {_joint_of(model, int(np.argmax(speeds))).name!r}"
@@ -204,10 +219,10 @@ def _poses(model: Model, with_elements: bool) -> Iterator[_Pose]:
         q, v = np.array(positions), np.array(velocities)
         mass = evaluate(mass_matrix, {"q": q})["matrix"].reshape(model.nv, model.nv)
         if not with_elements or np.linalg.matrix_rank(mass) < model.nv:
-            yield _Pose(q, v, np.zeros_like(mass), [], [])
+            yield _Pose(q, v, np.zeros_like(mass), [], [], [])
             continue
         contacts, standing = _contact_elements(model, points, q) if points else ([], [])
-        yield _Pose(q, v, np.linalg.inv(mass), [*_limits(model), *contacts], standing)
+        yield _Pose(q, v, np.linalg.inv(mass), list(_limits(model)), contacts, standing)
 
 
 def _limits(model: Model) -> Iterator[_Element]:

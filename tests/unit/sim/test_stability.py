@@ -5,9 +5,9 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from ahac.sim import ContactMaterial, load_model
+from ahac.sim import ContactMaterial, Simulator, load_model
 from ahac.sim.physics.substep import ForceLaws
-from ahac.sim.stability import check_stability, is_partly_explicit
+from ahac.sim.stability import check_stability, warn_if_unstable
 from support.numeric_physics import Numeric
 from support.robots import mjcf
 
@@ -116,11 +116,29 @@ def test_joint_limit_has_a_bound() -> None:
     assert check_stability(model, h).stable
 
 
-def test_drag_stays_explicit() -> None:
-    plain, wet = (load_model(hinge("", option=option)) for option in ("", 'viscosity="1e4"'))
-    assert [is_partly_explicit(plain, implicit) for implicit in (False, True)] == [True, False]
-    assert is_partly_explicit(wet, implicit=True)
+def test_drag_stays_explicit(caplog: pytest.LogCaptureFixture) -> None:
+    wet = load_model(hinge("", option='viscosity="1e4"'))
     assert check_stability(wet, 1 / 60).cause == "joint 'knee'"
+    warn_if_unstable(wet, 1 / 60, 1, "implicit")
+    assert "joint 'knee'" in caplog.text
+
+
+def test_simulator_warns_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    model = load_model(hinge('damping="1"'))
+    Simulator(model, num_worlds=1, dt=1 / 60, substeps=16)
+    Simulator(model, num_worlds=1, dt=1 / 60, substeps=32, integrator="explicit")
+    assert not caplog.messages
+    Simulator(model, num_worlds=1, dt=1 / 60, substeps=16, integrator="explicit")
+    (line,) = caplog.messages
+    assert line.startswith("model 'model': joint 'knee' is unstable with substeps of 16.7 ms / 16")
+
+
+def test_points_off_the_ground_need_not_be_checked() -> None:
+    arm = '<body pos="0 0 0.5"><joint/><geom name="hand" size="0.01" pos="0.05 0 0.02" mass="0.001"/></body>'
+    body = f'<body pos="0 0 0.1"><freejoint/><geom name="foot" size="0.1" mass="20"/>{arm}</body>'
+    model = load_model(mjcf(FLOOR + body))
+    assert check_stability(model, 1e-3, "explicit").cause == "contact of geom 'hand'"
+    assert check_stability(model, 1e-3, "explicit", standing_only=True).stable
 
 
 def test_force_law_stays_explicit() -> None:
