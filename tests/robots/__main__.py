@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -130,7 +131,7 @@ def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, options: argpa
                 while queue and len(running) < options.jobs:
                     robot, about = queue.pop()
                     log = Path(scratch) / f"{len(queue)}.out"
-                    pid = forked(lambda path=robot.path: probe.main(path, cache, implicit), log)
+                    pid = forked(lambda path=robot.path: _in_child(path, cache, implicit), log)
                     running.append(_Examined(about, Child(("probe",), pid, log)))
                 for examined in list(running):
                     if examined.child.poll(0.0) is not None or examined.late(options.limit):
@@ -140,6 +141,12 @@ def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, options: argpa
         finally:
             for examined in running:
                 examined.child.kill()
+
+
+def _in_child(path: Path, cache: Path, implicit: bool) -> int:
+    os.chdir(cache)  # MuJoCo writes its log there
+    logging.getLogger("ahac").setLevel(logging.ERROR)
+    return probe.main(path, cache, implicit)
 
 
 def _summary(found: Mapping[str, Any]) -> str:

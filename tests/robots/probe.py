@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
-import os
 import re
 import sys
 import time
@@ -242,9 +240,6 @@ class Rollout:
 
 def main(path: Path, cache: Path, implicit: bool) -> int:
     """Write findings to standard output as lines of JSON, stage by stage."""
-    os.chdir(cache)  # for logs of MuJoCo
-    logging.getLogger("ahac").setLevel(logging.ERROR)
-    mujoco.set_mju_user_warning(lambda _: None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for found in _examine(path, cache, implicit):
