@@ -16,10 +16,10 @@ from robots import probe
 from robots.packages import find_robots
 from robots.report import read_csv, tables, write_csv
 from robots.straight_line import Evaluator
-from support.robots import FREE_SPHERE, PENDULUM, SERVO_ARM
+from support.robots import FREE_SPHERE, PENDULUM, ROVER, SERVO_ARM
 
 
-@pytest.mark.parametrize("text", [SERVO_ARM, FREE_SPHERE])
+@pytest.mark.parametrize("text", [SERVO_ARM, FREE_SPHERE, ROVER])
 def test_straight_line_code_computes_what_numpy_does(text: str) -> None:
     model = with_constants(load_model(text), implicit=True)
     program = Programs(model, ForceLaws(compliant, implicit=True), {}).step().substep
