@@ -20,6 +20,7 @@ from ahac.sim.model.types import Keyframe, Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
+from ahac.sim.stability import warn_if_unstable
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 __all__ = ["Integrator", "Simulator"]
@@ -78,9 +79,9 @@ class Simulator:
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
-        self._programs = Programs(
-            model, _laws(integrator, contact_law, forces), _named_functions(readouts or {}), self.context
-        )
+        laws = _laws(integrator, contact_law, forces)
+        warn_if_unstable(model, self.dt, self.substeps, integrator, forces)
+        self._programs = Programs(model, laws, _named_functions(readouts or {}), self.context)
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
