@@ -30,7 +30,7 @@ LEAST_MASS, LEAST_INERTIA = 1e-3, 1e-6
 """Lower bounds of mass [kg] and principal moments of inertia [kg m²] where inertias are balanced."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Source:
     """A model to compile, and what to change about it."""
 
