@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Load a `Model` from an MJCF or URDF file, or its text, by way of MuJoCo's compiler."""
 
 from __future__ import annotations
