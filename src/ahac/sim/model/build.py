@@ -154,6 +154,8 @@ def _note_constraints(raw: mujoco.MjModel, constraints: Collection[Equality], no
         notes.add(f"equality constraints ({len(constraints)}) act as stiff, damped springs")
     if count := sum(friction > 0.0 for friction in dry_friction(raw)):
         notes.add(f"dry friction ({count} coordinates) is smooth near zero speed")
+    if not constraints_disabled(raw, "FRICTIONLOSS") and (count := int((raw.tendon_frictionloss > 0.0).sum())):
+        notes.add(f"dry friction of tendons ({count}) is smooth near zero speed")
 
 
 def _keyframe(raw: mujoco.MjModel, k: int, own_actuators: bool) -> Keyframe:
