@@ -46,10 +46,8 @@ FASTEST = 1e3
 IGNORE = re.compile(r"ignore=\[([^\]]*)\]")
 REASONS = {
     "mocap body": "mocap body",
-    "pulley": "pulley",
-    "actuator with activation": "is not a motor, servo or muscle",
-    "actuator on a body": "acts on a body",
-    "actuator on a site": "acts on a site",
+    "actuator of another kind": "has the gain, bias and dynamics",
+    "actuator on a body": "acts on a target of kind 'body'",
     "mesh or included file not found": "Error opening file",
     "invalid inertia": "inertia",
 }
