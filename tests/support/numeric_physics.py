@@ -12,8 +12,9 @@ from ahac.sim import World, load_model
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.program import Program, evaluate, trace
+from ahac.sim.physics import activation, dynamics
 from ahac.sim.physics.integrate import normalize
-from ahac.sim.physics.substep import ForceLaws
+from ahac.sim.physics.substep import ForceLaws, total_forces
 from ahac.sim.programs import CONTACT_FIELDS, Programs
 
 __all__ = ["Groups", "Numeric", "as_function", "stack"]
@@ -64,9 +65,32 @@ class Numeric:
 
         return evaluate(trace(answer, sizes), {"u": np.zeros(self.model.nu), **groups})["answer"]
 
+    def actuated(
+        self, q: np.ndarray, v: np.ndarray, control: np.ndarray, act: np.ndarray, h: float = 0.0
+    ) -> np.ndarray:
+        """[..., nv]: v̇ with actuators, in a substep of `h` seconds."""
+        model = self.model
+
+        def answer(q: list[Real], v: list[Real], u: list[Real], act: list[Real]) -> dict[str, Sequence[Real]]:
+            world = World(model, normalize(model, q), v, u, act=act)
+            laws = ForceLaws(contact_enabled=False)
+            forces = total_forces(world, [0.0] * model.nv, laws, h)
+            return {"qacc": dynamics.acceleration(model, world.motion, forces)}
+
+        sizes = {"q": model.nq, "v": model.nv, "u": model.nu, "act": model.na}
+        return evaluate(trace(answer, sizes), {"q": q, "v": v, "u": control, "act": act})["qacc"]
+
+    def activations(self, control: np.ndarray, act: np.ndarray, h: float) -> np.ndarray:
+        """[..., na]: activations after a substep of `h` seconds."""
+        model = self.model
+        sizes = {"u": model.nu, "act": model.na}
+        program = trace(lambda u, act: {"act": activation.advance(model, u, act, h)}, sizes)
+        return evaluate(program, {"u": control, "act": act})["act"]
+
     def step(self, q: np.ndarray, v: np.ndarray, h: float, **groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities after one substep, under a control `u` and a generalised force `f`."""
         still = {"u": np.zeros(self.model.nu), "f": np.zeros(self.model.nv)}
+        still |= {"act": np.zeros(self.model.na)} if self.model.na else {}
         found = self._substep({"q": q, "v": v, "h": np.array([h]), **still, **groups})
         return found["q"], found["v"]
 

@@ -8,6 +8,7 @@ __all__ = [
     "BALL_CHAIN",
     "FREE_SPHERE",
     "GYMNASIUM",
+    "LINEAR_MUSCLE_ARM",
     "MIXED_JOINTS",
     "MUSCLE_ARM",
     "NESTED",
@@ -181,6 +182,11 @@ MUSCLE_ARM = mjcf(
 """,
 )
 """Tendons through four sites of three links, and between two trees; muscles, a motor and a servo along them."""
+
+LINEAR_MUSCLE_ARM = MUSCLE_ARM.replace(
+    "<worldbody>", '<custom><text name="ahac:muscles" data="linear"/></custom><worldbody>'
+)
+"""The same with muscles that pull with activation x strength, without curves and dynamics."""
 
 URDF_ARM = """
 <robot name="arm">

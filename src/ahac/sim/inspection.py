@@ -11,7 +11,7 @@ import numpy as np
 from ahac.core.hardware import lane_bytes
 from ahac.sim.compiler.program import adjoint, evaluate
 from ahac.sim.constants import with_constants
-from ahac.sim.model.types import WORLD, Actuator, Joint, JointKind, Model
+from ahac.sim.model.types import WORLD, Actuator, Joint, JointKind, Model, SiteDrive, SliderCrank
 from ahac.sim.physics.contact import compliant, penalty
 from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs
@@ -227,11 +227,14 @@ def _joint(model: Model, joint: Joint, link: str, kind: str) -> JointReport:
 def _actuator(model: Model, actuator: Actuator) -> ActuatorReport:
     if actuator.tendon is not None:
         acts_on = f"tendon {actuator.tendon.name}"
+    elif isinstance(actuator.drive, SiteDrive | SliderCrank):
+        acts_on = f"site {actuator.drive.name}"
     else:
-        moved = {dof for dof, _ in actuator.dofs}
+        moved = {dof for dof, _ in actuator.dofs} | ({actuator.drive.v} if actuator.drive is not None else set())
         acts_on = ", ".join(joint.name for joint in model.joints if moved & set(joint.dofs))
     servo = any(actuator.bias[1:])
-    muscle = actuator.tendon is not None and actuator.gain < 0.0 and not any(actuator.bias)
+    linear_muscle = actuator.tendon is not None and actuator.gain < 0.0 and not any(actuator.bias)
+    muscle = actuator.gain_curves is not None or linear_muscle
     return ActuatorReport(
         name=actuator.name,
         kind="servo" if servo else "muscle" if muscle else "motor",

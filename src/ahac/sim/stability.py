@@ -212,7 +212,8 @@ def _growth(damping: float, stiffness: float) -> float:
 
 
 def _poses(model: Model, with_elements: bool) -> Iterator[_Pose]:
-    states = [(model.rest_q, (0.0,) * model.nv), *model.keyframes.values()][: 1 + MOST_POSES]
+    keyframes = ((keyframe.q, keyframe.v) for keyframe in model.keyframes.values())
+    states = [(model.rest_q, (0.0,) * model.nv), *keyframes][: 1 + MOST_POSES]
     mass_matrix = Programs(model, ForceLaws(), {}).mass_matrix()
     points = _points(model) if with_elements and model.contact_candidates else None
     for positions, velocities in states:

@@ -34,20 +34,8 @@ def actuator(kind: str, attributes: str = 'joint="j"') -> str:
 
 
 LEFT_OUT = {
-    "gravcomp": (arm().replace('<body name="b"', '<body name="b" gravcomp="1"'), "body 'b' has gravity compensation"),
-    "tendon_stiffness": (arm(rest=tendon('stiffness="3"')), "tendon 't' has stiffness"),
-    "tendon_damping": (arm(rest=tendon('damping="3"')), "tendon 't' has damping"),
-    "tendon_limit": (arm(rest=tendon('limited="true" range="0 1"')), "tendon 't' has a length range"),
-    "tendon_frictionloss": (arm(rest=tendon('frictionloss="1"')), "tendon 't' has dry friction"),
-    "tendon_armature": (arm(rest=tendon('armature="1"')), "tendon 't' has armature"),
-    "tendon_force_range": (
-        arm(rest=tendon('actuatorfrcrange="-1 1" actuatorfrclimited="true"')),
-        "tendon 't' has a force range",
-    ),
-    "tendon_wrap": (arm(rest=tendon(over='<geom geom="drum"/>', driven=True)), "tendon 't' runs over a sphere"),
-    "disabled_actuators": (arm(rest=actuator("motor") + '<option actuatorgroupdisable="0"/>'), "groups are disabled"),
     "fluid_shape": (arm(geom='fluidshape="ellipsoid"'), "geom 'g' has an ellipsoid fluid model"),
-}  # fmt: skip
+}
 """Feature, a file that uses it, and how the refusal names it."""
 
 HEIGHT_FIELD = arm(
@@ -63,14 +51,6 @@ SIMULATED = {
 """What is simulated, but can be left out."""
 
 RECENT = {
-    "nonlinear_spring": ("jnt_stiffnesspoly", arm(joint='stiffness="1 0.5"'), "joint 'j' has a nonlinear spring"),
-    "nonlinear_damping": ("dof_dampingpoly", arm(joint='damping="1 0.5"'), "joint 'j' has nonlinear damping"),
-    "actuator_damping": ("actuator_damping", arm(rest=actuator("motor", 'joint="j" damping="1"')), "'m' has damping"),
-    "actuator_armature": (
-        "actuator_armature",
-        arm(rest=actuator("motor", 'joint="j" armature="1"')),
-        "'m' has armature",
-    ),
     "actuator_delay": (
         "actuator_delay",
         arm(rest=actuator("motor", 'joint="j" delay="0.1" nsample="9"')),
@@ -86,16 +66,8 @@ REFUSED = {
         arm(extra='<flexcomp name="f" type="grid" count="3 3 1" spacing="1 1 1" dim="2" radius="0.01" mass="1"/>'),
         "deformable",
     ),
-    "damper": (arm(rest=actuator("damper", 'joint="j" kv="1" ctrlrange="0 1"')), "'m' is not a motor, servo or muscle"),
-    "integrating servo": (arm(rest=actuator("intvelocity", 'joint="j" kp="1" actrange="-1 1"')), "'m' is not a motor"),
-    "filtered servo": (arm(rest=actuator("position", 'joint="j" kp="1" timeconst="0.1"')), "'m' is not a motor"),
-    "cylinder": (arm(rest=actuator("cylinder")), "'m' is not a motor"),
-    "user's gain": (arm(rest=actuator("general", 'joint="j" gaintype="user"')), "'m' is not a motor"),
-    "adhesion": (arm(rest=actuator("adhesion", 'body="b" ctrlrange="0 1"')), "'m' acts on a body"),
-    "thruster": (arm(rest=actuator("motor", 'site="s"')), "'m' acts on a site"),
-    "crank": (arm(rest=actuator("motor", 'cranksite="s" slidersite="a" cranklength="1"')), "'m' acts on a slider"),
-    "servo on a ball": (arm(joint='type="ball"', rest=actuator("position")), "'m' is more than a motor"),
-    "motor in a ball's parent": (arm(joint='type="ball"', rest=actuator("motor", 'jointinparent="j"')), "'m' is more"),
+    "user's gain": (arm(rest=actuator("general", 'joint="j" gaintype="user"')), "'m' has the gain, bias and dynamics us"),
+    "adhesion": (arm(rest=actuator("adhesion", 'body="b" ctrlrange="0 1"')), "'m' acts on a target of kind 'body'"),
     "inactive": (arm(rest=actuator("motor") + '<option><flag actuation="disable"/></option>'), "disables actuation"),
     "plane on a moving body": (arm().replace("<joint", '<geom type="plane" size="1 1 1"/><joint'), "plane"),
 }  # fmt: skip
@@ -121,41 +93,45 @@ def test_feature_is_refused_by_name(feature: str) -> None:
 
 
 def test_several_elements_are_counted() -> None:
-    two = arm(rest='<tendon><fixed name="t" stiffness="1"><joint joint="j" coef="1"/></fixed>'
-              '<fixed name="u" stiffness="1"><joint joint="j" coef="1"/></fixed></tendon>')  # fmt: skip
-    with pytest.raises(ModelError, match=r"tendon 't' has stiffness and 1 more: not simulated"):
+    two = arm(geom='fluidshape="ellipsoid"', extra='<geom name="h" size="0.1" fluidshape="ellipsoid"/>')
+    with pytest.raises(ModelError, match=r"geom 'h' has an ellipsoid fluid model and 1 more: not simulated"):
         load_model(two)
 
 
 MANY = arm(
     joint='frictionloss="0.1"',
-    geom='fluidshape="ellipsoid"',
-    rest=tendon('stiffness="3" damping="2"')
-    + """<actuator><adhesion name="m" body="b" ctrlrange="0 1"/><adhesion name="n" body="b" ctrlrange="0 1"/>
-    <damper name="d" joint="j" kv="1" ctrlrange="0 1"/></actuator>""",
+    geom='fluidshape="ellipsoid" surfacevel="1 0 0"',
+    rest="""<actuator><adhesion name="m" body="b" ctrlrange="0 1"/><adhesion name="n" body="b" ctrlrange="0 1"/>
+    <general name="d" joint="j" gaintype="user"/></actuator>""",
+)
+
+needs_surface_velocity = pytest.mark.skipif(
+    not hasattr(mujoco.MjModel, "geom_surfacevel"), reason="this version of MuJoCo has no surface velocities"
 )
 
 
+@needs_surface_velocity
 def test_everything_is_refused_at_once_with_an_argument_to_paste() -> None:
     with pytest.raises(ModelError) as refusal:
         load_model(MANY, ignore=["frictionloss"])
     message = str(refusal.value)
-    for element in ("tendon 't' has stiffness", "tendon 't' has damping", "geom 'g' has an ellipsoid fluid model"):
+    for element in ("geom 'g' has a surface velocity", "geom 'g' has an ellipsoid fluid model"):
         assert f"  {element}: not simulated; " in message
-    assert "for 5 reasons" in message
-    assert "'m' and 1 more acts on a body" in message
+    assert "for 4 reasons" in message
+    assert "'m' and 1 more acts on a target of kind 'body'" in message
     assert message.count("(cannot be ignored)") == 2
-    pasted = "ignore=['fluid_shape', 'frictionloss', 'tendon_damping', 'tendon_stiffness'])"
+    pasted = "ignore=['fluid_shape', 'frictionloss', 'surface_velocity'])"
     assert message.endswith(f"and load without the others: load_model(..., {pasted}")
 
 
+@needs_surface_velocity
 def test_what_can_all_be_ignored_loads_with_the_pasted_argument() -> None:
     source = MANY[: MANY.index("<actuator>")] + "</mujoco>"
     with pytest.raises(ModelError, match=r"load without all of them: load_model\(\.\.\., ignore=\[.*\]\)$") as refusal:
         load_model(source)
     pasted = re.findall(r"'(\w+)'", str(refusal.value).rpartition("ignore=")[2])
     model = load_model(source, ignore=pasted)
-    assert len([note for note in model.notes if note.startswith("ignored as requested")]) == len(pasted) == 3
+    assert len([note for note in model.notes if note.startswith("ignored as requested")]) == len(pasted) == 2
 
 
 @pytest.mark.parametrize("feature", SIMULATED)
@@ -188,7 +164,7 @@ def test_height_fields_are_dropped_with_a_note() -> None:
     assert "geom 'h' is a height field: not simulated; bodies collide with static planes only" in model.notes
 
 
-@pytest.mark.parametrize("feature", ["flex", "frictionless", "pulley"])
+@pytest.mark.parametrize("feature", ["flex", "frictionless", "tendon_wrap"])
 def test_what_cannot_be_left_out_is_said(feature: str) -> None:
     with pytest.raises(
         ModelError, match=f"cannot ignore {feature}; features that can be ignored: .*ball_limit.*equality"

@@ -51,9 +51,12 @@ def test_step_is_the_traced_physics_substep_by_substep(
     q, v = random_states(compiled(source), WORLDS, seed=1)
     rng = np.random.default_rng(2)
     u, f = rng.normal(size=(WORLDS, ours.model.nu)), rng.normal(size=v.shape)
-    wanted_q, wanted_v = q, v
+    act = rng.uniform(size=(WORLDS, ours.model.na))
+    wanted_q, wanted_v, wanted_act = q, v, act
     for _ in range(substeps):
-        wanted_q, wanted_v = ours.step(wanted_q, wanted_v, h, u=u, f=f)
+        groups = {"u": u, "f": f, **({"act": wanted_act} if ours.model.na else {})}
+        wanted_q, wanted_v = ours.step(wanted_q, wanted_v, h, **groups)
+        wanted_act = ours.activations(u, wanted_act, h)
     for dtype, tolerance in ((torch.float64, EXACT), (torch.float32, SINGLE)):
         sim = Simulator(
             ours.model,
@@ -64,9 +67,12 @@ def test_step_is_the_traced_physics_substep_by_substep(
             dtype=dtype,
             integrator=integrator,
         )
-        q_in, v_in, u_in, f_in = (torch.tensor(x, dtype=dtype, device=device) for x in (q, v, u, f))
-        state = sim.step(State(q_in, v_in), u_in, f_in)
-        for got, wanted in ((state.q, wanted_q), (state.v, wanted_v)):
+        q_in, v_in, u_in, f_in, act_in = (torch.tensor(x, dtype=dtype, device=device) for x in (q, v, u, f, act))
+        state = sim.step(State(q_in, v_in, act=act_in if ours.model.na else None), u_in, f_in)
+        assert (state.act is None) == (ours.model.na == 0)
+        results = [(state.q, wanted_q), (state.v, wanted_v)]
+        results += [] if state.act is None else [(state.act, wanted_act)]
+        for got, wanted in results:
             assert got.dtype == dtype
             assert np.abs(got.double().cpu().numpy() - wanted).max() < tolerance * np.abs(wanted).max()
 

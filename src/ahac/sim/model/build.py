@@ -15,7 +15,9 @@ from ahac.sim.model.constraints import RestPose, dry_friction, equalities
 from ahac.sim.model.contact_geoms import contact_candidates, ignored_pairs, static_planes, touching_geoms
 from ahac.sim.model.notes import Notes, counted
 from ahac.sim.model.overrides import lookup, max_contact_points_in
+from ahac.sim.model.passive import compensated_masses, joint_armature, joint_damping
 from ahac.sim.model.rest_state import pose, standing_pose, warn_singular
+from ahac.sim.model.tendons import build_tendons
 from ahac.sim.model.tree import Tree, box_of, build_tree, floats, frame_on, vector
 from ahac.sim.model.types import (
     WORLD,
@@ -28,6 +30,7 @@ from ahac.sim.model.types import (
     Keyframe,
     Model,
     Plane,
+    Tendon,
 )
 from ahac.sim.model.unsupported import (
     Refusals,
@@ -73,6 +76,7 @@ class _Parts:
     """Parts of a model that several steps of building share."""
 
     tree: Tree
+    tendons: tuple[Tendon, ...]
     actuators: tuple[Actuator, ...]
     planes: tuple[Plane, ...]
     candidates: tuple[ContactCandidate, ...]
@@ -88,9 +92,11 @@ def build_model(raw: mujoco.MjModel, settings: Settings) -> Model:
     ranged = {element_name(raw, "joint", i) for i in range(raw.njnt) if raw.jnt_limited[i]}
     contact_of = lookup(raw, "contact", geoms, ContactMaterial, settings.contact, settings.materials)
     tree = build_tree(raw, lookup(raw, "limit", ranged, JointLimit, settings.limit, settings.limits))
+    tendons: tuple[Tendon, ...] = ()
     actuators: tuple[Actuator, ...] = ()
     with refusals.collect():
-        actuators = build_actuators(raw, tree, refusals)
+        tendons = build_tendons(raw, tree)
+        actuators = build_actuators(raw, tree, tendons, refusals)
     planes = static_planes(raw, tree, settings.ground)
     touching = touching_geoms(raw, tree, planes, settings.mesh_points, refusals, notes)
     _note_ignored_pairs(raw, tree, settings.strict, refusals, notes)
@@ -106,13 +112,13 @@ def build_model(raw: mujoco.MjModel, settings: Settings) -> Model:
     warn_singular(raw, reference, notes)
     constraints = equalities(raw, tree, reference)
     _note_constraints(raw, constraints, notes)
-    parts = _Parts(tree, actuators, tuple(planes.values()), candidates, floats(rest_q), constraints)
+    parts = _Parts(tree, tendons, actuators, tuple(planes.values()), candidates, floats(rest_q), constraints)
     return _assemble(raw, parts, settings, notes)
 
 
 def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Notes) -> Model:
     frames = parts.tree.frames
-    damped = not disabled(raw, "DAMPER")
+    damping, damping_slopes = joint_damping(raw)
     gravity_scale = 0.0 if disabled(raw, "GRAVITY") else 1.0
     sites = [frame_on(frames[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
@@ -122,8 +128,8 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
         nu=raw.nu,
         gravity=vector(raw.opt.gravity * gravity_scale),
         links=tuple(parts.tree.links),
-        armature=floats(raw.dof_armature),
-        damping=floats(raw.dof_damping) if damped else (0.0,) * raw.nv,
+        armature=joint_armature(raw),
+        damping=damping,
         contact_candidates=parts.candidates,
         planes=parts.planes,
         actuators=parts.actuators,
@@ -134,6 +140,10 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
         keyframes={element_name(raw, "key", k): _keyframe(raw, k, settings.own_actuators) for k in range(raw.nkey)},
         frictionloss=dry_friction(raw),
         equalities=parts.equalities,
+        na=raw.na,
+        tendons=parts.tendons,
+        damping_slopes=damping_slopes,
+        gravity_compensation=compensated_masses(raw, parts.tree),
         notes=notes.lines(),
         visuals=visuals_of(raw),
     )
@@ -144,6 +154,8 @@ def _note_constraints(raw: mujoco.MjModel, constraints: Collection[Equality], no
         notes.add(f"equality constraints ({len(constraints)}) act as stiff, damped springs")
     if count := sum(friction > 0.0 for friction in dry_friction(raw)):
         notes.add(f"dry friction ({count} coordinates) is smooth near zero speed")
+    if not constraints_disabled(raw, "FRICTIONLOSS") and (count := int((raw.tendon_frictionloss > 0.0).sum())):
+        notes.add(f"dry friction of tendons ({count}) is smooth near zero speed")
 
 
 def _keyframe(raw: mujoco.MjModel, k: int, own_actuators: bool) -> Keyframe:

@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
+from ahac.sim.model.actuators import MUSCLE_SETTING
 from ahac.sim.model.files import check_assets, check_file, check_text, resolve_packages
 from ahac.sim.model.motors import Drive, replace_actuators
 from ahac.sim.model.unsupported import model_name
@@ -61,8 +62,11 @@ def _compile(source: Source) -> mujoco.MjModel:
             replace_actuators(spec, source.motors)
         if source.balance_inertia:
             _balance_inertias(spec)
-        # Skip MuJoCo's simulation of muscle length ranges, which our muscles do not use.
-        spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
+        # MuJoCo finds the length ranges of muscles by simulation: skip it where nothing needs them.
+        muscles = any(a.gaintype == mujoco.mjtGain.mjGAIN_MUSCLE for a in spec.actuators)
+        linear = any(text.name == MUSCLE_SETTING and text.data == "linear" for text in spec.texts)
+        mode = mujoco.mjtLRMode
+        spec.compiler.LRopt.mode = mode.mjLRMODE_MUSCLE if muscles and not linear else mode.mjLRMODE_NONE
         raw = spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         if isinstance(error, ModelError):

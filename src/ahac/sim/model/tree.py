@@ -12,7 +12,18 @@ import numpy as np
 from ahac.sim.model.types import WORLD, Frame, InertiaBox, Joint, JointKind, JointLimit, Link, Matrix, Vector
 from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name
 
-__all__ = ["Tree", "box_of", "build_tree", "floats", "frame_on", "matrix", "pair", "rotation_matrix", "vector"]
+__all__ = [
+    "Tree",
+    "box_of",
+    "build_tree",
+    "coefficients",
+    "floats",
+    "frame_on",
+    "matrix",
+    "pair",
+    "rotation_matrix",
+    "vector",
+]
 
 AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 ORIGIN: Vector = (0.0, 0.0, 0.0)
@@ -132,6 +143,8 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
         stiffness=0.0 if disabled(model, "SPRING") else float(model.jnt_stiffness[j]),
         limit=limit_of(name),
         inertia=_inertia(model, v),
+        stiffness_slopes=() if disabled(model, "SPRING") else coefficients(model, "jnt_stiffness", j)[1:],
+        compensated=bool(model.jnt_actgravcomp[j]),
     )
     match model.jnt_type[j]:
         case mujoco.mjtJoint.mjJNT_FREE:
@@ -171,6 +184,14 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
 def _inertia(model: mujoco.MjModel, v: int) -> float:
     """Return the inertia that a force on a velocity coordinate accelerates in the reference pose."""
     return 1.0 / float(model.dof_invweight0[v]) if model.dof_invweight0[v] > 0 else 0.0
+
+
+def coefficients(model: mujoco.MjModel, field: str, i: int) -> tuple[float, ...]:
+    """Return the polynomial coefficients of a stiffness or damping, without trailing zeros; the linear one first."""
+    if not hasattr(model, field):
+        return ()
+    higher = np.asarray(getattr(model, f"{field}poly", np.zeros((i + 1, 0))))[i]
+    return floats(np.trim_zeros(np.array([getattr(model, field)[i], *higher]), "b"))
 
 
 def pair(bounds: np.ndarray) -> tuple[float, float]:

@@ -45,7 +45,7 @@ def implicit_coefficient(h: Real, damping: Real, stiffness: Real) -> Real:
     return h * (damping + h * stiffness)
 
 
-def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, float], inertia: float) -> Real:
+def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, float], inertia: Real) -> Real:
     """Return the implicit coefficient of a force that is clipped to `bounds`, of a servo that moves `inertia`.
 
     At the end of a step, a servo with force f and coefficient c pushes with f I / (I + c). If that is beyond the bound
