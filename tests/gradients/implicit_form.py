@@ -15,7 +15,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ahac.sim import Actuator, Joint, Model
-from ahac.sim.model.types import WORLD, Connect, ContactCandidate, Frame, JointEquality, JointKind, Weld
+from ahac.sim.model.types import (
+    WORLD,
+    Connect,
+    ContactCandidate,
+    ContactConstants,
+    Frame,
+    JointEquality,
+    JointKind,
+    Weld,
+)
 from ahac.sim.physics.constraints import CONSTRAINT_RATE
 from ahac.sim.physics.contact import DAMPING_DEPTH, SLIP_FLOOR
 from ahac.sim.physics.joints import STICTION_SPEED, STICTION_SPEED_SLIDE
@@ -117,6 +126,8 @@ def limits(total: System, joint: Joint) -> None:
     if joint.range is None:
         return
     stiffness, damping = joint.limit.stiffness, joint.limit.damping
+    assert stiffness is not None
+    assert damping is not None
     if joint.kind is JointKind.BALL:
         turn, J = logarithm(total.q[joint.q : joint.q + 4]), np.zeros(total.model.nv)
         position = float(np.linalg.norm(turn))
@@ -224,6 +235,7 @@ def point_jacobian(total: System, link: int, x: Array) -> Array:
 def touch(total: System, candidate: ContactCandidate) -> None:
     """A contact under the compliant law, at the depth ahead."""
     n, m, h = np.array(candidate.plane.normal), candidate.material, total.h
+    assert isinstance(m, ContactConstants)
     _, x, depth, u = contact_state(candidate, total.state)
     speed = float(n @ u)
     ahead = depth - h * speed

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ahac.sim.physics import implicit_contact
 from gradients import implicit_form
-from gradients.cases import JOINTS, Case
+from gradients.cases import JOINTS, Case, observe
 from gradients.chains import Chain, relative
 from gradients.contact_cases import CONTACTS, standing
 from gradients.test_closed_form import flatten, lengths, raise_up
@@ -35,6 +36,7 @@ COVERED = (
 """Situations that consist of what `implicit_form` knows."""
 
 CASES = [case.implicit for case in (*JOINTS, *CONTACTS) if case.name in COVERED]
+LOOPED = ("box sticking, implicit", "capsule sliding, implicit", "tilted plane, implicit")
 QUICK = ("balls", "servo across branches", "two trees welded", "connected branches", "box sticking")
 ADJOINTS = sorted(CASES, key=lambda case: case.name.removesuffix(", implicit") not in QUICK)
 
@@ -73,3 +75,19 @@ def test_the_derived_adjoint_is_that_of_the_dense_system(case: Case | str) -> No
     wanted["q"] = raise_up(model, at["q"], wanted["q"])
     assert relative(got["f"], wanted["f"]) < TOLERANCE
     assert {name: error for name in got if (error := relative(got[name], wanted[name])) > DIFFERENCED} == {}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in LOOPED], ids=lambda case: case.name)
+def test_points_in_a_loop_are_those_one_by_one(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Robots with many contact points add them up in a loop; here one with few does."""
+    plain, x = Chain(case.model, case.laws, {"observed": observe}), case.state()
+    monkeypatch.setattr(implicit_contact, "LOOPED_FROM", 1)
+    looped = Chain(case.model, case.laws, {"observed": observe})
+    assert looped.substep.graph.calls
+    assert not plain.substep.graph.calls
+    runs = [chain.run(x, STEP, 3) for chain in (looped, plain)]
+    rng = np.random.default_rng(13)
+    seeds = {name: rng.standard_normal(value.shape) for name, value in runs[0].end.items()}
+    bars = [chain.pull(x, run, seeds) for chain, run in zip((looped, plain), runs, strict=True)]
+    for got, wanted in ((runs[0].end, runs[1].end), bars):
+        assert {name: error for name in got if (error := relative(got[name], wanted[name])) > TOLERANCE} == {}

@@ -68,6 +68,7 @@ def test_friction_at_rest_is_viscous() -> None:
     x = ball_at(model, 0.125 - 2**-8, (0.0,) * 6)
     found = evaluate(Programs(model, ForceLaws(), {}).contacts(), {"q": x["q"], "v": x["v"]})
     viscosity = model.contact_candidates[0].material.viscosity
+    assert viscosity is not None
     assert np.array_equal(found["force_by_velocity"].reshape(3, 3)[:2, :2], -viscosity * np.eye(2))
 
 

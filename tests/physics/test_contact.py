@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ahac.sim import ContactMaterial, Integrator, load_model
+from ahac.sim.model.types import ContactConstants
 from support.integrators import INTEGRATORS
 from support.marks import keep
 from support.numeric_physics import Numeric
@@ -19,7 +20,7 @@ ROUNDING = 1e-9
 SETTLED = 1e-6
 """Relative, of what is left of a transient after a dozen of its time constants."""
 
-MATERIAL = ContactMaterial(stiffness=1e4, damping=1e5, viscosity=100.0, friction=0.6)
+MATERIAL = ContactConstants(stiffness=1e4, damping=1e5, viscosity=100.0, friction=0.6)
 
 FLOOR = '<geom name="floor" type="plane" size="1 1 1" conaffinity="1"/>'
 

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Equality constraints as stiff springs in implicit steps: how far they yield, and what they conserve."""
 
 import math

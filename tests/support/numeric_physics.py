@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ahac.sim import World, load_model
 from ahac.sim.compiler.graph import Real, Scalar
@@ -94,7 +95,7 @@ class Numeric:
         return found["q"], found["v"]
 
     def path(
-        self, q: np.ndarray, v: np.ndarray, h: float, steps: int, **groups: np.ndarray
+        self, q: ArrayLike, v: ArrayLike, h: float, steps: int, **groups: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities [steps + 1, ...], from the start on."""
         states = [(np.asarray(q, dtype=float), np.asarray(v, dtype=float))]

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from ahac.sim import ContactMaterial, Integrator, Real, Simulator, State, Vec3, load_model, penalty
+from ahac.sim.model.types import ContactConstants
 from support.integrators import INTEGRATORS
 from support.robots import FREE_SPHERE
 
@@ -55,7 +56,7 @@ def test_contacts_are_those_of_the_law(integrator: Integrator, device: torch.dev
     assert found.force_by_velocity[1, 0, 2, 2].item() == pytest.approx(-damping[1])
 
 
-def half_spring(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+def half_spring(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
     """A spring without friction, half as stiff."""
     return normal * (depth * (0.5 * material.stiffness))
 

@@ -29,7 +29,7 @@ def file(**numbers: str) -> str:
     return mjcf(HOPPER, rest=f"<custom>{rows}</custom>" if rows else "")
 
 
-def stiffness(source: str, **options: object) -> tuple[float, float, float, float]:
+def stiffness(source: str, **options: object) -> tuple[float | None, ...]:
     """Of trunk, foot, lift and knee."""
     model = load_model(source, **options)  # pyright: ignore[reportArgumentType]
     geoms = {candidate.geom: candidate.material.stiffness for candidate in model.contact_candidates}

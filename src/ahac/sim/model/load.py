@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 import mujoco
 
 from ahac.sim.model.build import Settings, build_model
-from ahac.sim.model.motors import Motor
+from ahac.sim.model.motors import Drive
 from ahac.sim.model.source import Source, compile_model
 from ahac.sim.model.types import ContactMaterial, JointLimit, Model
 
@@ -23,7 +23,7 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
     materials: Mapping[str, ContactMaterial] | None = None,
     limit: JointLimit | None = None,
     limits: Mapping[str, JointLimit] | None = None,
-    motors: Motor | Mapping[str, Motor] | None = None,
+    motors: Drive | Mapping[str, Drive] | None = None,
     ground: bool = False,
     floating: bool = False,
     strict: bool = False,
@@ -49,7 +49,7 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
         limit: Stiffness and damping of joint limits; by default the file's "ahac:limit" (data="stiffness
             damping"), else `JointLimit()`.
         limits: Limits of individual joints, by name; a file sets one by "ahac:limit:JOINT".
-        motors: Motors that replace the file's actuators: by joint name, where * and ? are wildcards, or one motor
+        motors: Motors or servos that replace the file's actuators: by joint name, where * and ? are wildcards, or one
             for every hinge and slide except those of the root body.
         ground: Whether to add the plane z = 0 to a model without planes.
         floating: Whether to add a free joint to bodies that are fixed to the world, such as the base of a URDF.

@@ -18,7 +18,7 @@ import numpy as np
 from ahac.core.errors import ModelError
 from ahac.sim.model.actuators import MUSCLE_SETTING
 from ahac.sim.model.files import check_assets, check_file, check_text, resolve_packages
-from ahac.sim.model.motors import Motor, replace_actuators
+from ahac.sim.model.motors import Drive, replace_actuators
 from ahac.sim.model.unsupported import model_name
 
 __all__ = ["Source", "compile_model"]
@@ -38,7 +38,7 @@ class Source:
     model: str | os.PathLike[str] | mujoco.MjSpec
     assets: Mapping[str, bytes]
     floating: bool
-    motors: Motor | Mapping[str, Motor] | None
+    motors: Drive | Mapping[str, Drive] | None
     balance_inertia: bool
 
 
