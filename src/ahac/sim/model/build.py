@@ -119,6 +119,8 @@ def build_model(raw: mujoco.MjModel, settings: Settings) -> Model:
 def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Notes) -> Model:
     frames = parts.tree.frames
     damping, damping_slopes = joint_damping(raw)
+    # Linear muscles have no activation, although MuJoCo gives them one.
+    na = raw.na if any(actuator.activation is not None for actuator in parts.actuators) else 0
     gravity_scale = 0.0 if disabled(raw, "GRAVITY") else 1.0
     sites = [frame_on(frames[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
@@ -137,10 +139,10 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
         sites={element_name(raw, "site", s): frame for s, frame in enumerate(sites)},
         fluid=_fluid(raw, parts.tree),
         rest_q=parts.rest_q,
-        keyframes={element_name(raw, "key", k): _keyframe(raw, k, settings.own_actuators) for k in range(raw.nkey)},
+        keyframes={element_name(raw, "key", k): _keyframe(raw, k, settings.own_actuators, na) for k in range(raw.nkey)},
         frictionloss=dry_friction(raw),
         equalities=parts.equalities,
-        na=raw.na,
+        na=na,
         tendons=parts.tendons,
         damping_slopes=damping_slopes,
         gravity_compensation=compensated_masses(raw, parts.tree),
@@ -158,9 +160,9 @@ def _note_constraints(raw: mujoco.MjModel, constraints: Collection[Equality], no
         notes.add(f"dry friction of tendons ({count}) is smooth near zero speed")
 
 
-def _keyframe(raw: mujoco.MjModel, k: int, own_actuators: bool) -> Keyframe:
+def _keyframe(raw: mujoco.MjModel, k: int, own_actuators: bool, na: int) -> Keyframe:
     ctrl = floats(raw.key_ctrl[k]) if own_actuators else (0.0,) * raw.nu
-    return Keyframe(q=floats(raw.key_qpos[k]), v=floats(raw.key_qvel[k]), ctrl=ctrl, act=floats(raw.key_act[k]))
+    return Keyframe(q=floats(raw.key_qpos[k]), v=floats(raw.key_qvel[k]), ctrl=ctrl, act=floats(raw.key_act[k][:na]))
 
 
 def _note_ignored_pairs(raw: mujoco.MjModel, tree: Tree, strict: bool, refusals: Refusals, notes: Notes) -> None:
