@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 import torch
 
-from ahac.sim import Integrator, Simulator, State, load_model
+from ahac.sim import ContactMaterial, Integrator, Simulator, State, load_model
 from behavior.scenes import Scene
 
 __all__ = ["ENGINES", "IMPLICIT", "MUJOCO", "Control", "Engine", "Motion", "simulator"]
@@ -46,11 +46,14 @@ class Engine:
         """Name in the tables."""
         return f"{'MuJoCo' if self.kind == 'mujoco' else self.kind}, {1 / self.h:.0f} Hz"
 
-    def roll(self, scene: Scene, seconds: float, control: Control | None = None) -> Motion:
-        """Simulate all worlds of a scene."""
-        steps = round(seconds / self.h)
-        q, v = (_mujoco if self.kind == "mujoco" else _ours)(self, scene, steps, control)
-        return Motion(self.h, q, v)
+    def roll(self, scene: Scene, seconds: float, control: Control | None = None, settle: float = 0.0) -> Motion:
+        """Simulate all worlds of a scene; `settle` seconds before, without velocities and applied forces."""
+        advance = _mujoco if self.kind == "mujoco" else _ours
+        q, v, force = scene.start()
+        if settle:
+            found = advance(self, scene, (q, np.zeros_like(v), np.zeros_like(force)), round(settle / self.h), None)
+            q, v = found[0][-1], found[1][-1] + v
+        return Motion(self.h, *advance(self, scene, (q, v, force), round(seconds / self.h), control))
 
 
 MUJOCO = Engine("mujoco", 1 / 960)
@@ -61,41 +64,40 @@ ENGINES = (MUJOCO, Engine("mujoco", 1 / 500), Engine("implicit", 1 / 960), IMPLI
 @cache
 def simulator(scene: Scene, kind: Integrator, worlds: int) -> Simulator:
     """Return a float64 simulator of a scene, whose `dt` is set by its user."""
-    model = load_model(scene.source(), contact=scene.material)
+    friction = ContactMaterial(friction=getattr(scene, "friction", 1.0))  # TODO
+    model = load_model(scene.source(), contact=scene.material or friction)
     return Simulator(model, num_worlds=worlds, dt=1.0, substeps=1, dtype=torch.float64, integrator=kind)
 
 
-def _ours(engine: Engine, scene: Scene, steps: int, control: Control | None) -> tuple[np.ndarray, np.ndarray]:
+def _ours(
+    engine: Engine, scene: Scene, start: tuple[np.ndarray, ...], steps: int, control: Control | None
+) -> tuple[np.ndarray, np.ndarray]:
     assert engine.kind != "mujoco"
-    q, v, force = scene.start()
+    q, v, push = map(torch.tensor, start)
     sim = simulator(scene, engine.kind, len(q))
     sim.dt = engine.h
-    state, push = State(torch.tensor(q), torch.tensor(v)), torch.tensor(force)
-    states: list[State] = []
+    states = [State(q, v)]
     with torch.no_grad():
         for step in range(steps):
             u = None if control is None else torch.tensor(np.tile(control(step * engine.h), (len(q), 1)))
-            state = sim.step(state, u, push)
-            states.append(state)
-    return torch.stack([s.q for s in states]).numpy(), torch.stack([s.v for s in states]).numpy()
+            states.append(sim.step(states[-1], u, push))
+    return torch.stack([s.q for s in states[1:]]).numpy(), torch.stack([s.v for s in states[1:]]).numpy()
 
 
-def _mujoco(engine: Engine, scene: Scene, steps: int, control: Control | None) -> tuple[np.ndarray, np.ndarray]:
+def _mujoco(
+    engine: Engine, scene: Scene, start: tuple[np.ndarray, ...], steps: int, control: Control | None
+) -> tuple[np.ndarray, np.ndarray]:
     model = scene.compiled()
     model.opt.timestep = engine.h
-    runs = [_mujoco_world(model, *start, steps, control) for start in zip(*scene.start(), strict=True)]
-    return np.stack([q for q, _ in runs], axis=1), np.stack([v for _, v in runs], axis=1)
-
-
-def _mujoco_world(  # noqa: PLR0913, PLR0917 - one start, unpacked
-    model: mujoco.MjModel, q: np.ndarray, v: np.ndarray, force: np.ndarray, steps: int, control: Control | None
-) -> tuple[np.ndarray, np.ndarray]:
     data = mujoco.MjData(model)
-    data.qpos, data.qvel, data.qfrc_applied = q, v, force
-    found = np.empty((steps, model.nq)), np.empty((steps, model.nv))
-    for step in range(steps):
-        if control is not None:
-            data.ctrl = control(data.time)
-        mujoco.mj_step(model, data)
-        found[0][step], found[1][step] = data.qpos, data.qvel
+    worlds = len(start[0])
+    found = np.empty((steps, worlds, model.nq)), np.empty((steps, worlds, model.nv))
+    for world in range(worlds):
+        mujoco.mj_resetData(model, data)
+        data.qpos, data.qvel, data.qfrc_applied = (x[world] for x in start)
+        for step in range(steps):
+            if control is not None:
+                data.ctrl = control(data.time)
+            mujoco.mj_step(model, data)
+            found[0][step, world], found[1][step, world] = data.qpos, data.qvel
     return found
