@@ -28,7 +28,16 @@ from ahac.sim.compiler.operations import (
 from ahac.sim.compiler.program import trace
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor
-from ahac.sim.model.types import Actuator, ContactConstants, ContactMaterial, Joint, JointKind, JointLimit, Model
+from ahac.sim.model.types import (
+    Actuator,
+    ContactConstants,
+    ContactMaterial,
+    Joint,
+    JointKind,
+    JointLimit,
+    Keyframe,
+    Model,
+)
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw
@@ -51,6 +60,7 @@ __all__ = [
     "Joint",
     "JointKind",
     "JointLimit",
+    "Keyframe",
     "Mat3",
     "Model",
     "ModelError",
