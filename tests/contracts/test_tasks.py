@@ -177,7 +177,8 @@ def test_episodes_begin_within_the_documented_noise(env: VecEnv, resets: Callabl
     reset = env.task.reset
     assert isinstance(reset, NoisyReset)
     assert reset.keyframe is not None
-    rest_q, rest_v = (torch.tensor(row, dtype=q.dtype) for row in env.task.model.keyframes[reset.keyframe])
+    start = env.task.model.keyframes[reset.keyframe]
+    rest_q, rest_v = (torch.tensor(row, dtype=q.dtype) for row in (start.q, start.v))
     noise = [noise_of_joint(reset, joint, rest_q, q) for joint in env.task.model.joints]
     columns = torch.cat([offset / bound for offset, bound in [*noise, (v - rest_v, reset.velocity)]], dim=-1)
     assert columns.abs().max() < 1.0 + ROUNDING

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ahac.sim import ContactMaterial
-from ahac.sim.model.contact_geoms import RIM
+from ahac.sim.model.types import DISC_THICKNESS
 from support.mujoco_oracle import compiled, random_states
 from support.numeric_physics import Numeric
 from support.robots import SHAPES
@@ -22,8 +22,8 @@ EXACT = 1e-7
 DIFFERENCE = 1e-5
 """Central differences over 1e-5 s: rounding gives 1e-16 of the energy (1e3 J) over the interval, truncation less."""
 
-RIM_GAP = 0.1 * (1.0 - math.cos(math.pi / RIM))
-"""Metres by which the rim of a cylinder of radius 0.1 may reach below the points that stand for it."""
+ROUNDED = 0.1 * DISC_THICKNESS
+"""Metres by which the edge of a cylinder of radius 0.1 may reach below the rounded discs that stand for its ends."""
 
 Pair = tuple[str, str]
 
@@ -71,8 +71,39 @@ def test_deepest_point_of_every_shape_is_as_deep_as_mujocos(
         assert set(ours) == set(theirs) == pairs
         for pair in pairs:
             short = theirs[pair] - ours[pair]
-            slack = RIM_GAP if pair[0] == "can" else 0.0
+            slack = ROUNDED if pair[0] == "can" else 0.0
             assert -EXACT < short < slack + EXACT, pair
+
+
+WHEEL = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1" margin="9"/>
+<body name="wheel" pos="0 0 0.5"><freejoint/><geom name="rim" type="cylinder" size="0.1 0.03" mass="1"/></body>
+</worldbody></mujoco>"""
+"""A cylinder of radius 0.1 m above a plane; with the margin, MuJoCo reports its distance."""
+
+
+def mujoco_distance(model: mujoco.MjModel, q: np.ndarray) -> float:
+    data = mujoco.MjData(model)
+    data.qpos[:] = q
+    mujoco.mj_forward(model, data)
+    return min(contact.dist for contact in data.contact)
+
+
+def test_tilted_cylinder_is_as_far_from_a_plane_as_in_mujoco() -> None:
+    rng = np.random.default_rng(3)
+    ours, model = Numeric(WHEEL), mujoco.MjModel.from_xml_string(WHEEL)
+    tilts = np.concatenate([rng.uniform(-np.pi, np.pi, 80), rng.normal(0.0, 0.02, 20), [0.0, np.pi / 2]])
+    q = np.tile(model.qpos0, (len(tilts), 1))
+    for row, tilt in zip(q, tilts, strict=True):
+        axis = np.array([*rng.normal(size=2), 0.0])
+        mujoco.mju_axisAngle2Quat(row[3:], axis / np.linalg.norm(axis), tilt)
+    closest = -ours.contacts(q, np.zeros((len(q), 6)))["depth"].max(axis=-1)
+    error = closest - np.array([mujoco_distance(model, row) for row in q])
+    assert np.all(error > -EXACT)
+    assert error.max() < ROUNDED
+    rolling = np.abs(np.abs(tilts) - np.pi / 2) < 0.1
+    assert rolling.sum() > 3
+    assert error[rolling].max() < 0.1 * ROUNDED
+    assert np.abs(error[-2:]).max() < EXACT  # upright and on its side
 
 
 def test_only_hull_vertices_of_a_mesh_touch() -> None:

@@ -114,7 +114,7 @@ def test_loading_it_reports_nothing(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_start_pose(anymal: Model) -> None:
-    q, v = anymal.keyframes["start"]
+    q, v = anymal.keyframes["start"].q, anymal.keyframes["start"].v
     assert q == (0.0, 0.0, dflex.HEIGHT, 1.0, 0.0, 0.0, 0.0, *(angle for leg in dflex.START.values() for angle in leg))
     assert not any(v)
 

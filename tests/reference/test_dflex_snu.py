@@ -164,7 +164,7 @@ def trajectory(sim: Simulator, steps: int) -> Iterator[State]:
 
 def test_start_pose_is_dflexs(robot: Model) -> None:
     """To the rounding of the recorded √½."""
-    q, v = robot.keyframes["start"]
+    q, v = robot.keyframes["start"].q, robot.keyframes["start"].v
     assert (start().q - torch.tensor([q])).abs().max() < 2 * ROUNDING
     assert (start().v - torch.tensor([v])).abs().max() == 0.0
 

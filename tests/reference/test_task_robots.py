@@ -185,7 +185,7 @@ def test_contact(robot: Model, table: Table) -> None:
 
 
 def test_start(robot: Model, table: Table) -> None:
-    q, v = robot.keyframes["start"]
+    q, v = robot.keyframes["start"].q, robot.keyframes["start"].v
     assert q == pytest.approx(table.start, rel=EXACT)
     assert not any(v)
 

@@ -4,6 +4,7 @@ It is slow, and exact about what a kernel computes and where its threads meet. W
 """
 
 import ctypes
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from ahac.native.codegen import MAX_ARRAYS, WARP, Target
+from ahac.native.codegen import MAX_ARRAYS, WARP, Target, wrap_kernel
 from ahac.native.source import Source
 
 COMPILER = shutil.which("g++")
@@ -61,6 +63,36 @@ extern "C" void launch(const LaunchArgs* args, int blocks, int warps_per_block) 
 }
 """
 
+SHARED_WORLDS = r"""
+#include <barrier>
+#include <cmath>
+#include <memory>
+#include <thread>
+#include <vector>
+#define __CUDACC__
+#define __device__
+#define __constant__
+#define __shared__
+#define __noinline__ __attribute__((noinline))
+#define CUDA_CALLABLE
+double slots[NUMBERS];
+struct Index { int x; };
+static thread_local Index threadIdx;
+static std::unique_ptr<std::barrier<>> everybody;
+static int __shfl_sync(unsigned, int x, int) { return x; }
+static void run(const unsigned long long* address, double scalar, int items, int count, int thread) {
+KERNEL
+}
+extern "C" void launch(const unsigned long long* address, double scalar, int items, int count, int size) {
+    everybody = std::make_unique<std::barrier<>>(size);
+    for (double& x : slots) x = NAN;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < size; ++t)
+        threads.emplace_back([=] { threadIdx.x = t; run(address, scalar, items, count, t); });
+    for (std::thread& thread : threads) thread.join();
+}
+"""
+
 
 class LaunchArgs(ctypes.Structure):
     """Mirrors the fields of `ahac.native.codegen.LaunchArgs` that kernel bodies read."""
@@ -72,15 +104,8 @@ class EmulatedKernel:
     """Stands for `ahac.native.build.Kernel`."""
 
     def __init__(self, source: Source, target: Target, label: str) -> None:
-        assert COMPILER is not None
         self.source = source
-        body = FRAME.replace("NUMBERS", str(source.shared_words * WARP)).replace("BODY", source.body)
-        with tempfile.TemporaryDirectory() as folder:
-            code, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
-            code.write_text(body, encoding="utf-8")
-            flags = ["-O1", "-std=c++20", "-w", "-fPIC", "-shared", "-pthread"]
-            subprocess.run([COMPILER, *flags, str(code), "-o", str(library)], check=True)
-            self._library = ctypes.CDLL(str(library))  # which stays when its file is gone
+        self._library = _compile(FRAME.replace("NUMBERS", str(source.shared_words * WARP)).replace("BODY", source.body))
 
     def prepare(self) -> None:
         """It is compiled already."""
@@ -97,3 +122,25 @@ def emulate(module: object, patch: pytest.MonkeyPatch) -> None:
         pytest.skip("needs g++")
     patch.setattr(module, "Kernel", EmulatedKernel)
     patch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
+
+
+def run_shared_worlds(source: Source, arrays: Mapping[str, np.ndarray], worlds: int, steps: int) -> None:
+    """Run a kernel of the simulator whose worlds, at most 32, are each shared by several threads, in float64."""
+    if COMPILER is None:
+        pytest.skip("needs g++")
+    code = wrap_kernel(source, Target("cuda:0", float64=True, lane_bytes=16))
+    code = re.sub(r'asm volatile\("bar.sync[^)]*\)', "everybody->arrive_and_wait()", code)
+    library = _compile(SHARED_WORLDS.replace("NUMBERS", str(source.shared_words * WARP)).replace("KERNEL", code))
+    addresses = [arrays[name].ctypes.data for name in source.arrays]
+    slots = (ctypes.c_uint64 * MAX_ARRAYS)(*addresses)
+    library.launch(slots, ctypes.c_double(0.01), worlds, steps, WARP * source.threads_per_world)
+
+
+def _compile(text: str) -> ctypes.CDLL:
+    assert COMPILER is not None
+    with tempfile.TemporaryDirectory() as folder:
+        code, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+        code.write_text(text, encoding="utf-8")
+        flags = ["-O1", "-std=c++20", "-w", "-fPIC", "-shared", "-pthread"]
+        subprocess.run([COMPILER, *flags, str(code), "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library))  # which stays when its file is gone

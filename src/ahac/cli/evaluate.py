@@ -90,5 +90,5 @@ def _save_trajectory(run: Run, path: Path, seconds: float, seed: int) -> None:
     from ahac.envs import make
     from ahac.training.viewing import EnvSource, record_trajectory
 
-    env = make(run.config.task, num_envs=1, device=run.device, seed=seed, variant=run.config.variant)
+    env = make(**run.config.env_settings, num_envs=1, device=run.device, seed=seed)
     write_trajectory(record_trajectory(EnvSource(env, run.algo.act), seconds), path)

@@ -143,7 +143,7 @@ def _run(options: argparse.Namespace) -> ViewSource:
     run = Run(saved.folder, replace(saved.config, device="cpu"))
     c = run.config
     threads = 1 if options.newest else None  # leave the other cores to training
-    env = make(c.task, num_envs=options.worlds, device="cpu", seed=options.seed, variant=c.variant, num_threads=threads)
+    env = make(**c.env_settings, num_envs=options.worlds, device="cpu", seed=options.seed, num_threads=threads)
     if options.agent in ("zero", "random"):
         return EnvSource(env, dummy_policy(options.agent, env.spec.action_size, options.seed))
     if not options.newest:
@@ -164,7 +164,7 @@ def _robot(options: argparse.Namespace) -> ViewSource:
     from ahac.training.viewing import RobotSource, dummy_policy
 
     model = load_model(options.what, ground=True)
-    sim = Simulator(model, num_worlds=options.worlds, dt=1 / 60, substeps=16)
+    sim = Simulator(model, num_worlds=options.worlds, dt=1 / 60, substeps=4)
     return RobotSource(sim, dummy_policy(_dummy_policy_name(options), model.nu, options.seed))
 
 

@@ -27,7 +27,6 @@ def ant(variant: str = "paper") -> Task:
     return RobotTask(
         name="ant",
         model=load_bundled_model("ant"),
-        substeps=16,
         integrator="explicit",
         torso=TORSO,
         terminate_below=MIN_HEIGHT,

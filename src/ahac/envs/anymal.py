@@ -27,7 +27,6 @@ def anymal(variant: str = "paper") -> Task:
     return RobotTask(
         name="anymal",
         model=load_bundled_model("anymal"),
-        substeps=16,
         integrator="explicit",
         torso=BASE,
         terminate_below=MIN_HEIGHT,

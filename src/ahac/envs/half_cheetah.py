@@ -20,7 +20,6 @@ def half_cheetah(variant: str = "paper") -> Task:
     return Task(
         name="half_cheetah",
         model=load_bundled_model("half_cheetah"),
-        substeps=16,
         integrator="explicit",
         observation={"positions": observations.joint_pos(*JOINTS[1:]), "velocities": observations.joint_vel(*JOINTS)},
         reward={

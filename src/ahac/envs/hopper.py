@@ -30,7 +30,6 @@ def hopper(variant: str = "paper") -> Task:
     return Task(
         name="hopper",
         model=load_bundled_model("hopper"),
-        substeps=16,
         integrator="explicit",
         observation={"positions": observations.joint_pos(*JOINTS[1:]), "velocities": observations.joint_vel(*JOINTS)},
         reward={

@@ -20,6 +20,7 @@ from ahac.envs.humanoid import humanoid
 from ahac.envs.snu_humanoid import snu_humanoid
 from ahac.envs.task import Task
 from ahac.envs.vec_env import VecEnv
+from ahac.sim import Integrator
 
 __all__ = ["make", "make_task", "register_task", "tasks"]
 
@@ -45,12 +46,12 @@ def register_task(name: str, factory: Callable[[str], Task]) -> None:
     _tasks.add(name, factory)
 
 
-def make_task(name: str, variant: str = "paper") -> Task:
-    """Create the task registered under a name."""
+def make_task(name: str, variant: str = "paper", integrator: Integrator | None = None) -> Task:
+    """Create the task registered under a name, with another integrator than its own if one is given."""
     task = _tasks.lookup(name)(variant)
     if not isinstance(task, Task):
         raise InputError(f"task {name!r} must be a function that returns a Task, got {type(task).__name__}")
-    return task
+    return task if integrator is None else task.with_integrator(integrator)
 
 
 def make(  # noqa: PLR0913 - keyword-only settings of the public entry point
@@ -60,6 +61,7 @@ def make(  # noqa: PLR0913 - keyword-only settings of the public entry point
     device: str | torch.device = "cpu",
     seed: int = 0,
     variant: str = "paper",
+    integrator: Integrator | None = None,
     early_termination: bool = True,
     episode_steps: int | None = None,
     dtype: torch.dtype = torch.float32,
@@ -74,6 +76,7 @@ def make(  # noqa: PLR0913 - keyword-only settings of the public entry point
         device: "cpu" or a CUDA device.
         seed: Random seed for episode resets and stiffness probes.
         variant: "paper" or "released", where the two differ; see docs/tasks. Only for tasks given by name.
+        integrator: "implicit" or "explicit"; the task's own by default, see `Simulator`.
         early_termination: Whether the task may end episodes before the time limit.
         episode_steps: Control steps after which episodes are truncated; defaults to the task's value.
         dtype: torch.float32 or torch.float64.
@@ -83,6 +86,8 @@ def make(  # noqa: PLR0913 - keyword-only settings of the public entry point
     if not isinstance(task, str) and variant != "paper":
         raise InputError(f"variant applies only to tasks given by name, got variant={variant!r} with a Task; omit it")
     definition = make_task(task, variant) if isinstance(task, str) else task
+    if integrator is not None and isinstance(definition, Task):
+        definition = definition.with_integrator(integrator)
     if episode_steps is not None and isinstance(definition, Task):
         definition = replace(definition, episode_steps=episode_steps)
     return VecEnv(

@@ -11,7 +11,7 @@ from ahac.core.checks import check_finite
 from ahac.core.errors import InputError
 from ahac.envs.root import is_floating
 from ahac.envs.task import Draw
-from ahac.sim import JointKind, Model, Quat, Real, Vec3, cos, norm, sin
+from ahac.sim import JointKind, Keyframe, Model, Quat, Real, Vec3, cos, norm, sin
 
 __all__ = ["PAPER_RESET", "NoisyReset"]
 
@@ -68,8 +68,10 @@ class NoisyReset:
                 f"model {model.name!r} has no keyframe {self.keyframe!r}; it has: {names}. Use keyframe=None for the "
                 "file's reference pose"
             )
-        rest_q, v = (model.rest_q, (0.0,) * model.nv) if self.keyframe is None else model.keyframes[self.keyframe]
-        q: list[Real] = list(rest_q)
+        start = Keyframe(q=model.rest_q, v=(0.0,) * model.nv)
+        if self.keyframe is not None:
+            start = model.keyframes[self.keyframe]
+        q: list[Real] = list(start.q)
         single = {joint.name: joint for joint in model.joints if len(joint.dofs) == 1}
         for pattern, coordinate in self.pose.items():
             matched = [joint for name, joint in single.items() if fnmatchcase(name, pattern)]
@@ -81,7 +83,7 @@ class NoisyReset:
             if not is_floating(model.links[0].joints):
                 raise InputError(f"height needs a free joint, which {model.name!r} lacks; set a slide in pose instead")
             q[2] = float(self.height)
-        return q, v
+        return q, start.v
 
     def _root_rotation_noise(self, draw: Draw) -> Quat:
         """Draw a rotation by up to ± `root_rotation` about an axis of random direction."""

@@ -32,6 +32,10 @@ ResetFn = Callable[[Model, Draw], tuple[Sequence[Real], Sequence[Real]]]
 """Reset: a function of a model and of `draw` that returns the initial positions and velocities of an episode."""
 
 
+SUBSTEPS: dict[Integrator, int] = {"implicit": 4, "explicit": 16}
+"""Default number of substeps."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """A robot and its objective. Use `dataclasses.replace` to make a variation."""
@@ -49,8 +53,8 @@ class Task:
     """The episode terminates when this is negative; None means that only the time limit ends it."""
     dt: float = 1.0 / 60.0
     """Seconds per control step."""
-    substeps: int = 4
-    """Integration steps per control step."""
+    substeps: int = 0
+    """Integration steps per control step; 0 chooses 4 for implicit and 16 for explicit integration."""
     integrator: Integrator = "implicit"
     """Time integration, see `Simulator`. The paper's tasks are explicit."""
     episode_steps: int = 1000
@@ -66,6 +70,11 @@ class Task:
             for key, term in terms.items():
                 if not callable(term):
                     raise InputError(f"{name} term {key!r} must be a function of (world, action), got {term!r}")
+        if self.integrator not in SUBSTEPS:
+            raise InputError(f"integrator must be 'implicit' or 'explicit', got {self.integrator!r}")
+        # `dataclasses.replace` passes an earlier default back in: choose it again for the new integrator.
+        if not check_int("substeps", self.substeps, 0) or isinstance(self.substeps, _DefaultSubsteps):
+            object.__setattr__(self, "substeps", _DefaultSubsteps(SUBSTEPS[self.integrator]))
         object.__setattr__(self, "episode_steps", check_int("episode_steps", self.episode_steps, 1))
         if not callable(self.reset):
             raise InputError(f"reset must be a function of (model, draw), e.g. NoisyReset(), got {self.reset!r}")
@@ -74,6 +83,14 @@ class Task:
         if not self.model.actuators:
             raise InputError(f"{self.model.name!r} has no actuators: load it with motors=Motor(strength=...)")
         object.__setattr__(self, "model", _with_unit_controls(self.model))
+
+    def with_integrator(self, integrator: Integrator) -> Task:
+        """Return the same task with another integrator, and its default number of substeps unless the task sets one."""
+        return self if integrator == self.integrator else replace(self, integrator=integrator)
+
+
+class _DefaultSubsteps(int):
+    """Number of substeps that follows from the integrator, as opposed to one from the user."""
 
 
 def _with_unit_controls(model: Model) -> Model:

@@ -19,7 +19,7 @@ from ahac.gradients import lemma
 from ahac.gradients.estimators import agreement, estimate, gaussian_scores, zeroth_order
 from ahac.gradients.progress import Track, silent
 from ahac.gradients.study import Study
-from ahac.sim import ContactMaterial, Model, Simulator, State, load_model
+from ahac.sim import ContactConstants, Model, Simulator, State, load_model
 
 __all__ = ["BallSettings", "ball_model", "study"]
 
@@ -74,9 +74,9 @@ def ball_model(stiffness: float = 1e4) -> Model:
     """Return the ball with the given contact stiffness [N/m]; damping and viscosity scale with it."""
     with as_file(files("ahac.gradients") / "assets" / "ball.xml") as path:
         model = load_model(path)
-    base = model.contact_candidates[0].material
+    base = ContactConstants(**asdict(model.contact_candidates[0].material))
     scale = stiffness / base.stiffness
-    material = ContactMaterial(**{**{name: x * scale for name, x in asdict(base).items()}, "friction": base.friction})
+    material = replace(base, stiffness=stiffness, damping=base.damping * scale, viscosity=base.viscosity * scale)
     candidates = tuple(replace(candidate, material=material) for candidate in model.contact_candidates)
     return replace(model, contact_candidates=candidates)
 
@@ -106,7 +106,9 @@ def study(settings: BallSettings | None = None, track: Track = silent) -> Study:
 def simulate_throws(c: BallSettings) -> dict[str, np.ndarray]:
     """Simulate all throws with one stiffness and one number of substeps, and return the arrays per horizon."""
     model = ball_model(c.stiffness)
-    sim = Simulator(model, num_worlds=c.samples + 1, dt=DT, substeps=c.substeps, dtype=torch.float64)
+    sim = Simulator(
+        model, num_worlds=c.samples + 1, dt=DT, substeps=c.substeps, dtype=torch.float64, integrator="explicit"
+    )
     rng = torch.Generator().manual_seed(c.seed)
     noise = c.sigma * torch.randn(c.samples, 1, generator=rng, dtype=torch.float64)
     angle = torch.full((c.samples + 1,), c.angle, dtype=torch.float64, requires_grad=True)

@@ -86,7 +86,7 @@ def _measure(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
     run = Run(opened.folder, replace(opened.config, num_envs=1, device="cpu"))
     run.restore("last", with_env=False)
     config = run.config
-    env = make(config.task, num_envs=c.worlds, seed=config.seed + EVAL_SEED, variant=config.variant)
+    env = make(**config.env_settings, num_envs=c.worlds, seed=config.seed + EVAL_SEED)
     log = log_contacts(env, run.algo.act, c.steps, c.skip, probes=1)
     period = gait_period(log.contact[:, log.whole])
     return Study("gait", about, {"period": np.array(period), "whole": log.whole, "dt": np.array(env.spec.dt)})

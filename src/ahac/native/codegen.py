@@ -44,7 +44,7 @@ struct LaunchArgs {{
     unsigned long long address[{arrays}], yield;
     double scalar;
     int items, count, blocks, next, finished;
-    static CUDA_CALLABLE void run(const LaunchArgs& args, [[maybe_unused]] int block, [[maybe_unused]] int part) {{
+{functions}    static CUDA_CALLABLE void run(const LaunchArgs& args, [[maybe_unused]] int block, [[maybe_unused]] int part) {{
         [[maybe_unused]] const int n = args.items, e = FIRST_ITEM;
         SHARED;
 {body}
@@ -121,6 +121,7 @@ def wrap_kernel(source: Source, target: Target) -> str:
         lane_bytes=target.lane_bytes,
         lanes=LANES,
         arrays=MAX_ARRAYS,
+        functions=source.functions,
         body=source.body,
     )
     if not target.cuda:

@@ -23,3 +23,5 @@ class Source:
     """Numbers per item in shared memory, through which those threads exchange values."""
     warps: int = 1
     """Warps of 32 items per part in one CUDA block; warps of the same part run the same code."""
+    functions: str = ""
+    """C++ functions that the body calls, defined before it."""

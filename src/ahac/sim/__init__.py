@@ -1,7 +1,7 @@
 """A differentiable rigid-body simulator with soft contact.
 
     model = load_model("robot.xml")                                    # MJCF or URDF
-    sim = Simulator(model, num_worlds=64, dt=1 / 60, substeps=16)      # CPU or CUDA
+    sim = Simulator(model, num_worlds=64, dt=1 / 60, substeps=4)       # CPU or CUDA
     state = sim.step(sim.rest_state(), control)                        # differentiable
 
 The physics (`ahac.sim.physics`) is plain Python on scalars, traced once per model and compiled with its exact adjoint.
@@ -28,7 +28,16 @@ from ahac.sim.compiler.operations import (
 from ahac.sim.compiler.program import trace
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor
-from ahac.sim.model.types import Actuator, ContactMaterial, Joint, JointKind, JointLimit, Model
+from ahac.sim.model.types import (
+    Actuator,
+    ContactConstants,
+    ContactMaterial,
+    Joint,
+    JointKind,
+    JointLimit,
+    Keyframe,
+    Model,
+)
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw
@@ -41,6 +50,7 @@ __all__ = [
     "Actuator",
     "AhacError",
     "AppliedForce",
+    "ContactConstants",
     "ContactLaw",
     "ContactMaterial",
     "Contacts",
@@ -50,6 +60,7 @@ __all__ = [
     "Joint",
     "JointKind",
     "JointLimit",
+    "Keyframe",
     "Mat3",
     "Model",
     "ModelError",

@@ -63,7 +63,7 @@ class Launcher:
             return Kernel(source(1), self.target, self.label)
         threads = self.threads_per_world
         if threads is None:
-            threads = _threads_per_world(len(program.live()), worlds)
+            threads = _threads_per_world(program.operations(), worlds)
         kernel_source = source(threads)
         while threads > 1 and not self._fits(kernel_source):
             threads //= 2

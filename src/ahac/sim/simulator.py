@@ -16,7 +16,7 @@ from ahac.native.codegen import Target
 from ahac.sim.autograd import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import trace
-from ahac.sim.model.types import Model
+from ahac.sim.model.types import Keyframe, Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
@@ -103,13 +103,20 @@ class Simulator:
 
     def rest_state(self, keyframe: str | None = None) -> State:
         """Return all worlds at rest in the model's reference pose, or in the state of a keyframe of the file."""
-        q, v = self.model.rest_q, (0.0,) * self.model.nv
+        start = Keyframe(q=self.model.rest_q, v=(0.0,) * self.model.nv)
         if keyframe is not None:
-            if keyframe not in self.model.keyframes:
-                names = ", ".join(self.model.keyframes) or "none"
-                raise InputError(f"model {self.model.name!r} has no keyframe {keyframe!r}; it has: {names}")
-            q, v = self.model.keyframes[keyframe]
-        return State(self._tensor(q), self._tensor(v))
+            start = self._keyframe(keyframe)
+        return State(self._tensor(start.q), self._tensor(start.v))
+
+    def keyframe_control(self, keyframe: str) -> Tensor:
+        """Return the controls [N, nu] of a keyframe of the file, such as the targets that hold a servo robot in it."""
+        return self._tensor(self._keyframe(keyframe).ctrl)
+
+    def _keyframe(self, name: str) -> Keyframe:
+        if name not in self.model.keyframes:
+            names = ", ".join(self.model.keyframes) or "none"
+            raise InputError(f"model {self.model.name!r} has no keyframe {name!r}; it has: {names}")
+        return self.model.keyframes[name]
 
     def step(
         self,

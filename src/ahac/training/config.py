@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.registry import AlgorithmConfig
 from ahac.core.checks import check_int
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
+from ahac.sim import Integrator
 from ahac.training.names import check_folder_name
 from ahac.training.old_settings import upgrade_settings
 
-__all__ = ["NON_SEMANTIC_FIELDS", "SCHEMA", "RunConfig", "config_from_file", "config_to_file"]
+__all__ = ["NON_SEMANTIC_FIELDS", "SCHEMA", "TASK", "RunConfig", "config_from_file", "config_to_file"]
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the config.json format. Files written by version 0.1.0 have no `schema` and count as 0."""
+
+TASK = "task"
+"""Value of `integrator` for the task's own choice; config.json of a run names that choice."""
 
 NON_SEMANTIC_FIELDS = frozenset(
     {"name", "out", "device", "graphs", "torch_threads", "checkpoint_every", "deterministic"}
@@ -40,6 +44,8 @@ class RunConfig:
     """Source of the hyperparameters: default, paper or released."""
     variant: str = "paper"
     """Reward variant, for tasks whose reward differs between paper and released code: paper or released."""
+    integrator: str = "task"
+    """Time integration: task (the task's own choice), implicit or explicit."""
     num_envs: int = 256
     """Number of worlds simulated in parallel."""
     iterations: int = 500
@@ -73,10 +79,21 @@ class RunConfig:
         for name in ("num_envs", "iterations", "torch_threads", "checkpoint_every", "eval_episodes"):
             check_int(name, getattr(self, name), 1)
         check_int("seed", self.seed, 0)
+        if self.integrator not in (TASK, *get_args(Integrator)):
+            raise InputError(f"integrator must be task, implicit or explicit, got {self.integrator!r}")
         if self.env_steps is not None:
             check_int("env_steps", self.env_steps, 1)
         if self.name:
             check_folder_name(self.name)
+
+    @property
+    def env_settings(self) -> dict[str, Any]:
+        """Settings that `ahac.make` needs to make the run's environment, apart from its size, device and seed."""
+        return {
+            "task": self.task,
+            "variant": self.variant,
+            "integrator": None if self.integrator == TASK else self.integrator,
+        }
 
     @property
     def length(self) -> tuple[str, int]:
@@ -92,8 +109,9 @@ def config_to_file(config: RunConfig) -> dict[str, Any]:
 def config_from_file(content: Mapping[str, Any]) -> RunConfig:
     """Return the config from the content of a config.json of this or an earlier schema.
 
-    Missing settings take the defaults of that schema; an unknown setting raises an InputError that names it. No default
-    has changed since schema 0, so the defaults of `RunConfig` and of the algorithm configs apply to all schemas.
+    Missing settings take the defaults of that schema; an unknown setting raises an InputError that names it. Runs
+    before schema 3 used explicit integration. No other default has changed since schema 0, so the defaults of
+    `RunConfig` and of the algorithm configs apply to all schemas.
     """
     schema = check_int("schema", content.get("schema", 0), 0)
     if schema > SCHEMA:

@@ -1,6 +1,7 @@
-"""Setting names of earlier versions, so that config.json files and checkpoints of schemas 0 and 1 can be loaded.
+"""Settings of earlier versions, so that their config.json files and checkpoints can be loaded.
 
-Schema 2 renamed `learner` to `algorithm` and most of the settings in it; nothing else changed.
+Schema 2 renamed `learner` to `algorithm` and most of the settings in it. Schema 3 added `integrator`: earlier runs were
+explicit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ __all__ = ["upgrade_settings"]
 
 RENAMED_IN = 2
 """First schema with the current names."""
+INTEGRATOR_SINCE = 3
+"""First schema with the setting `integrator`."""
 
 NETWORK = {"rate": "learning_rate", "max_norm": "max_grad_norm"}
 SHORT_HORIZON: dict[str, dict[str, str]] = {
@@ -60,8 +63,10 @@ BASELINES: dict[str, dict[str, dict[str, str]]] = {"ppo": {"": PPO}, "sac": {"":
 
 
 def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings read from a file under their current names; unchanged if they already have them."""
+    """Return settings read from a file under their current names, and with what was fixed before it was a setting."""
     schema = content.get("schema", 0)
+    if isinstance(schema, int) and schema < INTEGRATOR_SINCE:
+        content = {"integrator": "explicit", **content}
     if not isinstance(schema, int) or schema >= RENAMED_IN or not isinstance(content.get("learner"), Mapping):
         return dict(content)
     names = BASELINES.get(str(content.get("algo")), SHORT_HORIZON)
@@ -74,7 +79,7 @@ def upgrade_settings(content: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(signal := stiffness.get("signal"), str):
             stiffness["signal"] = OLD_SIGNALS.get(signal, signal)
     others = {name: value for name, value in content.items() if name != "learner"}
-    return {**others, "schema": RENAMED_IN, "algorithm": algorithm}
+    return {**others, "algorithm": algorithm}
 
 
 def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from ahac.core.device import resolve_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
-from ahac.envs import VecEnv, make
+from ahac.envs import VecEnv, make, make_task
 from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import Executor
 from ahac.training.checkpoint import (
@@ -42,7 +42,7 @@ from ahac.training.checkpoint import (
     newest_first,
     save_checkpoint,
 )
-from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig, config_from_file, config_to_file
+from ahac.training.config import NON_SEMANTIC_FIELDS, TASK, RunConfig, config_from_file, config_to_file
 from ahac.training.evaluate import Evaluation, evaluate
 from ahac.training.manifest import manifest
 from ahac.training.old_settings import upgrade_settings
@@ -92,7 +92,7 @@ class Run:
         """Training environment with this rank's share of the worlds."""
         c = self.config
         worlds = self.ranks.local_count(c.num_envs)
-        return make(c.task, num_envs=worlds, device=self.device, seed=c.seed, variant=c.variant, ranks=self.ranks)
+        return make(**c.env_settings, num_envs=worlds, device=self.device, seed=c.seed, ranks=self.ranks)
 
     @cached_property
     def algo(self) -> Algorithm:
@@ -209,10 +209,9 @@ class Run:
         c = self.config
         count = check_int("episodes", c.eval_episodes if episodes is None else episodes, 1)
         env = make(
-            c.task,
+            **c.env_settings,
             num_envs=min(count, 128),
             device=self.device,
-            variant=c.variant,
             seed=self.eval_seed if seed is None else seed,
         )
         with torch_settings(c, self.device):
@@ -240,6 +239,8 @@ def create_run(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> Run:
 def _create_folder(config: RunConfig, ranks: ProcessGroup) -> tuple[Path, RunConfig]:
     """Create the folder with its files atomically; return it and the settings with the folder's name."""
     validate_config(config, ranks)
+    if config.integrator == TASK:
+        config = replace(config, integrator=make_task(config.task, config.variant).integrator)
     about = manifest(config.seed, resolve_run_device(config.device, ranks)) | {"ranks": ranks.size}
     preferred = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
     with new_folder(preferred) as temporary:

@@ -5,8 +5,9 @@ import pytest
 
 from ahac.sim import load_model
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import OPERATIONS, cos, sin
-from ahac.sim.compiler.program import Program, adjoint, evaluate, trace
+from ahac.sim.compiler.loops import RowFunction, sum_over_rows
+from ahac.sim.compiler.operations import cos, sin
+from ahac.sim.compiler.program import Program, adjoint, evaluate, node_value, trace
 from ahac.sim.compiler.schedule import INSTRUCTIONS, ThreadSchedule, schedule
 from ahac.sim.physics.contact import penalty
 from ahac.sim.physics.substep import ForceLaws
@@ -36,9 +37,24 @@ def chains() -> Program:
     return trace(function, {"x": 2})
 
 
+def loops() -> Program:
+    """Loops over rows that depend on each other's results, divided into calls of one row."""
+    function = RowFunction(lambda a, row: [sin(a[0] * row[0]) * a[1], cos(a[1] + row[0]) * a[0]], 2, 1)
+
+    def chain(x: list[Scalar]) -> dict[str, list[Real]]:
+        pair: list[Real] = list(x)
+        for k in range(6):
+            sums = sum_over_rows(function, pair, [(0.1 * i + k,) for i in range(8)], chunk=1)
+            pair = [sums[0] * 0.2 + x[1], sums[1] * 0.3]
+        return {"y": pair}
+
+    return adjoint(trace(chain, {"x": 2}), ["x"])
+
+
 PROGRAMS = {
     "small": small,
     "chains": chains,
+    "loops": loops,
     "hopper": lambda: substep("hopper", derivative=False),
     "ant, adjoint": lambda: substep("ant", derivative=True),
 }
@@ -46,7 +62,6 @@ PROGRAMS = {
 
 def run_by_threads(program: Program, plan: ThreadSchedule, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Emulate the threads stage by stage; values written in a stage become visible to others in the next one."""
-    graph = program.graph
     inputs = {i: values[source[0]][..., source[1]] for i in program.live() if (source := program.source(i)) is not None}
     computed = [dict(inputs) for _ in plan.nodes]
     memory: dict[int, np.ndarray] = {}
@@ -56,10 +71,9 @@ def run_by_threads(program: Program, plan: ThreadSchedule, values: dict[str, np.
         written: dict[int, np.ndarray] = {}
         for thread, numbers in enumerate(computed):
             for node in plan.nodes[thread][stage]:
-                operation, *arguments = graph.nodes[node]
-                terms = [numbers[a] if a >= 0 else graph.constants[~a] for a in arguments]
-                numbers[node] = np.asarray(OPERATIONS[operation].value(*terms))
+                numbers[node] = node_value(program.graph, node, numbers)
                 if node in plan.slots:
+                    assert node not in program.graph.calls, "only the results of a call can be passed on"
                     assert plan.slots[node] not in written, "two values in one slot"
                     written[plan.slots[node]] = numbers[node]
         # A thread may write before another has read: a slot that is read in a stage must not be overwritten in it.

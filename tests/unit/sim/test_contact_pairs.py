@@ -8,7 +8,7 @@ import mujoco
 import pytest
 
 from ahac.sim import ModelError, load_model
-from ahac.sim.model import load
+from ahac.sim.model.notes import log_once
 from support.robots import FREE_SPHERE, SHAPES, TWO_TREES, gymnasium_file
 
 BALL = '<geom name="{name}" size="0.5" {filters}/>'
@@ -52,7 +52,7 @@ def mujoco_pairs(source: str) -> set[frozenset[str]]:
 
 @pytest.fixture(autouse=True)
 def _nothing_was_reported_yet() -> None:
-    load._report.cache_clear()
+    log_once.cache_clear()
 
 
 PLANES = {"floor", "ramp", "shelf"}
@@ -87,7 +87,7 @@ def test_contact_between_bodies_is_reported_once(caplog: pytest.LogCaptureFixtur
         load_model(gymnasium_file("hopper"))
         load_model(gymnasium_file("hopper"))
     assert [record.name for record in caplog.records] == ["ahac"]
-    assert "model 'hopper' enables contact between 3 pairs of geoms, first ('torso_geom', 'leg_geom')" in caplog.text
+    assert "model 'hopper': contact between 3 pairs of geoms, first ('torso_geom', 'leg_geom')" in caplog.text
 
 
 def test_contact_between_bodies_can_be_refused() -> None:
@@ -106,7 +106,7 @@ def test_bodies_that_cannot_collide_are_not_reported(source: str, caplog: pytest
 def test_a_robot_that_will_fall_for_ever_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         load_model(TWO_TREES)
-    assert caplog.text.count("has no plane to stand on; ground=True adds z = 0") == 1
+    assert caplog.text.count("there is no plane to stand on; ground=True adds z = 0") == 1
     caplog.clear()
     load_model(TWO_TREES, ground=True)
     assert caplog.records == []
@@ -116,8 +116,8 @@ def test_ground_is_added_where_there_is_no_plane() -> None:
     assert load_model(TWO_TREES).contact_candidates == ()
     model = load_model(TWO_TREES, ground=True)
     assert [(plane.name, plane.normal, plane.offset) for plane in model.planes] == [("ground", (0.0, 0.0, 1.0), 0.0)]
-    # Eight corners, sixteen points on rims, two ends, one ball.
-    assert len(model.contact_candidates) == 8 + 16 + 2 + 1
+    # Eight corners, two discs and sixteen points on rims, two ends, one ball.
+    assert len(model.contact_candidates) == 8 + 18 + 2 + 1
     assert load_model(FREE_SPHERE, ground=True) == load_model(FREE_SPHERE)
 
 
@@ -145,7 +145,4 @@ def test_planes_have_the_normals_and_offsets_of_the_file() -> None:
 def test_large_mesh_touches_with_a_few_points_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     kept = [candidate for candidate in load_model(SHAPES, mesh_points=3).contact_candidates if candidate.geom == "rock"]
     assert len(kept) == 2 * 3
-    assert (
-        "mesh 'tetrahedron' uses 3 of its 4 hull vertices for contact; load_model(..., mesh_points=4) uses all"
-        in caplog.text
-    )
+    assert "1 meshes touch with 3 of up to 4 hull vertices; load_model(..., mesh_points=4) uses all" in caplog.text

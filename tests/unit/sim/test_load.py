@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ahac.sim import ModelError, load_model
+from ahac.sim import Keyframe, ModelError, load_model
 from support.mujoco_oracle import compiled
 from support.robots import (
     FREE_SPHERE,
@@ -93,7 +93,7 @@ def test_file_can_switch_parts_of_the_physics_off() -> None:
 def test_keyframes_are_read_by_name_or_number() -> None:
     keys = '<keyframe><key name="up" qpos="3.1" qvel="0.5"/><key qpos="1"/></keyframe>'
     model = load_model(hinge(rest=keys))
-    assert model.keyframes == {"up": ((3.1,), (0.5,)), "key#1": ((1.0,), (0.0,))}
+    assert model.keyframes == {"up": Keyframe(q=(3.1,), v=(0.5,)), "key#1": Keyframe(q=(1.0,), v=(0.0,))}
 
 
 def test_text_can_refer_to_assets() -> None:

@@ -120,7 +120,7 @@ SERVO = '<actuator><position name="servo" joint="shoulder" kp="3"/></actuator>'
 
 def test_keyframes_with_controls_of_the_files_actuators_are_kept() -> None:
     key = '<keyframe><key name="home" qpos="1 2 3" ctrl="0.3"/></keyframe>'
-    assert load_model(mjcf(CRANE, rest=SERVO + key), motors=MOTOR).keyframes["home"][0] == (1.0, 2.0, 3.0)
+    assert load_model(mjcf(CRANE, rest=SERVO + key), motors=MOTOR).keyframes["home"].q == (1.0, 2.0, 3.0)
 
 
 def test_sensors_of_the_files_actuators_go_with_them() -> None:

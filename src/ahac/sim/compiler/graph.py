@@ -8,13 +8,13 @@ The operations (value, code, derivative) are defined in `operations`.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from ahac.core.errors import TraceError
 
-__all__ = ["Condition", "Graph", "Implicit", "Real", "Scalar"]
+__all__ = ["Call", "Condition", "Graph", "Implicit", "Real", "Scalar"]
 
 
 class Graph:
@@ -28,6 +28,9 @@ class Graph:
         self.constants: list[float] = []
         self.implicit: dict[int, Implicit] = {}
         """System that each node of kind "implicit" belongs to."""
+        self.calls: dict[int, Call] = {}
+        """What each node of kind "call" computes; nodes of kind "pick" are its results."""
+        self._call_numbers: dict[Call, int] = {}
         self._node_index: dict[tuple[Any, ...], int] = {}
         self._constant_index: dict[float, int] = {}
 
@@ -48,6 +51,13 @@ class Graph:
         system = Implicit([m.index for m in members], transposed, residual)
         self.implicit.update((m.index, system) for m in members)
         return members
+
+    def call(self, call: Call, arguments: Sequence[Real], results: int) -> list[Scalar]:
+        """Return the first `results` results of a call."""
+        number = self._call_numbers.setdefault(call, len(self._call_numbers))
+        node = self.add("call", float(number), *arguments)
+        self.calls[node.index] = call
+        return [self.add("pick", node, float(k)) for k in range(results)]
 
     def argument(self, index: int) -> Real:
         """Return the scalar or constant that an argument index refers to."""
@@ -93,6 +103,23 @@ class Implicit:
     """Solver ā -> λ."""
     residual: Residual
     """Function λ, a -> λ·R(a, x)."""
+
+
+class Call(Protocol):
+    """A computation with several results that is one node of the graph (see `loops`)."""
+
+    @property
+    def operations(self) -> Mapping[str, int]:
+        """How many operations of each kind it performs."""
+        ...
+
+    def values(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Return the results for numbers or numpy arrays."""
+        ...
+
+    def pullback(self, arguments: Sequence[Real], adjoints: Mapping[int, Real]) -> Sequence[Real]:
+        """Return the adjoints of all arguments, given those of the results that have one."""
+        ...
 
 
 class Condition:

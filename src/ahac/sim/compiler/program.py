@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.operations import OPERATIONS
 from ahac.sim.compiler.reverse_mode import pullback
 
-__all__ = ["Program", "StepPrograms", "adjoint", "evaluate", "trace"]
+__all__ = ["Program", "StepPrograms", "adjoint", "evaluate", "node_value", "trace"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,22 @@ class Program:
                 if self.source(index) is None:
                     waiting.extend(a for a in nodes[index][1:] if a >= 0)
         return sorted(needed)
+
+    @cached_property
+    def picks(self) -> dict[int, dict[int, int]]:
+        """Results of each call that the outputs depend on: {call: {node: position of the result}}."""
+        nodes, constants = self.graph.nodes, self.graph.constants
+        found: dict[int, dict[int, int]] = {}
+        for index in self.live():
+            if nodes[index][0] == "pick":
+                call, position = nodes[index][1:]
+                found.setdefault(call, {})[index] = int(constants[~position])
+        return found
+
+    def operations(self) -> int:
+        """Return the number of scalar operations; those of a call count once for every row."""
+        calls = self.graph.calls
+        return sum(sum(calls[i].operations.values()) if i in calls else 1 for i in self.live())
 
 
 @dataclass(frozen=True)
@@ -91,15 +109,13 @@ def adjoint(program: Program, wrt: Sequence[str], unknowns: str | None = None) -
 def evaluate(program: Program, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Evaluate outputs [..., size] for inputs [..., size] node by node in numpy: slow, but without compilation."""
     graph = program.graph
-    computed: dict[int, np.ndarray | float] = {}
+    computed: dict[int, Any] = {}
     for index in program.live():
         if (source := program.source(index)) is not None:
             group, position = source
             computed[index] = np.asarray(values[group], dtype=np.float64)[..., position]
         else:
-            operation, *arguments = graph.nodes[index]
-            numbers = [computed[a] if a >= 0 else graph.constants[~a] for a in arguments]
-            computed[index] = OPERATIONS[operation].value(*numbers)
+            computed[index] = node_value(graph, index, computed)
     batch = np.broadcast_shapes(*(np.shape(v)[:-1] for v in values.values()))
     return {
         name: np.stack(
@@ -109,3 +125,15 @@ def evaluate(program: Program, values: Mapping[str, np.ndarray]) -> dict[str, np
         else np.zeros((*batch, 0))
         for name, group in program.outputs.items()
     }
+
+
+def node_value(graph: Graph, index: int, computed: Mapping[int, Any]) -> Any:
+    """Return the value of a node, given those of its arguments: a number or array, or a list of them for a call."""
+    operation, *arguments = graph.nodes[index]
+    numbers = [computed[a] if a >= 0 else graph.constants[~a] for a in arguments]
+    if index in graph.calls:
+        return graph.calls[index].values(numbers[1:])
+    if operation == "pick":
+        results, position = numbers
+        return results[int(position)]
+    return OPERATIONS[operation].value(*numbers)

@@ -33,6 +33,8 @@ class _Sweep:
         self.pending: dict[int, Real] = {}
         self.queue: list[int] = []
         self.depends: list[bool] = []
+        self.picked: dict[int, dict[int, Real]] = {}
+        """Adjoints of the results of each pending call."""
 
     def run(self, seeds: Iterable[tuple[Real, Real]]) -> list[Real]:
         """Return the adjoints of `wrt`."""
@@ -49,6 +51,10 @@ class _Sweep:
                 reached[index] = reached.get(index, 0.0) + adjoint
             elif index in self.graph.implicit:
                 self.propagate_implicit(index, adjoint)
+            elif index in self.graph.calls:
+                self.propagate_call(index)
+            elif self.graph.nodes[index][0] == "pick":
+                self.propagate_pick(index, adjoint)
             else:
                 self.propagate(index, adjoint)
         return [reached.get(w.index, 0.0) for w in self.wrt]
@@ -82,6 +88,24 @@ class _Sweep:
         residual = system.residual(multiplier, unknowns)
         if isinstance(residual, Scalar):
             self.accumulate(residual.index, -1.0)
+
+    def propagate_pick(self, index: int, adjoint: Real) -> None:
+        """Keep the adjoint of a result until those of all results of its call are known."""
+        call, k = self.graph.nodes[index][1:]
+        if call not in self.picked:
+            self.picked[call] = {}
+            self.pending[call] = 0.0
+            heapq.heappush(self.queue, -call)
+        self.picked[call][int(self.graph.constants[~k])] = adjoint
+
+    def propagate_call(self, index: int) -> None:
+        """Propagate the adjoints of a call's results to its arguments."""
+        arguments = self.graph.nodes[index][2:]
+        values = [self.graph.argument(a) for a in arguments]
+        adjoints = self.graph.calls[index].pullback(values, self.picked.pop(index))
+        for argument, adjoint in zip(arguments, adjoints, strict=True):
+            if argument >= 0 and self.relevant(argument):
+                self.accumulate(argument, adjoint)
 
     def fixed(self, x: Real) -> Scalar:
         """Return a node with the value of `x` that is constant in this pass."""

@@ -57,8 +57,8 @@ def schedule(program: Program, threads: int) -> ThreadSchedule:
     computed = [index for index in program.live() if program.source(index) is None]
     number = {index: i for i, index in enumerate(computed)}
     arguments = [[number[a] for a in dict.fromkeys(nodes[index][1:]) if a in number] for index in computed]
-    cost = [INSTRUCTIONS.get(nodes[index][0], 1.0) for index in computed]
-    owner = partition(arguments, cost, threads)
+    cost = [_instructions(program, index) for index in computed]
+    owner = _partition(program, computed, cost, threads)
     stage = _StageAssignment(arguments, cost, owner, threads).run()
     count = max(stage, default=0) + 1
     own: list[list[list[int]]] = [[[] for _ in range(count)] for _ in range(threads)]
@@ -73,6 +73,26 @@ def schedule(program: Program, threads: int) -> ThreadSchedule:
     defined_in = {index: stage[number[index]] for index in computed}
     slots = _allocate_slots(imports, defined_in)
     return ThreadSchedule(own, imports, slots, {index: owner[number[index]] for index in computed})
+
+
+def _instructions(program: Program, index: int) -> float:
+    """Return the approximate number of CUDA instructions of a node."""
+    if index in program.graph.calls:
+        operations = program.graph.calls[index].operations
+        return sum(count * INSTRUCTIONS.get(kind, 1.0) for kind, count in operations.items())
+    return INSTRUCTIONS.get(program.graph.nodes[index][0], 1.0)
+
+
+def _partition(program: Program, computed: Sequence[int], cost: Sequence[float], threads: int) -> list[int]:
+    """Assign a thread to each node; the results of a call belong to the thread that makes the call."""
+    nodes = program.graph.nodes
+    unit = {index: nodes[index][1] if nodes[index][0] == "pick" else index for index in computed}
+    number = {index: i for i, index in enumerate(index for index in computed if unit[index] == index)}
+    arguments = [
+        [number[a] for a in dict.fromkeys(unit[a] for a in nodes[index][1:] if a in unit)] for index in number
+    ]
+    owner = partition(arguments, [c for c, index in zip(cost, computed, strict=True) if index in number], threads)
+    return [owner[number[unit[index]]] for index in computed]
 
 
 class _StageAssignment:

@@ -6,13 +6,13 @@ thread computes its share of the program, and they exchange values through slots
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ahac.native.source import Source
-from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import OPERATIONS
+from ahac.sim.compiler.expressions import expression, term
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.loop_writer import LoopWriter
 from ahac.sim.compiler.program import Program
 from ahac.sim.compiler.schedule import ThreadSchedule, schedule
 
@@ -34,11 +34,12 @@ class Writer:
     """Arrays that the kernel takes, in the order of their addresses."""
     lines: list[str] = field(default_factory=list)
     operations: int = 0
-    """Scalar operations written so far; a loop body counts once."""
+    """Scalar operations written so far; the body of the loop over substeps counts once."""
     threads: int = 1
     """CUDA threads that share a world."""
     shared_words: int = 0
     """Numbers per world in shared memory, through which those threads exchange values."""
+    loops: LoopWriter = field(default_factory=LoopWriter)
 
     def pointer(self, array: str) -> None:
         """Declare an array as an argument of the kernel."""
@@ -104,12 +105,11 @@ class Writer:
         self, program: Program, inputs: Mapping[str, str], outputs: Mapping[str, str], add: Sequence[str] = ()
     ) -> None:
         """Run a program on local groups; outputs in `add` are added to their groups instead of replacing them."""
-        live = program.live()
-        self.operations += len(live)
+        self.operations += program.operations()
         self.lines.append("{")
-        self._compute(program, live, inputs)
+        self._compute(program, program.live(), inputs)
         for name, i, value in _outputs(program):
-            self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {_term(program, value)};")
+            self.lines.append(f"{outputs[name]}[{i}] {'+=' if name in add else '='} {term(value)};")
         self.lines.append("}")
 
     def substeps(
@@ -135,9 +135,8 @@ class Writer:
         plan = schedule(program, self.threads)
         results = [(name, f"{outputs[name]}[{i}]", plan.owner_of(v), v) for name, i, v in _outputs(program)]
         slot_of = {local: plan.memory + k for k, (_, local, _, _) in enumerate(results)}
-        live = program.live()
-        from_inputs = [index for index in live if program.source(index) is not None]
-        self.operations += len(live)
+        from_inputs = [index for index in program.live() if program.source(index) is not None]
+        self.operations += program.operations()
         self.shared_words = max(self.shared_words, plan.memory + len(results))
         self.lines.append("switch (PART) {")
         for thread in range(self.threads):
@@ -147,7 +146,7 @@ class Writer:
             for name, local, owner, value in results:
                 if owner == thread:
                     target = f"{local} +=" if name in add else f"SMEM({slot_of[local]}) ="
-                    self.lines.append(f"{target} {_term(program, value)};")
+                    self.lines.append(f"{target} {term(value)};")
             self.lines.append(SYNC)
             self.lines += [f"{local} = SMEM({slot_of[local]});" for name, local, _, _ in results if name not in add]
             # With a single stage, no other barrier keeps the next iteration from overwriting slots that are being read.
@@ -160,7 +159,8 @@ class Writer:
     def source(self, name: str) -> Source:
         """Return the finished kernel."""
         body = "\n".join(self.lines)
-        return Source(name, tuple(self.arrays), body, self.operations, self.threads, self.shared_words)
+        functions = self.loops.functions()
+        return Source(name, tuple(self.arrays), body, self.operations, self.threads, self.shared_words, 1, functions)
 
     def _stages(
         self,
@@ -186,12 +186,11 @@ class Writer:
         for index in nodes:
             if (source := program.source(index)) is not None:
                 group, position = source
-                expression = f"{inputs[group]}[{position}]"
-            else:
-                operation, *arguments = graph.nodes[index]
-                terms = (_term(program, graph.argument(a)) for a in arguments)
-                expression = OPERATIONS[operation].code.format(*terms)
-            self.lines.append(f"const T t{index} = {expression};")
+                self.lines.append(f"const T t{index} = {inputs[group]}[{position}];")
+            elif index in graph.calls:
+                self.lines += self.loops.call(program, index)
+            elif graph.nodes[index][0] != "pick":  # a call writes its results itself
+                self.lines.append(f"const T t{index} = {expression(graph, index)};")
             if index in shared:
                 self.lines.append(f"SMEM({shared[index]}) = t{index};")
 
@@ -208,11 +207,3 @@ def _saved_numbers(groups: Mapping[str, int]) -> list[tuple[str, str]]:
 
 def _outputs(program: Program) -> list[tuple[str, int, Real]]:
     return [(name, i, value) for name, group in program.outputs.items() for i, value in enumerate(group)]
-
-
-def _term(program: Program, value: Real) -> str:
-    if isinstance(value, Scalar):
-        return f"t{value.index}"
-    # C++ has no literal for infinity, but a product that overflows yields one.
-    digits = repr(float(value)) if math.isfinite(value) else f"{math.copysign(1.0, value)} * 1e300 * 1e300"
-    return f"lane::k(real({digits}))"

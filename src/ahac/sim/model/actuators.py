@@ -11,7 +11,7 @@ import numpy as np
 from ahac.core.errors import ModelError
 from ahac.sim.model.tree import Tree, frame_on, pair, vector
 from ahac.sim.model.types import Actuator, Tendon, Vector
-from ahac.sim.model.unsupported import disabled, element_name, model_name
+from ahac.sim.model.unsupported import Refusals, disabled, element_name, model_name
 
 __all__ = ["build_actuators"]
 
@@ -23,20 +23,23 @@ TRANSMISSION = mujoco.mjtTrn
 Pairs = tuple[tuple[int, float], ...]
 
 
-def build_actuators(model: mujoco.MjModel, tree: Tree) -> tuple[Actuator, ...]:
-    """Return all actuators of a model; raise ModelError for one that is not supported."""
+def build_actuators(model: mujoco.MjModel, tree: Tree, refusals: Refusals) -> tuple[Actuator, ...]:
+    """Return all actuators of a model; those that are not supported are refused and left out."""
     if getattr(model, "nactuator", model.nu) != model.nu:
         raise ModelError("an actuator of this model takes several controls: not simulated; give it a single control")
     if model.nu and disabled(model, "ACTUATION"):
         raise ModelError("the model disables actuation but has actuators: remove the flag or the actuators")
-    actuators = tuple(_actuator(model, tree, i) for i in range(model.nu))
+    actuators: list[Actuator] = []
+    for i in range(model.nu):
+        with refusals.collect():
+            actuators.append(_actuator(model, tree, i))
     if any(kind == GAIN.mjGAIN_MUSCLE for kind in model.actuator_gaintype):
         logger.warning(
             "model %r: muscles pull with activation x strength; force-length-velocity curves and activation dynamics "
             "are not simulated",
             model_name(model),
         )
-    return actuators
+    return tuple(actuators)
 
 
 def _actuator(model: mujoco.MjModel, tree: Tree, i: int) -> Actuator:

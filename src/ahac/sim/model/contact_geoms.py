@@ -1,52 +1,141 @@
 # pyright: reportAttributeAccessIssue=false
-"""Convert MuJoCo's geoms into static planes and contact candidates: points, balls and ellipsoids on links.
+"""Convert MuJoCo's geoms into static planes and contact candidates on links.
 
-A sphere becomes one ball, a capsule two, a box its corners, a cylinder RIM points on each rim, an ellipsoid itself, a
-mesh the vertices of its convex hull. Which geom can touch which plane follows MuJoCo's rules: contype and conaffinity,
-explicit pairs, excluded bodies.
+Which geom can touch which plane follows MuJoCo's rules: contype and conaffinity, explicit pairs, excluded bodies.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
 
-from ahac.core.errors import ModelError
+from ahac.sim.model.contact_points import Group, ShapePoint, keep_points, shape_points, thin_out
+from ahac.sim.model.friction import explicit_pair, friction_between, note_approximations
+from ahac.sim.model.notes import Notes
 from ahac.sim.model.tree import Tree, frame_on, matrix, vector
 from ahac.sim.model.types import WORLD, ContactCandidate, ContactMaterial, Plane
-from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name
+from ahac.sim.model.unsupported import Refusals, constraints_disabled, disabled, element_name
 
-__all__ = ["contact_candidates", "ignored_pairs"]
+__all__ = ["TouchingGeom", "contact_candidates", "ignored_pairs", "static_planes", "touching_geoms"]
 
-RIM = 8
-"""Number of points on each rim of a cylinder."""
 
-logger = logging.getLogger("ahac")
+@dataclass(frozen=True)
+class TouchingGeom:
+    """A geom on a link that can touch a plane."""
 
-Ball = tuple[np.ndarray, float]
-"""Center in the geom's frame, and radius."""
+    geom: int
+    plane: Plane
+    plane_geom: int | None
+    """Number of the plane's geom; None for a ground that the file does not have."""
+    points: Sequence[ShapePoint]
+
+    def heights(self, data: mujoco.MjData) -> np.ndarray:
+        """Return the height of each point above the plane [m], for poses that MuJoCo has computed."""
+        normal = np.array(self.plane.normal)
+        above = float(normal @ data.geom_xpos[self.geom]) - self.plane.offset
+        local = data.geom_xmat[self.geom].reshape(3, 3).T @ normal
+        return np.array([above + point.height(local) for point in self.points])
+
+
+def static_planes(model: mujoco.MjModel, tree: Tree, ground: bool) -> dict[int | None, Plane]:
+    """Return the model's static planes by geom; without any, z = 0 if there is to be a ground."""
+    planes = {g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)}
+    return planes or ({None: GROUND} if ground else {})
+
+
+def touching_geoms(
+    model: mujoco.MjModel,
+    tree: Tree,
+    planes: dict[int | None, Plane],
+    mesh_points: int | None,
+    refusals: Refusals,
+    notes: Notes,
+) -> list[TouchingGeom]:
+    """Return all geoms on links with the planes that they can touch."""
+    touching: list[TouchingGeom] = []
+    if constraints_disabled(model, "CONTACT"):
+        return touching
+    for geom in range(model.ngeom):
+        if _link(model, tree, geom) == WORLD:
+            continue
+        for number, plane in planes.items():
+            if _may_touch_ground(model, geom) if number is None else _may_collide(model, geom, number):
+                with refusals.collect():
+                    touching.append(TouchingGeom(geom, plane, number, shape_points(model, geom)))
+    if mesh_points is not None:
+        touching = _thin_out_meshes(model, touching, mesh_points, notes)
+    return touching
+
+
+def _thin_out_meshes(
+    model: mujoco.MjModel, touching: list[TouchingGeom], most: int, notes: Notes
+) -> list[TouchingGeom]:
+    large = {
+        i
+        for i, t in enumerate(touching)
+        if model.geom_type[t.geom] == mujoco.mjtGeom.mjGEOM_MESH and len(t.points) > most
+    }
+    if large:
+        count = len({touching[i].geom for i in large})
+        total = max(len(touching[i].points) for i in large)
+        notes.warn(
+            f"{count} meshes touch with {most} of up to {total} hull vertices; "
+            f"load_model(..., mesh_points={total}) uses all"
+        )
+    return [replace(t, points=thin_out(t.points, most)) if i in large else t for i, t in enumerate(touching)]
 
 
 def contact_candidates(
-    model: mujoco.MjModel, tree: Tree, ground: bool, material_of: Callable[..., ContactMaterial], mesh_points: int
-) -> tuple[tuple[Plane, ...], tuple[ContactCandidate, ...]]:
-    """Return the model's static planes and all contact candidates."""
-    planes = {g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)}
+    model: mujoco.MjModel,
+    tree: Tree,
+    touching: Sequence[TouchingGeom],
+    material_of: Callable[..., ContactMaterial],
+    most: int,
+    pose: mujoco.MjData,
+    notes: Notes,
+) -> tuple[ContactCandidate, ...]:
+    """Return the contact candidates of some geoms: at most `most`, those of the feet in a pose first."""
+    parents = {link.parent for link in tree.links}
+    groups = [Group(t.points, t.heights(pose), _link(model, tree, t.geom) not in parents) for t in touching]
+    kept = keep_points(groups, most)
+    frictions = [friction_between(model, t.geom, t.plane_geom) for t in touching]
     candidates: list[ContactCandidate] = []
-    for geom in range(model.ngeom):
-        if _link(model, tree, geom) == WORLD or constraints_disabled(model, "CONTACT"):
+    for t, points, friction in zip(touching, kept, frictions, strict=True):
+        material = material_of(element_name(model, "geom", t.geom), t.plane.name)
+        if material.friction is None:
+            material = replace(material, friction=friction.sliding)
+        candidates += _candidates(model, tree, t, points, material)
+    note_approximations(model, _numbers(touching), frictions, notes)
+    if (total := sum(len(t.points) for t in touching)) > len(candidates):
+        notes.warn(
+            f"{len(candidates)} of {total} contact points are used, feet first; "
+            f"load_model(..., max_contact_points={total}) uses all, which takes longer to compile"
+        )
+    return tuple(candidates)
+
+
+def _numbers(touching: Sequence[TouchingGeom]) -> set[int]:
+    """Return the numbers of the geoms and planes that can touch each other."""
+    return {t.geom for t in touching} | {t.plane_geom for t in touching if t.plane_geom is not None}
+
+
+def _candidates(
+    model: mujoco.MjModel, tree: Tree, t: TouchingGeom, points: Sequence[ShapePoint], material: ContactMaterial
+) -> Iterator[ContactCandidate]:
+    name = element_name(model, "geom", t.geom)
+    frame = frame_on(tree.frames[model.geom_bodyid[t.geom]], model.geom_pos[t.geom], model.geom_quat[t.geom])
+    position, rotation = np.array(frame.position), np.array(frame.rotation)
+    for point in points:
+        if point.semi_axes is not None:
+            shape = (point.semi_axes, frame.rotation)
+            yield ContactCandidate(name, frame.link, t.plane, frame.position, 0.0, material, *shape)
             continue
-        allowed = [plane for g, plane in planes.items() if _may_collide(model, geom, g)]
-        if ground and not planes and (model.geom_contype[geom] & 1 or model.geom_conaffinity[geom] & 1):
-            allowed = [GROUND]
-        for plane in allowed:
-            material = material_of(element_name(model, "geom", geom), plane.name)
-            candidates += _candidates(model, tree, geom, plane, material, mesh_points)
-    return tuple(planes.values()) or ((GROUND,) if ground else ()), tuple(candidates)
+        center = vector(position + rotation @ point.center)
+        axis = None if point.axis is None else matrix(np.tile(rotation @ point.axis, (3, 1)))[0]
+        yield ContactCandidate(name, frame.link, t.plane, center, point.radius, material, axis=axis)
 
 
 GROUND = Plane(name="ground", normal=(0.0, 0.0, 1.0), offset=0.0)
@@ -73,68 +162,6 @@ def ignored_pairs(model: mujoco.MjModel, tree: Tree) -> list[tuple[str, str]]:
     return ignored
 
 
-def _candidates(
-    model: mujoco.MjModel, tree: Tree, geom: int, plane: Plane, material: ContactMaterial, mesh_points: int
-) -> Iterator[ContactCandidate]:
-    name = element_name(model, "geom", geom)
-    frame = frame_on(tree.frames[model.geom_bodyid[geom]], model.geom_pos[geom], model.geom_quat[geom])
-    position, rotation = np.array(frame.position), np.array(frame.rotation)
-    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
-        axes = (vector(model.geom_size[geom]), frame.rotation)
-        yield ContactCandidate(name, frame.link, plane, frame.position, 0.0, material, *axes)
-        return
-    for center, radius in _balls(model, geom, mesh_points):
-        yield ContactCandidate(name, frame.link, plane, vector(position + rotation @ center), radius, material)
-
-
-def _balls(model: mujoco.MjModel, geom: int, mesh_points: int) -> list[Ball]:
-    size = model.geom_size[geom]
-    match model.geom_type[geom]:
-        case mujoco.mjtGeom.mjGEOM_SPHERE:
-            return [(np.zeros(3), float(size[0]))]
-        case mujoco.mjtGeom.mjGEOM_CAPSULE:
-            return [(np.array([0.0, 0.0, end * size[1]]), float(size[0])) for end in (1.0, -1.0)]
-        case mujoco.mjtGeom.mjGEOM_BOX:
-            return [(np.array(corner) * size, 0.0) for corner in product((1.0, -1.0), repeat=3)]
-        case mujoco.mjtGeom.mjGEOM_CYLINDER:
-            angles = 2.0 * np.pi * np.arange(RIM) / RIM
-            rim = [(size[0] * np.cos(a), size[0] * np.sin(a)) for a in angles]
-            return [(np.array([x, y, end * size[1]]), 0.0) for end in (1.0, -1.0) for x, y in rim]
-        case mujoco.mjtGeom.mjGEOM_MESH:
-            return [(point, 0.0) for point in _hull(model, geom, mesh_points)]
-        case kind:
-            shape = mujoco.mjtGeom(int(kind)).name.removeprefix("mjGEOM_").lower()
-            raise ModelError(
-                f"geom {element_name(model, 'geom', geom)!r} is a {shape}, which cannot touch planes; use a sphere, "
-                "capsule, box, cylinder, ellipsoid or mesh, or set its contype and conaffinity to 0"
-            )
-
-
-def _hull(model: mujoco.MjModel, geom: int, most: int) -> np.ndarray:
-    """Return the vertices of a mesh's convex hull; of a large hull, `most` vertices that are far from each other."""
-    mesh = model.geom_dataid[geom]
-    first = model.mesh_vertadr[mesh]
-    points = np.array(model.mesh_vert[first : first + model.mesh_vertnum[mesh]], dtype=np.float64)
-    if (graph := model.mesh_graphadr[mesh]) >= 0:
-        count = model.mesh_graph[graph]
-        points = points[model.mesh_graph[graph + 2 + count : graph + 2 + 2 * count]]
-    if len(points) <= most:
-        return points
-    logger.warning(
-        "mesh %r uses %d of its %d hull vertices for contact; load_model(..., mesh_points=%d) uses all",
-        element_name(model, "mesh", int(mesh)),
-        most,
-        len(points),
-        len(points),
-    )
-    selected = [int(np.argmin(points[:, 2]))]
-    distance = np.full(len(points), np.inf)
-    for _ in range(most - 1):
-        distance = np.minimum(distance, np.linalg.norm(points - points[selected[-1]], axis=1))
-        selected.append(int(np.argmax(distance)))
-    return points[selected]
-
-
 def _link(model: mujoco.MjModel, tree: Tree, geom: int) -> int:
     return tree.frames[model.geom_bodyid[geom]].link
 
@@ -151,9 +178,14 @@ def _plane(model: mujoco.MjModel, tree: Tree, geom: int) -> Plane:
 
 def _may_collide(model: mujoco.MjModel, a: int, b: int) -> bool:
     """Apply MuJoCo's filter: an explicit pair, or matching bits on bodies that are not excluded."""
-    if any({a, b} == {int(x), int(y)} for x, y in zip(model.pair_geom1, model.pair_geom2, strict=True)):
+    if explicit_pair(model, a, b) is not None:
         return True
     low, high = sorted((int(model.geom_bodyid[a]), int(model.geom_bodyid[b])))
     if (low << 16) + high in model.exclude_signature:
         return False
     return bool(model.geom_contype[a] & model.geom_conaffinity[b] or model.geom_contype[b] & model.geom_conaffinity[a])
+
+
+def _may_touch_ground(model: mujoco.MjModel, geom: int) -> bool:
+    """Apply the filter to a ground with MuJoCo's default bits."""
+    return bool(model.geom_contype[geom] & 1 or model.geom_conaffinity[geom] & 1)

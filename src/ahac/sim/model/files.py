@@ -13,12 +13,13 @@ import mujoco
 
 from ahac.core.errors import ModelError
 
-__all__ = ["ROBOT_SUFFIXES", "check_assets", "check_file", "check_text"]
+__all__ = ["ROBOT_SUFFIXES", "check_assets", "check_file", "check_text", "resolve_packages"]
 
 ROBOT_SUFFIXES = (".xml", ".mjcf", ".urdf")
 MOST_COPIES = 4000
 """Maximum number of copies a file may request; loading time grows quadratically, to about 5 s at this number."""
 TAG = re.compile(r"<(/?)(include|model|replicate|composite|flexcomp)\b([^>]*?)(/?)>")
+PACKAGE = re.compile(r"package:/+([^/]+)/(.+)")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -60,6 +61,30 @@ def check_text(text: str, folder: Path, included: Mapping[str, bytes]) -> None:
 def check_file(path: Path, included: Mapping[str, bytes]) -> None:
     """Apply `check_text` to a model file."""
     check_text(_contents(path), path.parent, included)
+
+
+def resolve_packages(spec: mujoco.MjSpec, path: Path, in_memory: Collection[str]) -> None:
+    """Replace package://NAME/REST in the meshes of a URDF by the file in the parent folders of the URDF.
+
+    A parent folder called NAME is the package; a folder NAME in a parent folder may be; else REST is taken relative to
+    any parent folder. What is not found is left to MuJoCo.
+
+    Args:
+        spec: The specification that MuJoCo has read.
+        path: Path of the URDF.
+        in_memory: Names of the files passed in memory, which take precedence.
+    """
+    for asset in (*spec.meshes, *spec.textures):
+        match = PACKAGE.match(asset.file)
+        if match is None or Path(asset.file).name in in_memory:
+            continue
+        name, rest = match.groups()
+        candidates = [parent / rest for parent in path.parents if parent.name == name]
+        candidates += [parent / name / rest for parent in path.parents]
+        candidates += [parent / rest for parent in path.parents]
+        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if found is not None:
+            asset.file = str(found)
 
 
 def check_assets(spec: mujoco.MjSpec, in_memory: Collection[str]) -> None:

@@ -13,9 +13,10 @@ from ahac.core.errors import ModelError
 from ahac.sim.model.types import ContactMaterial, JointLimit
 from ahac.sim.model.unsupported import element_name
 
-__all__ = ["lookup"]
+__all__ = ["lookup", "max_contact_points_in"]
 
-TOPICS = ("contact", "limit")
+POINTS = "max_contact_points"
+TOPICS = ("contact", "limit", POINTS)
 
 Settings = TypeVar("Settings", ContactMaterial, JointLimit)
 
@@ -67,3 +68,11 @@ def _in_file(raw: mujoco.MjModel, prefix: str, settings_type: type[Settings]) ->
                 raise ModelError(f"numeric {name!r} needs {len(names)} numbers ({' '.join(names)}), got {len(data)}")
             settings[name] = settings_type(**dict(zip(names, map(float, data), strict=True)))
     return settings
+
+
+def max_contact_points_in(raw: mujoco.MjModel) -> int | None:
+    """Return the file's own limit of contact points, if it sets one."""
+    for i in range(raw.nnumeric):
+        if element_name(raw, "numeric", i) == f"ahac:{POINTS}":
+            return int(raw.numeric_data[raw.numeric_adr[i]])
+    return None

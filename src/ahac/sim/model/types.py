@@ -17,6 +17,7 @@ import numpy as np
 from ahac.core.errors import ModelError
 
 __all__ = [
+    "DISC_THICKNESS",
     "WORLD",
     "Actuator",
     "Connect",
@@ -31,6 +32,7 @@ __all__ = [
     "JointEquality",
     "JointKind",
     "JointLimit",
+    "Keyframe",
     "Link",
     "Matrix",
     "Mesh",
@@ -96,7 +98,7 @@ class ContactMaterial:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactConstants(ContactMaterial):
-    """A contact material with a number for every constant, as contact laws get it; the defaults are the explicit ones."""
+    """A contact material with a number for every constant, as contact laws get it; by default the explicit ones."""
 
     stiffness: float = 1e4
     damping: float = 1e4
@@ -213,7 +215,7 @@ class Plane:
 
 @dataclass(frozen=True)
 class ContactCandidate:
-    """A point, ball or ellipsoid on a link that can touch one plane."""
+    """A point, ball, disc or ellipsoid on a link that can touch one plane."""
 
     geom: str
     link: int
@@ -221,12 +223,19 @@ class ContactCandidate:
     center: Vector
     """Center in the link's frame [m]."""
     radius: float
-    """Radius of the ball [m]; zero for a point."""
+    """Radius of the ball or disc [m]; zero for a point."""
     material: ContactMaterial
     semi_axes: Vector | None = None
-    """Semi-axes of the ellipsoid [m]; None for a point or ball."""
+    """Semi-axes of the ellipsoid [m]; None for a point, ball or disc."""
     rotation: Matrix | None = None
     """Axes of the ellipsoid in the link's frame, as columns."""
+    axis: Vector | None = None
+    """Axis of the disc in the link's frame; None for all other shapes."""
+
+
+DISC_THICKNESS = 5e-3
+"""Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it is tilted, its
+lowest point moves smoothly from its center to its rim."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +323,18 @@ class VisualGeom:
     mesh: Mesh | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Keyframe:
+    """A named state of the file."""
+
+    q: tuple[float, ...]
+    v: tuple[float, ...]
+    ctrl: tuple[float, ...] = ()
+    """Controls; zero for motors that replace the file's actuators."""
+    act: tuple[float, ...] = ()
+    """Activations of actuators."""
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Model:
     """One or several robots, ready to be traced."""
@@ -333,12 +354,14 @@ class Model:
     sites: Mapping[str, Frame]
     fluid: Fluid | None
     rest_q: tuple[float, ...]
-    keyframes: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
-    """Positions and velocities of the file's named keyframes."""
+    keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
+    """The file's keyframes, by name."""
     frictionloss: tuple[float, ...] = ()
     """Dry friction of every velocity coordinate [N m] or [N]."""
     equalities: tuple[Equality, ...] = ()
     """Active equality constraints."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What of the file is approximated or dropped, one line for each topic."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
     """Shapes to draw."""
 

@@ -1,24 +1,34 @@
 # pyright: reportAttributeAccessIssue=false
-"""Features of model files that are not simulated: loading raises an error that names them and a remedy."""
+"""Features of model files that are not simulated: loading raises one error that names all of them, with remedies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
+from ahac.sim.model.notes import Notes, counted
 
-__all__ = ["constraints_disabled", "disabled", "element_name", "model_name", "refuse_unsupported"]
+__all__ = [
+    "Refusals",
+    "constraints_disabled",
+    "disabled",
+    "element_name",
+    "model_name",
+    "refuse_unsupported",
+]
 
 Elements = Iterable[str]
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature that MuJoCo simulates and we do not."""
+    """A feature that MuJoCo simulates and we do not, or that can be dropped."""
 
     name: str
     find: Callable[[mujoco.MjModel], Elements]
@@ -30,24 +40,86 @@ class Feature:
     """Removes it from a model, where ignoring it takes more than not reading it."""
     simulated: bool = False
     """Whether it is simulated, and only listed here because it can be ignored."""
+    harmless: bool = False
+    """Whether loading drops it with a warning instead of an error."""
 
 
-def refuse_unsupported(model: mujoco.MjModel, ignore: Collection[str]) -> None:
-    """Raise ModelError for the first unsupported feature that is not in `ignore`."""
-    ignore = [ignore] if isinstance(ignore, str) else ignore
+@dataclass
+class Refusals:
+    """Collects everything in a model that cannot be simulated, to report it in one error."""
+
+    ignored: tuple[str, ...] = ()
+    """Features that are ignored already."""
+    _entries: list[tuple[str, str | None]] = field(default_factory=list)
+
+    def add(self, message: str, feature: str | None = None) -> None:
+        """Refuse something; `feature` is the name by which it can be ignored, if it can."""
+        self._entries.append((message, feature))
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Turn a ModelError into an entry."""
+        try:
+            yield
+        except ModelError as error:
+            self.add(str(error))
+
+    def raise_all(self, model: str) -> None:
+        """Raise ModelError if anything was refused."""
+        entries = self._merged()
+        if not entries:
+            return
+        names = [name for _, name in entries if name]
+        argument = f"load_model(..., ignore={sorted({*self.ignored, *names})!r})"
+        if len(entries) == 1:
+            raise ModelError(entries[0][0] + (f", or load without it: {argument}" if names else ""))
+        lines = [f"{message}{'' if name else ' (cannot be ignored)'}" for message, name in entries]
+        whole = f"model {model!r} cannot be simulated as it is, for {len(entries)} reasons:\n  " + "\n  ".join(lines)
+        if len(names) == len(entries):
+            whole += f"\nchange the file, or load without all of them: {argument}"
+        elif names:
+            whole += f"\nchange what cannot be ignored, and load without the others: {argument}"
+        raise ModelError(whole)
+
+    def _merged(self) -> list[tuple[str, str | None]]:
+        """Merge entries that differ only in the name of the element."""
+        groups: dict[str, list[tuple[str, str | None]]] = {}
+        for entry in self._entries:
+            groups.setdefault(QUOTED.sub("", entry[0], count=1), []).append(entry)
+        merged = []
+        for group in groups.values():
+            message, name = group[0]
+            if len(group) > 1:
+                message = QUOTED.sub(rf"\g<0> and {len(group) - 1} more", message, count=1)
+            merged.append((message, name))
+        return merged
+
+
+QUOTED = re.compile(r"'[^']*'")
+
+
+def refuse_unsupported(model: mujoco.MjModel, ignore: Collection[str], notes: Notes) -> Refusals:
+    """Refuse all unsupported features that are not in `ignore`, and drop those that are."""
+    ignore = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     droppable = {feature.name for feature in FEATURES if feature.droppable}
     if unknown := set(ignore) - droppable:
         names = ", ".join(sorted(droppable))
         raise ModelError(f"cannot ignore {', '.join(sorted(unknown))}; features that can be ignored: {names}")
+    refusals = Refusals(ignore)
     for feature in FEATURES:
+        elements = list(feature.find(model))
+        if not elements:
+            continue
         if feature.name in ignore:
             feature.drop(model)
-        if feature.name in ignore or feature.simulated:
+            notes.add(f"ignored as requested ({feature.name}): {counted(elements)}")
             continue
-        if elements := list(feature.find(model)):
-            more = f" and {len(elements) - 1} more" if len(elements) > 1 else ""
-            drop = f", or load without it: load_model(..., ignore=[{feature.name!r}])" if feature.droppable else ""
-            raise ModelError(f"{elements[0]}{more}: not simulated; {feature.remedy}{drop}")
+        message = f"{counted(elements)}: not simulated; {feature.remedy}"
+        if feature.harmless:
+            notes.warn(message)
+        elif not feature.simulated:
+            refusals.add(message, feature.name if feature.droppable else None)
+    return refusals
 
 
 def element_name(model: mujoco.MjModel, kind: str, index: int) -> str:
@@ -95,12 +167,6 @@ def _equalities(model: mujoco.MjModel) -> Elements:
     for i in np.flatnonzero(model.eq_active0):
         kind = mujoco.mjtEq(int(model.eq_type[i])).name.removeprefix("mjEQ_").lower()
         yield f"equality constraint {element_name(model, 'equality', int(i))!r} ({kind})"
-
-
-def _mocap(model: mujoco.MjModel) -> Elements:
-    return [
-        f"body {element_name(model, 'body', int(i))!r} is a mocap body" for i in np.flatnonzero(model.body_mocapid >= 0)
-    ]
 
 
 def _friction(model: mujoco.MjModel) -> Elements:
@@ -185,7 +251,6 @@ FEATURES: tuple[Feature, ...] = (
     Feature("flex", _counted("nflex", "deformable (flex) bodies"), "only rigid bodies are simulated", droppable=False),
     Feature("plugin", _counted("nplugin", "engine plugins"), REMOVE),
     Feature("plasticity", _counted("nplastic", "plastic springs"), REMOVE),
-    Feature("mocap", _mocap, "give the body a joint, or make it static", droppable=False),
     Feature(
         "ball_limit", _ball_limits, "set limited='false', or use three hinges", drop=_drop_ball_limits, simulated=True
     ),
@@ -209,7 +274,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("actuator_delay", _nonzero("actuator", "actuator_delay", "a delay"), REMOVE),
     Feature("disabled_actuators", _disabled_actuators, "remove them from the file"),
     Feature("moving_plane", _moving_planes, "use a box, or set its contype and conaffinity to 0"),
-    Feature("height_field", _height_fields, "use planes, or set its contype and conaffinity to 0"),
+    Feature("height_field", _height_fields, "bodies collide with static planes only", harmless=True),
     Feature("fluid_shape", _nonzero("geom", "geom_fluid", "an ellipsoid fluid model"), "set fluidshape='none'"),
     Feature("adhesion", _nonzero("geom", "geom_adhesion", "adhesion"), REMOVE),
     Feature("pair_adhesion", _nonzero("pair", "pair_adhesion", "adhesion"), REMOVE),

@@ -1,4 +1,4 @@
-"""Contact of balls, points and ellipsoids on links with static planes, by a force law of depth and velocity.
+"""Contact of balls, points, discs and ellipsoids on links with static planes, by a force law of depth and velocity.
 
 With depth d > 0, point velocity u, normal n, normal speed s = n·u and slip u_t = u − n s:
 
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import barrier, maximum, minimum
+from ahac.sim.compiler.operations import barrier, maximum, minimum, sqrt
 from ahac.sim.compiler.reverse_mode import pullback
-from ahac.sim.model.types import ContactCandidate, ContactConstants, Model
+from ahac.sim.model.types import DISC_THICKNESS, ContactCandidate, ContactConstants, Model
 from ahac.sim.physics.algebra import Mat3, Spatial, SpatialMatrix, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
@@ -106,7 +106,7 @@ def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[
 
 
 def implicit_wrenches(
-    points: Iterable[ContactPoint], law: ContactLaw, h: Real
+    points: Iterable[ContactPoint], law: ContactLaw, h: Scalar
 ) -> tuple[dict[int, Spatial], dict[int, SpatialMatrix]]:
     """Return the wrench and the implicit terms, h · damping + h² · stiffness, on every link with contact candidates."""
     total: dict[int, Spatial] = {}
@@ -121,14 +121,10 @@ def implicit_wrenches(
     return total, damping
 
 
-def _implicit_response(law: ContactLaw, point: ContactPoint, h: Real) -> tuple[Vec3, Real, Real]:
+def _implicit_response(law: ContactLaw, point: ContactPoint, h: Scalar) -> tuple[Vec3, Real, Real]:
     """Return a law's force at the predicted depth, and its damping along the normal and across it."""
-    normal = point.normal
-    ahead = point.depth - h * point.velocity.dot(normal)
-    if not isinstance(ahead, Scalar):
-        raise TraceError("an implicit contact law can only be traced")
-    graph = ahead.graph
-    depth = barrier(graph, ahead)
+    normal, graph = point.normal, h.graph
+    depth = barrier(graph, point.depth - h * point.velocity.dot(normal))
     velocity = [barrier(graph, x) for x in point.velocity]
     force = contact_force(law, depth, Vec3(*velocity), point)
     normal_force = force.dot(normal)
@@ -154,8 +150,16 @@ def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPo
 def _support(candidate: ContactCandidate, rotation: Mat3, normal: Vec3) -> Vec3:
     """Return the vector from the shape's lowest point along the normal to its center.
 
-    For an ellipsoid with semi-axes s and normal m in its own axes: (s² m) / |s m|.
+    For an ellipsoid with semi-axes s and normal m in its own axes: (s² m) / |s m|. A disc is an ellipsoid of revolution
+    with semi-axes r, r and ε r. With c = axis · normal and t = normal − c axis: r (t + ε² c axis) / √(|t|² + ε² c²).
     """
+    if candidate.axis is not None:
+        axis = rotation @ Vec3.of(candidate.axis)
+        cosine = axis.dot(normal)
+        across = normal - axis * cosine
+        flat = cosine * DISC_THICKNESS
+        scale = candidate.radius / sqrt(across.dot(across) + flat * flat)
+        return (across + axis * (flat * DISC_THICKNESS)) * scale
     if candidate.semi_axes is None or candidate.rotation is None:
         return normal * candidate.radius
     axes = rotation.times(Mat3.of(candidate.rotation))

@@ -1,0 +1,160 @@
+# pyright: reportAttributeAccessIssue=false
+"""Compile a model file, an XML text or a specification with MuJoCo."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from ahac.core.errors import ModelError
+from ahac.sim.model.files import check_assets, check_file, check_text, resolve_packages
+from ahac.sim.model.motors import Motor, replace_actuators
+from ahac.sim.model.unsupported import model_name
+
+__all__ = ["Source", "compile_model"]
+
+logger = logging.getLogger("ahac")
+
+UNNAMED = "MuJoCo Model"
+"""MuJoCo's name for a model whose file does not name it."""
+LEAST_MASS, LEAST_INERTIA = 1e-3, 1e-6
+"""Lower bounds of mass [kg] and principal moments of inertia [kg m²] where inertias are balanced."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A model to compile, and what to change about it."""
+
+    model: str | os.PathLike[str] | mujoco.MjSpec
+    assets: Mapping[str, bytes]
+    floating: bool
+    motors: Motor | Mapping[str, Motor] | None
+    balance_inertia: bool
+
+
+def compile_model(source: Source) -> mujoco.MjModel:
+    """Compile a model; raise ModelError if MuJoCo cannot, or if it has numbers that break any simulation."""
+    with _logged_warnings():
+        raw = _compile(source)
+    _check_numbers(raw)
+    return raw
+
+
+def _compile(source: Source) -> mujoco.MjModel:
+    is_spec = isinstance(source.model, mujoco.MjSpec)
+    label = type(source.model).__name__ if is_spec else str(source.model)
+    try:
+        spec = source.model.copy() if isinstance(source.model, mujoco.MjSpec) else _read(label, source.assets)
+        if source.floating:
+            for body in (body for body in spec.worldbody.bodies if not body.joints):
+                body.add_freejoint()
+        if source.motors is not None:
+            replace_actuators(spec, source.motors)
+        if source.balance_inertia:
+            spec.compiler.balanceinertia = True
+            spec.compiler.boundmass = max(spec.compiler.boundmass, LEAST_MASS)
+            spec.compiler.boundinertia = max(spec.compiler.boundinertia, LEAST_INERTIA)
+        # Skip MuJoCo's simulation of muscle length ranges, which our muscles do not use.
+        spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
+        raw = spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        if isinstance(error, ModelError):
+            raise
+        label = label if len(label) < 200 else label[:200] + " ..."
+        raise ModelError(f"MuJoCo cannot compile this model ({label}): {error}{_advice(str(error))}") from error
+    if raw.nv == 0:
+        raise ModelError(
+            f"model {model_name(raw)!r} has no joints: nothing in it can move; add joints, or load with floating=True"
+        )
+    return raw
+
+
+def _advice(error: str) -> str:
+    """Return a remedy for an error of MuJoCo's compiler; empty if none is known."""
+    if any(words in error for words in ("A + B >= C", "eigenvalue", "positive definite", "mass and inertia of moving")):
+        return "\nload_model(..., balance_inertia=True) repairs inertias that no rigid body has"
+    if "opening file" in error or "resource" in error:
+        return (
+            "\nMeshes are looked for beside the file and, for package://NAME/PATH, in its parent folders. Pass files "
+            "from elsewhere by name: load_model(Path('robot.urdf').read_text(), "
+            "assets={'base.stl': Path('meshes/base.stl').read_bytes()})"
+        )
+    return ""
+
+
+def _read(text: str, assets: Mapping[str, bytes]) -> mujoco.MjSpec:
+    text = text.lstrip("\ufeff")
+    if not text.strip():
+        raise ModelError("the model is an empty string; expected the path of an MJCF or URDF file, or its XML text")
+    included = {name: data for name, data in assets.items() if name.endswith(".xml")}
+    files = {name: data for name, data in assets.items() if name not in included}
+    is_text = text.lstrip().startswith("<")
+    if not is_text and not _is_file(text):
+        raise ModelError(f"no file {text!r}; expected the path of an MJCF or URDF file, or its XML text")
+    if is_text:
+        check_text(text, Path(), included)
+    else:
+        check_file(Path(text), included)
+    read = mujoco.MjSpec.from_string if is_text else mujoco.MjSpec.from_file
+    spec = read(text, include=included, assets=files)
+    if not is_text:
+        resolve_packages(spec, Path(text).resolve(), files)
+    check_assets(spec, files)
+    if spec.modelname in ("", UNNAMED):
+        spec.modelname = "model" if is_text else Path(text).stem
+    return spec
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # for example, a text that is too long for a path
+        return False
+
+
+@contextmanager
+def _logged_warnings() -> Iterator[None]:
+    """Send MuJoCo's warnings to our log, instead of a file in the current folder or Python's warnings."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: logger.warning("MuJoCo: %s", message.strip()))
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+    for warning in caught:
+        logger.warning("MuJoCo: %s", str(warning.message).strip())
+
+
+def _check_numbers(raw: mujoco.MjModel) -> None:
+    """Raise ModelError for non-finite or negative numbers that MuJoCo accepts but that break any simulation."""
+    for kind, names in (("non-finite", FINITE), ("negative", NON_NEGATIVE)):
+        for name in names:
+            values = np.atleast_1d(np.asarray(attrgetter(name)(raw), dtype=np.float64))
+            bad = values[~np.isfinite(values) if kind == "non-finite" else values < 0]
+            if bad.size:
+                raise ModelError(f"the model has a {kind} {name.removeprefix('opt.').replace('_', ' ')}: {bad[0]}")
+
+
+FINITE = (
+    "body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia", "jnt_pos", "jnt_axis", "jnt_range",
+    "jnt_stiffness", "jnt_actfrcrange", "dof_damping", "dof_armature", "dof_frictionloss", "geom_pos", "geom_quat",
+    "geom_size", "geom_friction", "pair_friction", "site_pos", "site_quat", "eq_data", "eq_solref", "actuator_gear",
+    "actuator_gainprm", "actuator_biasprm", "actuator_ctrlrange", "actuator_forcerange", "wrap_prm", "key_qpos",
+    "key_qvel", "key_ctrl", "key_act", "qpos0", "qpos_spring", "opt.gravity", "opt.wind", "opt.density",
+    "opt.viscosity",
+)  # fmt: skip
+NON_NEGATIVE = (
+    "jnt_stiffness", "dof_damping", "dof_armature", "dof_frictionloss", "geom_size", "geom_friction", "pair_friction",
+    "opt.density", "opt.viscosity",
+)  # fmt: skip
