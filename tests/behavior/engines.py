@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 import torch
 
-from ahac.sim import ContactMaterial, Integrator, Simulator, State, load_model
+from ahac.sim import Integrator, Simulator, State, load_model
 from behavior.scenes import Scene
 
 __all__ = ["ENGINES", "IMPLICIT", "MUJOCO", "Control", "Engine", "Motion", "simulator"]
@@ -64,8 +64,7 @@ ENGINES = (MUJOCO, Engine("mujoco", 1 / 500), Engine("implicit", 1 / 960), IMPLI
 @cache
 def simulator(scene: Scene, kind: Integrator, worlds: int) -> Simulator:
     """Return a float64 simulator of a scene, whose `dt` is set by its user."""
-    friction = ContactMaterial(friction=getattr(scene, "friction", 1.0))  # TODO
-    model = load_model(scene.source(), contact=scene.material or friction)
+    model = load_model(scene.source(), contact=scene.material)
     return Simulator(model, num_worlds=worlds, dt=1.0, substeps=1, dtype=torch.float64, integrator=kind)
 
 
