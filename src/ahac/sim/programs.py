@@ -209,7 +209,7 @@ def _numbers(vectors: Iterable[Spatial]) -> list[Real]:
 def _contact(graph: Graph, point: contact.ContactPoint, law: contact.ContactLaw) -> Groups:
     depth = barrier(graph, point.depth)
     velocity = [barrier(graph, x) for x in point.velocity]
-    force = contact.contact_force(law, depth, Vec3(*velocity), point)
+    force = contact.contact_force(law, depth, Vec3(*velocity), point.normal, point.material)
     rows = [pullback(graph, [(f, 1.0)], [depth, *velocity]) for f in force]
     return {
         "depth": [depth],

@@ -2,7 +2,8 @@
 
     void rows_0(const T* a, const T* x, T* s, T* y, const real* row, int count)
 
-with the arguments `a`, the varying numbers `x` and results `y` of each row, the sums `s`, and `count` rows of the table.
+with the arguments `a`, the varying numbers `x` and the results `y` of each row, the sums `s`, and `count` rows of the
+table.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class LoopWriter:
         ]
         for function, name in self._names.items():
             lines += _definition(function, name, self._picked[function])
-        return "\n".join(lines) + "\n"
+        return "\n" + "\n".join(lines)
 
 
 def _parameters(function: RowFunction) -> list[str]:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def sum_over_rows(
     if varying is None:
         varying = [()] * len(rows)
     function.check(arguments, rows, varying)
-    chunk = chunk or max(1, CHUNK_OPERATIONS // len(function.live))
+    chunk = chunk or max(1, CHUNK_OPERATIONS // max(1, function.operations.total()))
     calls = -(-len(rows) // chunk)
     total: list[Real] = [0.0] * function.num_outputs
     for k in range(calls):
@@ -86,7 +86,8 @@ class RowFunction:
 
     def _trace(self, body: Body, num_arguments: int, row_size: int, num_varying: int) -> None:
         self._body = body
-        self._sizes = (num_arguments, row_size, num_varying)
+        self.sizes = (num_arguments, row_size, num_varying)
+        """Numbers of arguments, of constants per row, and of varying numbers per row."""
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], RowFunction] = {}
 
         def results(arguments: list[Scalar], row: list[Scalar], varying: list[Scalar]) -> dict[str, Sequence[Real]]:
@@ -101,9 +102,10 @@ class RowFunction:
         self._each, each = _distinct(traced.outputs["each"])
         self.program = Program(traced.graph, traced.inputs, {"sums": sums, "each": each})
         """The body: groups `arguments`, `row` and `varying` -> distinct terms `sums` and results per row `each`."""
-        self.live = self.program.live()
-        """Nodes that the results depend on."""
-        used = {self.program.source(i) for i in self.live}
+        live = self.program.live()
+        self.operations = Counter(traced.graph.nodes[i][0] for i in live if self.program.source(i) is None)
+        """Number of operations of each kind per row."""
+        used = {self.program.source(i) for i in live}
         self.arguments = [i for i in range(num_arguments) if ("arguments", i) in used]
         """Arguments that the results depend on; only these are passed."""
         self.varying = [i for i in range(num_varying) if ("varying", i) in used]
@@ -118,7 +120,7 @@ class RowFunction:
         self, arguments: Sequence[Real], rows: Sequence[Sequence[float]], varying: Sequence[Sequence[Real]]
     ) -> None:
         """Raise TraceError if a call does not fit the function."""
-        num_arguments, row_size, num_varying = self._sizes
+        num_arguments, row_size, num_varying = self.sizes
         wrong = [f"{len(arguments)} arguments instead of {num_arguments}"] if len(arguments) != num_arguments else []
         wrong += [f"row {i} has {len(r)} numbers, not {row_size}" for i, r in enumerate(rows) if len(r) != row_size]
         wrong += [f"row {i} contains {x!r}" for i, r in enumerate(rows) for x in r if not math.isfinite(x)]
@@ -163,7 +165,7 @@ class RowFunction:
         return self._adjoints[key]
 
     def _derive(self, sums: tuple[int, ...], each: tuple[int, ...]) -> RowFunction:
-        num_arguments, row_size, num_varying = self._sizes
+        num_arguments, row_size, num_varying = self.sizes
 
         def body(arguments: list[Real], row: list[Real], varying: list[Real]) -> tuple[list[Real], list[Real]]:
             inputs, seeds = arguments[:num_arguments], arguments[num_arguments:]
@@ -194,54 +196,47 @@ class RowCall:
     function: RowFunction
     rows: Rows
 
-    @cached_property
+    @property
     def operations(self) -> Counter[str]:
         """Number of operations of each kind in all rows together."""
-        nodes = self.function.program.graph.nodes
-        once = Counter(nodes[i][0] for i in self.function.live)
-        return Counter({kind: count * len(self.rows) for kind, count in once.items()})
+        return Counter({kind: count * len(self.rows) for kind, count in self.function.operations.items()})
 
-    def values(self, arguments: Sequence[np.ndarray | float]) -> list[np.ndarray]:
-        """Return the results for numbers or arrays of one shape; sums are taken in the order of the rows."""
-        function, count = self.function, len(self.rows)
-        num_arguments, row_size, num_varying = function._sizes
-        numbers = [np.asarray(x, dtype=np.float64) for x in arguments]
-        batch = np.broadcast_shapes(*(x.shape for x in numbers))
-        shared = np.zeros((*batch, 1, num_arguments))
-        own = np.zeros((*batch, count, num_varying))
-        for i, x in zip(function.arguments, numbers, strict=False):
-            shared[..., 0, i] = x
-        given = iter(numbers[len(function.arguments) :])
-        for r in range(count):
-            for i in function.varying:
-                own[..., r, i] = next(given)
-        table = np.array(self.rows).reshape(count, row_size)
-        found = evaluate(function.program, {"arguments": shared, "row": table, "varying": own})
+    def values(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return the results for numbers or arrays; sums are taken in the order of the rows."""
+        batch = np.broadcast_shapes(*(np.shape(x) for x in arguments))
+        shared, varying = self._unpack(arguments)
+        _, row_size, num_varying = self.function.sizes
+        inputs = {
+            "arguments": _stack(shared, batch)[..., None, :],
+            "row": np.array(self.rows).reshape(len(self.rows), row_size),
+            "varying": _stack([x for own in varying for x in own], batch).reshape(*batch, len(self.rows), num_varying),
+        }
+        found = evaluate(self.function.program, inputs)
         sums = np.add.accumulate(found["sums"], axis=-2)[..., -1, :]
-        each = found["each"].reshape(*batch, -1)
+        each = found["each"].reshape(*batch, -1) if found["each"].size else np.zeros((*batch, 0))
         return [*np.moveaxis(sums, -1, 0), *np.moveaxis(each, -1, 0)]
 
-    def pullback(self, arguments: Sequence[Real], adjoints: dict[int, Real]) -> list[Real]:
+    def pullback(self, arguments: Sequence[Real], adjoints: Mapping[int, Real]) -> list[Real]:
         """Return the adjoints of the arguments as results of another call."""
-        function, count = self.function, len(self.rows)
-        num_arguments, _, num_varying = function._sizes
-        num_sums = len(function.program.outputs["sums"])
-        num_each = len(function.program.outputs["each"])
+        outputs = self.function.program.outputs
+        num_sums, num_each = len(outputs["sums"]), len(outputs["each"])
         sums = tuple(k for k in range(num_sums) if k in adjoints)
         each = tuple(sorted({(k - num_sums) % num_each for k in adjoints if k >= num_sums}))
-        full: list[Real] = [0.0] * num_arguments
-        for i, x in zip(function.arguments, arguments, strict=False):
-            full[i] = x
-        given = iter(arguments[len(function.arguments) :])
-        varying: list[list[Real]] = []
-        for r in range(count):
-            own: list[Real] = [0.0] * num_varying
-            for i in function.varying:
-                own[i] = next(given)
-            varying.append(own + [adjoints.get(num_sums + r * num_each + k, 0.0) for k in each])
-        derived = function.adjoint(sums, each)
-        by_argument, by_varying = derived.call([*full, *(adjoints[k] for k in sums)], self.rows, varying)
+        shared, varying = self._unpack(arguments)
+        for r, own in enumerate(varying):
+            own += [adjoints.get(num_sums + r * num_each + k, 0.0) for k in each]
+        derived = self.function.adjoint(sums, each)
+        by_argument, by_varying = derived.call([*shared, *(adjoints[k] for k in sums)], self.rows, varying)
         return [*by_argument, *(x for results in by_varying for x in results)]
+
+    def _unpack(self, passed: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
+        """Return all arguments, and the varying numbers of each row; zero for those that were not passed."""
+        function = self.function
+        num_arguments, _, num_varying = function.sizes
+        values = iter(passed)
+        shared = [next(values) if i in function.arguments else 0.0 for i in range(num_arguments)]
+        varying = [[next(values) if i in function.varying else 0.0 for i in range(num_varying)] for _ in self.rows]
+        return shared, varying
 
 
 @dataclass(frozen=True)
@@ -271,3 +266,8 @@ def _distinct(outputs: Sequence[Real]) -> tuple[list[_Output], list[Real]]:
         distinct.setdefault(index, output.graph.argument(index))
         found.append(_Output(list(distinct).index(index), -1.0 if negated else 1.0))
     return found, list(distinct.values())
+
+
+def _stack(numbers: Sequence[Any], batch: tuple[int, ...]) -> np.ndarray:
+    """Return numbers or arrays of shape `batch` as one array [*batch, count]."""
+    return np.stack([np.broadcast_to(x, batch) for x in numbers], axis=-1) if numbers else np.zeros((*batch, 0))

@@ -12,6 +12,7 @@ threads whose work is equal only in total could still spend most of their time w
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ LOAD_IMBALANCE = 2.0
 """Weight of unequal work relative to cut edges."""
 COARSE_NODES = 60
 """Coarsening stops at this number of clusters per thread."""
+MAX_SLICE = 64.0
+"""Nodes that cost more, such as loops, count in all depth bands during which they are computed."""
 MAX_CLUSTER_FRACTION = 10
 """No cluster may exceed the work of one thread divided by this number."""
 MAX_CHAIN_FRACTION = 500.0
@@ -102,29 +105,38 @@ def _merge_single_users(arguments: Sequence[Sequence[int]], cost: Sequence[float
                 size[target] += cost[node]
     number = {r: i for i, r in enumerate(dict.fromkeys(root))}
     cluster = [number[r] for r in root]
-    band = _bands(arguments, cost)
+    work = _work_by_band(arguments, cost)
     graph = _ClusterGraph([{} for _ in number], [{} for _ in number])
     for node, used in enumerate(arguments):
         here = cluster[node]
-        graph.work[here][band[node]] = graph.work[here].get(band[node], 0.0) + cost[node]
+        for band, amount in work[node].items():
+            graph.work[here][band] = graph.work[here].get(band, 0.0) + amount
         for there in {cluster[argument] for argument in used} - {here}:
             for a, b in ((here, there), (there, here)):
                 graph.neighbors[a][b] = graph.neighbors[a].get(b, 0.0) + 1.0
     return cluster, graph
 
 
-def _bands(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> list[int]:
-    """Return the depth band of each node, by the cost of the most expensive path that leads to it."""
+def _work_by_band(arguments: Sequence[Sequence[int]], cost: Sequence[float]) -> list[dict[int, float]]:
+    """Return the work of each node in each depth band, by the cost of the most expensive path that leads to it.
+
+    Expensive nodes are sliced, so that their work spreads over the bands during which they are computed.
+    """
     depth: list[float] = []
-    for used, own in zip(arguments, cost, strict=True):
-        depth.append(max(own, 0.3) + max((depth[argument] for argument in used), default=0.0))
-    band = [0] * len(depth)
+    slices: list[tuple[float, int, float]] = []
+    for node, (used, own) in enumerate(zip(arguments, cost, strict=True)):
+        before = max((depth[argument] for argument in used), default=0.0)
+        depth.append(max(own, 0.3) + before)
+        count = max(1, math.ceil(own / MAX_SLICE))
+        slices += [(before + max(own, 0.3) * (k + 1) / count, node, own / count) for k in range(count)]
+    work: list[dict[int, float]] = [{} for _ in depth]
     done = 0.0
     total = max(sum(cost), 1.0)
-    for node in sorted(range(len(depth)), key=depth.__getitem__):
-        band[node] = min(BANDS - 1, int(done * BANDS / total))
-        done += cost[node]
-    return band
+    for _, node, amount in sorted(slices):
+        band = min(BANDS - 1, int(done * BANDS / total))
+        work[node][band] = work[node].get(band, 0.0) + amount
+        done += amount
+    return work
 
 
 def _match_clusters(graph: _ClusterGraph, max_work: float, rng: random.Random) -> list[int] | None:

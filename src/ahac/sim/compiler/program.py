@@ -127,7 +127,7 @@ def evaluate(program: Program, values: Mapping[str, np.ndarray]) -> dict[str, np
     }
 
 
-def node_value(graph: Graph, index: int, computed: Mapping[int, Any]) -> Any:
+def node_value(graph: Graph, index: int, computed: Mapping[int, Any]) -> Any:  # noqa: ANN401 - a call has several values
     """Return the value of a node, given those of its arguments: a number or array, or a list of them for a call."""
     operation, *arguments = graph.nodes[index]
     numbers = [computed[a] if a >= 0 else graph.constants[~a] for a in arguments]

@@ -22,6 +22,9 @@ INSTRUCTIONS = {
 }  # fmt: skip
 """Approximate number of CUDA instructions per operation; operations that are not listed take one."""
 
+LONG = 64.0
+"""Cost above which a node is not started in a stage that it would prolong, unless it cannot wait."""
+
 
 @dataclass(frozen=True)
 class ThreadSchedule:
@@ -88,9 +91,7 @@ def _partition(program: Program, computed: Sequence[int], cost: Sequence[float],
     nodes = program.graph.nodes
     unit = {index: nodes[index][1] if nodes[index][0] == "pick" else index for index in computed}
     number = {index: i for i, index in enumerate(index for index in computed if unit[index] == index)}
-    arguments = [
-        [number[a] for a in dict.fromkeys(unit[a] for a in nodes[index][1:] if a in unit)] for index in number
-    ]
+    arguments = [[number[a] for a in dict.fromkeys(unit[a] for a in nodes[index][1:] if a in unit)] for index in number]
     owner = partition(arguments, [c for c, index in zip(cost, computed, strict=True) if index in number], threads)
     return [owner[number[unit[index]]] for index in computed]
 
@@ -153,8 +154,13 @@ class _StageAssignment:
         Nodes that become ready through values of other threads computed in this stage are added to `ready_next`.
         """
         ready = self.ready[thread]
+        postponed: list[tuple[int, float, int]] = []
         while ready and (-ready[0][0] >= due or load[thread] < target):
-            node = heapq.heappop(ready)[2]
+            entry = heapq.heappop(ready)
+            node = entry[2]
+            if -entry[0] < due and self.cost[node] > max(LONG, target - load[thread]):
+                postponed.append(entry)  # a loop that would keep the other threads waiting
+                continue
             self.stage[node] = now
             load[thread] += self.cost[node]
             for user in self.users[node]:
@@ -164,6 +170,8 @@ class _StageAssignment:
                         self._enqueue(user)
                     else:
                         ready_next.append(user)
+        for entry in postponed:
+            heapq.heappush(ready, entry)
 
 
 def _allocate_slots(imports: list[list[list[int]]], defined_in: Mapping[int, int]) -> dict[int, int]:

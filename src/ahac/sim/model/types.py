@@ -237,6 +237,11 @@ DISC_THICKNESS = 5e-3
 """Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it is tilted, its
 lowest point moves smoothly from its center to its rim."""
 
+    @property
+    def is_ball(self) -> bool:
+        """Whether center and radius describe the shape."""
+        return self.semi_axes is None and self.axis is None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tendon:

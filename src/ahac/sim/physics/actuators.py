@@ -19,6 +19,7 @@ from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
 from ahac.sim.physics.dynamics import project_to_joints
 from ahac.sim.physics.forces import Dashpot, implicit_coefficient
 from ahac.sim.physics.kinematics import Motion
+from ahac.sim.physics.segment_loops import needs_length, worth_looping
 from ahac.sim.physics.tendons import TendonForces
 
 __all__ = ["ActuatorForces", "actuate"]
@@ -43,6 +44,7 @@ def actuate(
     total = ActuatorForces([0.0] * model.nv, {})
     tendons = TendonForces(motion)
     servos: list[Dashpot] = []
+    looping = worth_looping(model)
     for actuator, u in zip(model.actuators, control, strict=True):
         if actuator.tendon is None:
             length = sum((q[i] * gear for i, gear in actuator.coordinates), 0.0)
@@ -52,6 +54,9 @@ def actuate(
                 total.force[k] = total.force[k] + force * gear
             if isinstance(coefficient, Scalar):
                 servos.append(Dashpot(dict(actuator.dofs), coefficient))
+        elif looping and not needs_length(actuator):
+            force, _ = _force(actuator, u, 0.0, 0.0, 0.0)
+            tendons.loops.pull(actuator.tendon, force * actuator.gear)
         else:
             _pull(actuator, actuator.tendon, u, tendons)
     total.wrenches = tendons.wrenches()

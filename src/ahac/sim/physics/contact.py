@@ -7,10 +7,6 @@ With depth d > 0, point velocity u, normal n, normal speed s = n·u and slip u_t
 
 Damping is scaled by depth (up to d₀ = 1 mm in the compliant law), so that the force is continuous at touch-down.
 Friction is bounded by the elastic part alone. Contact between bodies is not simulated.
-
-An explicit step takes the force at its start. An implicit step of h seconds takes it at the predicted depth d − h s,
-and adds damping: of the normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|,
-which slows a point down but never reverses it.
 """
 
 from __future__ import annotations
@@ -19,11 +15,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import barrier, maximum, minimum, sqrt
-from ahac.sim.compiler.reverse_mode import pullback
-from ahac.sim.model.types import DISC_THICKNESS, ContactCandidate, ContactConstants, Model
-from ahac.sim.physics.algebra import Mat3, Spatial, SpatialMatrix, Vec3, norm
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.operations import maximum, minimum, sqrt
+from ahac.sim.model.types import DISC_THICKNESS, ContactCandidate, ContactConstants, Model, Plane
+from ahac.sim.physics.algebra import Mat3, Spatial, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
 
 __all__ = [
@@ -32,7 +27,7 @@ __all__ = [
     "compliant",
     "contact_force",
     "contact_points",
-    "implicit_wrenches",
+    "depth_below",
     "penalty",
     "wrenches",
 ]
@@ -81,6 +76,13 @@ class ContactPoint:
     velocity: Vec3
     """Velocity of the link's material at that point [m/s]."""
 
+    @property
+    def material(self) -> ContactConstants:
+        """Constants of the contact."""
+        material = self.candidate.material
+        assert isinstance(material, ContactConstants), "constants are chosen before the physics is traced"
+        return material
+
 
 def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
     """Return the state of every contact candidate."""
@@ -89,57 +91,31 @@ def contact_points(model: Model, motion: Motion) -> list[ContactPoint]:
         i, normal = candidate.link, Vec3.of(candidate.plane.normal)
         center = motion.position[i] + motion.rotation[i] @ Vec3.of(candidate.center)
         lowest = center - _support(candidate, motion.rotation[i], normal)
-        depth = candidate.plane.offset - normal.dot(motion.origin[i]) - normal.dot(lowest)
+        depth = depth_below(candidate.plane, motion.origin[i], lowest)
         points.append(ContactPoint(candidate, normal, lowest, depth, motion.velocity[i].at(lowest)))
     return points
 
 
-def wrenches(points: Iterable[ContactPoint], law: ContactLaw = penalty) -> dict[int, Spatial]:
+def depth_below(plane: Plane, origin: Vec3, position: Vec3) -> Real:
+    """Return the depth of a point below a plane, from its position relative to the origin of its tree."""
+    normal = Vec3.of(plane.normal)
+    return plane.offset - normal.dot(origin) - normal.dot(position)
+
+
+def wrenches(points: Iterable[ContactPoint], law: ContactLaw) -> dict[int, Spatial]:
     """Return the contact wrench on every link with contact candidates, about its tree's origin."""
     total: dict[int, Spatial] = {}
     for point in points:
-        force = contact_force(law, point.depth, point.velocity, point)
+        force = contact_force(law, point.depth, point.velocity, point.normal, point.material)
         wrench = Spatial(point.position.cross(force), force)
         link = point.candidate.link
         total[link] = total[link] + wrench if link in total else wrench
     return total
 
 
-def implicit_wrenches(
-    points: Iterable[ContactPoint], law: ContactLaw, h: Scalar
-) -> tuple[dict[int, Spatial], dict[int, SpatialMatrix]]:
-    """Return the wrench and the implicit terms, h · damping + h² · stiffness, on every link with contact candidates."""
-    total: dict[int, Spatial] = {}
-    damping: dict[int, SpatialMatrix] = {}
-    for point in points:
-        force, along_normal, across = _implicit_response(law, point, h)
-        wrench = Spatial(point.position.cross(force), force)
-        matrix = SpatialMatrix.at_point(point.position, point.normal, h * along_normal, h * across)
-        link = point.candidate.link
-        total[link] = total[link] + wrench if link in total else wrench
-        damping[link] = damping[link] + matrix if link in damping else matrix
-    return total, damping
-
-
-def _implicit_response(law: ContactLaw, point: ContactPoint, h: Scalar) -> tuple[Vec3, Real, Real]:
-    """Return a law's force at the predicted depth, and its damping along the normal and across it."""
-    normal, graph = point.normal, h.graph
-    depth = barrier(graph, point.depth - h * point.velocity.dot(normal))
-    velocity = [barrier(graph, x) for x in point.velocity]
-    force = contact_force(law, depth, Vec3(*velocity), point)
-    normal_force = force.dot(normal)
-    by_depth, *by_velocity = pullback(graph, [(normal_force, 1.0)], [depth, *velocity])
-    along_normal = maximum(0.0, h * by_depth - Vec3(*by_velocity).dot(normal))
-    slip = point.velocity - normal * point.velocity.dot(normal)
-    across = maximum(0.0, -(force.dot(slip) / (slip.dot(slip) + SLIP_FLOOR)))
-    return force, along_normal, across
-
-
-def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, point: ContactPoint) -> Vec3:
+def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
     """Return a law's force for a signed depth; at depth zero its derivative is that of a point not in contact."""
-    material = point.candidate.material
-    assert isinstance(material, ContactConstants), "constants are chosen before the physics is traced"
-    force = law(maximum(0.0, depth), velocity, point.normal, material)
+    force = law(maximum(0.0, depth), velocity, normal, material)
     if not isinstance(force, Vec3):
         raise TraceError(
             f"contact law {getattr(law, '__name__', law)!r} must return a Vec3, got {type(force).__name__}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.physics import actuators, constraints, contact, dynamics, fluid, integrate, joints
+from ahac.sim.physics import actuators, constraints, contact, dynamics, fluid, implicit_contact, integrate, joints
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial, SpatialMatrix
 from ahac.sim.physics.forces import Forces
 from ahac.sim.physics.world import AppliedForce, World
@@ -77,7 +77,7 @@ def _contacts(world: World, laws: ForceLaws, h: Real) -> tuple[dict[int, Spatial
     if not laws.contact_enabled:
         return {}, {}
     if isinstance(h, Scalar):
-        return contact.implicit_wrenches(world.contact_points, laws.contact, h)
+        return implicit_contact.implicit_contacts(world.contact_points, world.motion, laws.contact, h)
     return contact.wrenches(world.contact_points, laws.contact), {}
 
 

@@ -14,6 +14,7 @@ from ahac.sim.compiler.graph import Real
 from ahac.sim.model.types import WORLD, Tendon, Vector
 from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3, norm
 from ahac.sim.physics.kinematics import Motion
+from ahac.sim.physics.segment_loops import SegmentLoops, segment_ends, segment_line, segment_wrench
 
 __all__ = ["Segment", "TendonForces"]
 
@@ -41,28 +42,29 @@ class TendonForces:
     """Accumulates the forces of all tendons of a world."""
 
     motion: Motion
+    loops: SegmentLoops = field(default_factory=SegmentLoops)
+    """Segments whose wrenches are computed in loops."""
     _views: dict[tuple[int, int], tuple[Vec3, Mat3]] = field(default_factory=dict)
     _wrenches: dict[tuple[int, int], Spatial] = field(default_factory=dict)
 
     def segments(self, tendon: Tendon) -> tuple[float, list[Segment]]:
         """Return the total length of segments with both ends on one link, which is constant, and all other segments."""
         constant, segments = 0.0, []
-        for (near, near_at), (far, far_at) in zip(tendon.points, tendon.points[1:], strict=False):
+        for (near, near_at), (far, far_at) in segment_ends(tendon):
             if near == far:
                 constant += float(sum((a - b) ** 2 for a, b in zip(near_at, far_at, strict=True)) ** 0.5)
             else:
-                ends = sorted([(near, near_at), (far, far_at)])
-                segments.append(self._segment(*ends[0], *ends[1]))
+                segments.append(self._segment(near, near_at, far, far_at))
         return constant, segments
 
     def pull(self, segment: Segment, force: Real) -> None:
         """Apply a force that drives the segment's ends apart; a negative one pulls them together."""
-        on_far = segment.line * (force / segment.span)
-        wrench = Spatial(segment.arm.cross(on_far), on_far)
-        self._wrenches[segment.pair] = self._wrenches.get(segment.pair, ZERO_SPATIAL) + wrench
+        self._add(segment.pair, segment_wrench(segment.arm, segment.line, segment.span, force))
 
     def wrenches(self) -> dict[int, Spatial]:
         """Return the total wrench on each link, in world axes about its tree's origin."""
+        for pair in self.loops.pairs:
+            self._add(pair, self.loops.wrench(pair, *self._view(*pair)))
         total: dict[int, Spatial] = {}
         for (near, far), wrench in self._wrenches.items():
             position, axes = self._frame(near)
@@ -78,18 +80,23 @@ class TendonForces:
         return total
 
     def _segment(self, near: int, near_at: Vector, far: int, far_at: Vector) -> Segment:
-        if (near, far) not in self._views:
-            self._views[near, far] = self._view(near, far)
-        offset, rotation = self._views[near, far]
         arm = Vec3.of(near_at)
-        line = (offset - arm) + rotation @ Vec3.of(far_at)
+        line = segment_line(*self._view(near, far), arm, Vec3.of(far_at))
         span = norm(line)
         _, axes = self._frame(near)
         speed = (axes @ line).dot(self._velocity(far, far_at) - self._velocity(near, near_at)) / span
         return Segment((near, far), arm, line, span, speed)
 
+    def _add(self, pair: tuple[int, int], wrench: Spatial) -> None:
+        self._wrenches[pair] = self._wrenches.get(pair, ZERO_SPATIAL) + wrench
+
     def _view(self, near: int, far: int) -> tuple[Vec3, Mat3]:
         """Return position and rotation of the far link's frame in the near link's frame."""
+        if (near, far) not in self._views:
+            self._views[near, far] = self._relative_pose(near, far)
+        return self._views[near, far]
+
+    def _relative_pose(self, near: int, far: int) -> tuple[Vec3, Mat3]:
         (x0, r0), (x1, r1) = self._frame(near), self._frame(far)
         between = x1 - x0
         if self._origin(near) is not self._origin(far):
