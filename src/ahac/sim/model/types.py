@@ -82,8 +82,7 @@ class ContactMaterial:
     """Normal force per depth, ke [N/m]."""
 
     damping: float | None = None
-    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down. The compliant law
-    does not scale it beyond 1 mm."""
+    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down."""
 
     viscosity: float | None = None
     """Friction force per slip speed while sticking, kf [N s/m]."""
@@ -232,15 +231,15 @@ class ContactCandidate:
     axis: Vector | None = None
     """Axis of the disc in the link's frame; None for all other shapes."""
 
-
-DISC_THICKNESS = 5e-3
-"""Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it is tilted, its
-lowest point moves smoothly from its center to its rim."""
-
     @property
     def is_ball(self) -> bool:
         """Whether center and radius describe the shape."""
         return self.semi_axes is None and self.axis is None
+
+
+DISC_THICKNESS = 5e-3
+"""Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it is tilted, its
+lowest point moves smoothly from its center to its rim."""
 
 
 @dataclass(frozen=True, kw_only=True)
