@@ -44,7 +44,7 @@ def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConsta
     speed = velocity.dot(normal)
     elastic = depth * material.stiffness
     normal_force = maximum(0.0, elastic - depth * material.damping * speed)
-    return normal * normal_force - _friction(velocity - normal * speed, elastic, material)
+    return normal * normal_force - _friction(velocity - normal * speed, minimum(elastic, normal_force), material)
 
 
 def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
