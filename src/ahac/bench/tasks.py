@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ahac.bench.clock import interleaved
 from ahac.bench.rows import Row, clean_gpu
-from ahac.envs import make_task
+from ahac.envs import Task
 from ahac.envs.vec_env import VecEnv
 from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import stage
@@ -22,11 +22,16 @@ ROLLOUT = 16
 class _Rollouts:
     """Rollouts of one task under random actions, in its environment and in the bare simulator."""
 
-    def __init__(self, name: str, worlds: int, device: str, threads: int | None) -> None:
-        task = make_task(name)
+    def __init__(self, task: Task, worlds: int, device: str, threads: int | None) -> None:
         self.env = VecEnv(task, num_envs=worlds, device=device, num_threads=threads)
         self.sim = Simulator(
-            task.model, num_worlds=worlds, dt=task.dt, substeps=task.substeps, device=device, num_threads=threads
+            task.model,
+            num_worlds=worlds,
+            dt=task.dt,
+            substeps=task.substeps,
+            integrator=task.integrator,
+            device=device,
+            num_threads=threads,
         )
         rng = torch.Generator(self.sim.device).manual_seed(0)
         shape = (worlds, task.model.nu)
@@ -67,18 +72,18 @@ class _Rollouts:
         torch.autograd.grad((end.q, end.v), self.actions, (torch.ones_like(end.q), torch.ones_like(end.v)))
 
 
-def task_throughput(name: str, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
+def task_throughput(task: Task, sizes: list[int], device: str, threads: list[int], seconds: float) -> list[Row]:
     """Measure steps per second of a task, forward only and with backward, by number of worlds and threads."""
     rows = []
     for worlds in sizes:
         for n in threads:
             with clean_gpu(device):
-                rows.append(_row(name, worlds, device, n, seconds))
+                rows.append(_row(task, worlds, device, n, seconds))
     return rows
 
 
-def _row(name: str, worlds: int, device: str, threads: int, seconds: float) -> Row:
-    work = _Rollouts(name, worlds, device, threads)
+def _row(task: Task, worlds: int, device: str, threads: int, seconds: float) -> Row:
+    work = _Rollouts(task, worlds, device, threads)
     work.warm_up()
     used = work.env.spec.device
     cuda = used.type == "cuda"
@@ -87,7 +92,8 @@ def _row(name: str, worlds: int, device: str, threads: int, seconds: float) -> R
         torch.cuda.reset_peak_memory_stats(used)
     took = interleaved(kinds, used, seconds)
     return {
-        "task": name,
+        "task": task.name,
+        "substeps": f"{task.substeps} {task.integrator}",
         "device": device,
         "threads": threads if device == "cpu" else "-",
         "worlds": worlds,

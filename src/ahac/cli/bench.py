@@ -66,17 +66,27 @@ def _tasks(arguments: list[str]) -> int:
     about = "Measure differentiable steps of tasks: simulation, observation, reward, termination and reset."
     parser = Parser("ahac bench tasks", "[TASK ...] [options]", about)
     parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: all)")
+    parser.add_argument(
+        "--integrators",
+        nargs="+",
+        choices=("explicit", "implicit"),
+        default=[None],
+        help="explicit, implicit or both (default: each task's own)",
+    )
     _add_throughput_options(parser)
     options = _parse(parser, arguments)
 
     from ahac.bench.tasks import task_throughput
-    from ahac.envs import tasks
+    from ahac.envs import make_task, tasks
 
     worlds, threads = options.worlds or [64, 1024], _threads(options)
     rows = [
         row
         for name in options.names or tasks()
-        for row in task_throughput(name, worlds, options.device, threads, options.seconds)
+        for integrator in options.integrators
+        for row in task_throughput(
+            make_task(name, integrator=integrator), worlds, options.device, threads, options.seconds
+        )
     ]
     return _report({"Differentiable steps of tasks": rows}, options)
 

@@ -1,11 +1,11 @@
 """Contact forces at the end of a step.
 
 A step of h seconds takes the law at the predicted depth d − h s, with s the normal speed, and adds damping: of the
-normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|, which slows a point down but
-never reverses it. A link feels the force f, and the matrix h Xᵀ (cn n nᵀ + ct (1 − n nᵀ)) X is added to its inertia,
-where X maps the motion of the link to the velocity of the point.
+normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|, which slows a point down
+but never reverses it. A link feels the force f, and the matrix h Xᵀ (cn n nᵀ + ct (1 − n nᵀ)) X is added to its
+inertia, where X maps the motion of the link to the velocity of the point.
 
-Links with many points add them up in a loop, whose code does not grow with their number.
+A robot with many points adds up those of each link in a loop, whose code does not grow with their number.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from ahac.sim.physics.kinematics import Motion
 
 __all__ = ["implicit_contacts"]
 
+LOOPED_FROM = 33
+"""Number of points of a robot from which they are added up in loops; for fewer, loops are slower."""
 LOOP_POINTS = 2
-"""Number of points of a link from which they are added up in a loop."""
+"""Number of points of a link that such a loop takes at least."""
 LINK_STATE = 22
 """Numbers that a loop over points takes: rotation, position, origin and velocity of the link, and h."""
 POINT = 4
@@ -49,14 +51,15 @@ Response = tuple[Spatial, SpatialMatrix]
 
 
 def implicit_contacts(
-    points: Iterable[ContactPoint], motion: Motion, law: ContactLaw, h: Scalar
+    points: Sequence[ContactPoint], motion: Motion, law: ContactLaw, h: Scalar
 ) -> tuple[dict[int, Spatial], dict[int, SpatialMatrix]]:
     """Return the wrenches, and the implicit terms h · damping + h² · stiffness, of links with contact candidates."""
     wrenches: dict[int, Spatial] = {}
     damping: dict[int, SpatialMatrix] = {}
     row_function = cache(lambda surface: _row_function(law, surface))
+    loops = len(points) >= LOOPED_FROM
     for (link, surface), group in _grouped(points, law).items():
-        if surface is None or len(group) < LOOP_POINTS:
+        if not loops or surface is None or len(group) < LOOP_POINTS:
             responses = [_response(law, p.depth, p.velocity, p.position, p.normal, p.material, h) for p in group]
         else:
             rows = [(*point.candidate.center, point.candidate.radius) for point in group]
