@@ -2,8 +2,9 @@
 
     force = gain · control + bias₀ + bias₁ · length + bias₂ · speed
 
-In an implicit step of h seconds, a servo on joints takes the predicted length. While its force is clipped, it is
-explicit.
+In an implicit step of h seconds, a servo on joints takes the predicted length. Where its force is clipped to a part of
+itself, its gains count for that part: the step stays continuous, and a strongly damped servo does not chatter between
+both bounds.
 A muscle's force is minus its tension, activation · strength: it pulls its ends together.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import clip, where
+from ahac.sim.compiler.operations import clip, maximum, minimum, where
 from ahac.sim.model.types import Actuator, Model, Tendon
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
 from ahac.sim.physics.dynamics import project_to_joints
@@ -67,16 +68,16 @@ def actuate(
         on_links = [total.wrenches.get(i, ZERO_SPATIAL) for i in range(len(model.links))]
         along = project_to_joints(model, motion, on_links)
         total = ActuatorForces([a + b for a, b in zip(total.force, along, strict=True)], {}, servos)
-    saturated: dict[int, Real] = {}
+    shares: dict[int, Real] = {}
     for k, bounds in bounded.items():
-        saturated[k] = _outside(total.force[k], bounds)
+        shares[k] = _share(total.force[k], bounds)
         total.force[k] = clip(total.force[k], *bounds)
-    total.dashpots = [_unless_saturated(dashpot, saturated) for dashpot in total.dashpots]
+    total.dashpots = [_scaled(dashpot, shares) for dashpot in total.dashpots]
     return total
 
 
 def _force(actuator: Actuator, control: Real, length: Real, speed: Real, h: Real) -> tuple[Real, Real]:
-    """Return the force and its implicit coefficient, which is zero while the force is clipped."""
+    """Return the force and its implicit coefficient."""
     if actuator.control_range is not None:
         control = clip(control, *actuator.control_range)
     constant, by_length, by_speed = actuator.bias
@@ -87,22 +88,24 @@ def _force(actuator: Actuator, control: Real, length: Real, speed: Real, h: Real
     coefficient = implicit_coefficient(h, damping, stiffness)
     if actuator.force_range is None:
         return force, coefficient
-    clipped = _outside(force, actuator.force_range)
-    return clip(force, *actuator.force_range), coefficient * (1.0 - clipped)
+    share = _share(force, actuator.force_range)
+    return clip(force, *actuator.force_range), coefficient * share
 
 
-def _outside(force: Real, bounds: tuple[float, float]) -> Real:
-    """Return 1 where a force is clipped, else 0."""
+def _share(force: Real, bounds: tuple[float, float]) -> Real:
+    """Return which part of a force its bounds leave: 1 inside."""
     low, high = bounds
-    return where(force < low, 1.0, where(force > high, 1.0, 0.0))
+    if low < 0.0 < high:
+        return low / minimum(force, low) * (high / maximum(force, high))
+    return where(force < low, 0.0, where(force > high, 0.0, 1.0))
 
 
-def _unless_saturated(dashpot: Dashpot, saturated: Mapping[int, Real]) -> Dashpot:
-    """Return a servo's dashpot, without effect where the force on one of its joints is clipped."""
+def _scaled(dashpot: Dashpot, shares: Mapping[int, Real]) -> Dashpot:
+    """Return a servo's dashpot, scaled where the force on one of its joints is clipped."""
     coefficient = dashpot.coefficient
     for k in dashpot.jacobian:
-        if k in saturated:
-            coefficient = coefficient * (1.0 - saturated[k])
+        if k in shares:
+            coefficient = coefficient * shares[k]
     return replace(dashpot, coefficient=coefficient)
 
 
