@@ -20,6 +20,7 @@ __all__ = [
     "drops_of_spheres",
     "elastic_energy",
     "landing",
+    "push",
     "roll",
     "slide",
     "slopes",
@@ -135,3 +136,9 @@ def energy(motion: Motion, mass: float = 1.0, radius: float = 0.1, stiffness: fl
     z, speed = motion.q[-1, 0, 2], motion.v[-1, 0, 2]
     depth = max(0.0, radius - z)
     return float(mass * (GRAVITY * z + speed**2 / 2) + stiffness * depth**2 / 2)
+
+
+def push(engine: Engine, steps: int) -> float:
+    """Push a box of 3 kg at rest sideways with half of its weight; return its speed after some steps [m/s]."""
+    scene = Body(SHAPES["box"], 3.0, (Start(height=0.099, slope=30.0),), friction=0.8)
+    return float(engine.roll(scene, steps * engine.h).v[-1, 0, 0])

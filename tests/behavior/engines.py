@@ -40,11 +40,14 @@ class Engine:
 
     kind: Literal["mujoco"] | Integrator
     h: float
+    stiff_friction: bool = False
+    """Whether MuJoCo has elliptic cones with an impratio of 100, which makes feet creep less."""
 
     @property
     def name(self) -> str:
         """Name in the tables."""
-        return f"{'MuJoCo' if self.kind == 'mujoco' else self.kind}, {1 / self.h:.0f} Hz"
+        name = "MuJoCo" if self.kind == "mujoco" else self.kind
+        return f"{name}, {1 / self.h:.0f} Hz{', impratio 100' * self.stiff_friction}"
 
     def roll(self, scene: Scene, seconds: float, control: Control | None = None, settle: float = 0.0) -> Motion:
         """Simulate all worlds of a scene; `settle` seconds before, without velocities and applied forces."""
@@ -88,6 +91,8 @@ def _mujoco(
 ) -> tuple[np.ndarray, np.ndarray]:
     model = scene.compiled()
     model.opt.timestep = engine.h
+    if engine.stiff_friction:
+        model.opt.cone, model.opt.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 100.0
     data = mujoco.MjData(model)
     worlds = len(start[0])
     found = np.empty((steps, worlds, model.nq)), np.empty((steps, worlds, model.nv))

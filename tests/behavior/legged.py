@@ -25,7 +25,7 @@ def _stance() -> np.ndarray:
     return GO1.targets()
 
 
-def stands(time: float) -> np.ndarray:  # noqa: ARG001 - a control is a function of time
+def stands(time: float) -> np.ndarray:
     """Hold the stance."""
     return _stance()
 
