@@ -38,7 +38,8 @@ class Servo(Joints):
     def source(self) -> str:
         """Return the MJCF text; the integrator is for MuJoCo."""
         return f"""<mujoco><option gravity="0 0 0" integrator="implicitfast"/><worldbody><body>
-            <joint name="hinge" axis="0 1 0" armature="{self.inertia}"/><geom size="0.01" mass="1e-4"/></body></worldbody>
+            <joint name="hinge" axis="0 1 0" armature="{self.inertia}"/><geom size="0.01" mass="1e-4"/></body>
+            </worldbody>
             <actuator><position joint="hinge" kp="{self.kp}" kv="{self.kv}" forcerange="-{self.bound} {self.bound}"/>
             </actuator></mujoco>"""
 

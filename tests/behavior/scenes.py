@@ -69,7 +69,7 @@ class Body(Scene):
         return (
             f'<mujoco><option gravity="0 0 -{GRAVITY}"/><worldbody>'
             f'<geom type="plane" size="9 9 1" friction="{self.friction}"/>'
-            f'<body><freejoint/>{geom}</body></worldbody></mujoco>'
+            f"<body><freejoint/>{geom}</body></worldbody></mujoco>"
         )
 
     def start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -140,5 +140,5 @@ def test_gradients_over_a_second_of_random_actions_are_bounded(robot: Robot) -> 
 
 def test_rest_is_not_a_special_state_of_friction() -> None:
     """A body at rest, pushed sideways inside the cone, starts to creep at once, at the speed it will have later."""
-    first, last = (bodies.push(IMPLICIT, steps) for steps in (1, 100))
+    first, last = (bodies.push(IMPLICIT, count) for count in (1, 100))
     assert first == pytest.approx(last, rel=0.1)
