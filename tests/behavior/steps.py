@@ -34,7 +34,7 @@ class Forces:
     """Depth at the start of the step [m]."""
 
     def tension(self, weight: float) -> tuple[float, float, float]:
-        """Return the share of touching points that are pulled [%], the largest pull, and the largest sum over points."""
+        """Return the share of touching points that are pulled [%], the largest pull, and the largest of a step."""
         touching = np.abs(self.normal) > 1e-9 * weight
         pull = np.minimum(self.normal, 0.0) / -weight
         return 100.0 * float((pull > 1e-9).sum() / touching.sum()), float(pull.max()), float(pull.sum(1).max())

@@ -88,7 +88,7 @@ class ContactMaterial:
     """Friction force per slip speed while sticking, kf [N s/m]."""
 
     friction: float | None = None
-    """Coulomb coefficient mu: friction never exceeds mu times the elastic part of the normal force. By default the
+    """Coulomb coefficient mu: friction never exceeds mu times the normal force, or its elastic part in `penalty`. By default the
     friction that the file gives the pair of geoms."""
 
     def __post_init__(self) -> None:
