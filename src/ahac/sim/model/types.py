@@ -88,8 +88,8 @@ class ContactMaterial:
     """Friction force per slip speed while sticking, kf [N s/m]."""
 
     friction: float | None = None
-    """Coulomb coefficient mu: friction never exceeds mu times the normal force, or its elastic part in `penalty`. By default the
-    friction that the file gives the pair of geoms."""
+    """Coulomb coefficient mu: friction never exceeds mu times the normal force, or its elastic part in `penalty`. By
+    default the friction that the file gives the pair of geoms."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)
