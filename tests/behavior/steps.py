@@ -59,9 +59,9 @@ def applied_forces(scene: Scene, motion: Motion) -> Forces:
         found: dict[str, list[Real]] = {"normal": [], "tangential": [], "depth": []}
         for point in world.contact_points:
             link = point.candidate.link
-            wrench, matrix = (x[link] for x in implicit_contacts([point], world.motion, compliant, h[0]))
+            wrenches, matrices = implicit_contacts([point], world.motion, compliant, h[0])
             rate = sum((world.motion.joint_subspace[k] * a[k] for k in model.path(link)), ZERO_SPATIAL)
-            force = (wrench - matrix @ rate).linear
+            force = (wrenches[link] - matrices[link] @ rate).linear
             normal = force.dot(point.normal)
             across = force - point.normal * normal
             found["normal"].append(normal)

@@ -55,7 +55,7 @@ def test_a_box_creeps_inside_the_friction_cone_and_slides_outside(engine: Engine
     assert 0.0 < creep < 1e-3
     assert near < 2e-3
     assert slow == pytest.approx(theory[0], rel=0.25)  # MuJoCo with 960 and 500 Hz: 0.66 and 0.55; theory 0.59
-    assert fast == pytest.approx(theory[1], rel=0.08)
+    assert fast == pytest.approx(theory[1], rel=0.1)
 
 
 @pytest.mark.parametrize("engine", STEPS, ids=named)
