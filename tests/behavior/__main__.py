@@ -94,18 +94,23 @@ def _bodies() -> Iterable[str]:
 
 
 def _legged() -> Iterable[str]:
+    stiff = replace(MUJOCO, stiff_friction=True)
     yield _by_engine(
         {
             "standing, height after 5 s [m]": lambda e: f"{legged.standing(e):.4f}",
-            "... difference to MuJoCo: height [mm], joints [rad]": lambda e: _list(
+            "... difference to the first column: height [mm], joints [rad]": lambda e: _list(
                 legged.differences(e, MUJOCO, legged.stands), ".2g"
             ),
-            "squatting at 1 Hz, the same": lambda e: _list(legged.differences(e, MUJOCO, legged.squat), ".2g"),
+            "... to the last column": lambda e: _list(legged.differences(e, stiff, legged.stands), ".2g"),
+            "squatting at 1 Hz, difference to the first column": lambda e: _list(
+                legged.differences(e, MUJOCO, legged.squat), ".2g"
+            ),
+            "... difference to the last column": lambda e: _list(legged.differences(e, stiff, legged.squat), ".2g"),
             "open-loop trot at 2 Hz, 5 s: distance [m]": lambda e: f"{legged.distance(e, legged.trot):.2f}",
             "jump: height [m]": lambda e: f"{legged.jump_height(e):.3f}",
             "standing on a slope of 10°, drift from 2 to 10 s [m]": lambda e: f"{legged.slope_drift(e):.4f}",
         },
-        [*ENGINES, replace(ENGINES[0], stiff_friction=True)],
+        [*ENGINES, stiff],
     )
 
 

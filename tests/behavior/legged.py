@@ -9,7 +9,18 @@ import numpy as np
 from behavior.engines import Control, Engine, Motion
 from behavior.scenes import GO1, Legged
 
-__all__ = ["jump", "jump_height", "slope_drift", "squat", "standing", "stands", "trot"]
+__all__ = [
+    "differences",
+    "distance",
+    "jump",
+    "jump_height",
+    "motion",
+    "slope_drift",
+    "squat",
+    "standing",
+    "stands",
+    "trot",
+]
 
 HIP, THIGH, CALF = (np.arange(leg, 12, 3) for leg in range(3))
 """Servos of the four legs, in the order of the file: FR, FL, RR, RL."""
@@ -68,7 +79,7 @@ def standing(engine: Engine) -> float:
 
 
 def differences(engine: Engine, reference: Engine, control: Control) -> tuple[float, float]:
-    """Return the largest differences in height [mm] and joint angle [rad] from 2 to 5 s, at common times of 20 ms."""
+    """Return the largest differences in height [mm] and joint angle [rad] from 2 to 5 s, every 50 ms."""
     paths = [motion(e, control) for e in (engine, reference)]
     times = np.arange(2.0, 5.0, 1 / 20)
     first, second = (path.q[[path.at(t) for t in times], 0] for path in paths)
