@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-extended test-all lint format train bench faults behavior gpu clean distclean
+.PHONY: help install test test-extended test-all lint format train bench faults robots behavior gpu clean distclean
 
 help: ## list these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,11 @@ faults: $(STAMP) ## kill runs, damage files, mutate robots, and count failures (
 behavior: export OMP_NUM_THREADS ?= 1
 behavior: $(STAMP) ## compare contact with MuJoCo's (ten minutes)
 	@PYTHONPATH=tests $(BIN)/python -m behavior $(ARGS)
+
+# ARGS="--only mjlab brax" examines some packages; files that were examined before are not examined again.
+robots: export OMP_NUM_THREADS ?= 1
+robots: $(STAMP) ## load and simulate the robots of a dozen public packages, and count refusals (half an hour)
+	@PYTHONPATH=tests $(BIN)/python -m robots $(ARGS)
 
 # Needs a CUDA device; docs/performance.md has the last output.
 gpu: $(STAMP) ## run the GPU tests and benchmarks

@@ -6,17 +6,19 @@ No kernel is compiled here, so that what is checked is the traced physics and it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ahac.sim import Model
-from ahac.sim.compiler.graph import Scalar
-from ahac.sim.compiler.operations import OPERATIONS
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.loops import RowCall
 from ahac.sim.compiler.program import Program, adjoint, evaluate
 from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs, Readout
+from support.numeric_physics import as_function, stack
 
 Groups = dict[str, np.ndarray]
 """Numbers by the name of their group: [size] of one world, or [batch, size]."""
@@ -45,7 +47,9 @@ class Chain:
     def __init__(
         self, model: Model, laws: ForceLaws | None = None, readouts: Mapping[str, Readout] | None = None
     ) -> None:
-        parts = Programs(model, laws or ForceLaws(), dict(readouts or {})).step()
+        programs = Programs(model, laws or ForceLaws(), dict(readouts or {}))
+        self.model = programs.model
+        parts = programs.step()
         self.normalize_state = parts.normalize_state
         self.substep = parts.substep
         self.readout = parts.readout
@@ -115,38 +119,23 @@ def between(start: Groups, end: Groups) -> Groups:
 
 def with_branches(program: Program) -> Program:
     """The program with one more output: a difference per select, whose sign tells the side that was taken."""
-    differences = []
-    for index in program.live():
-        operation, *arguments = program.graph.nodes[index]
-        if operation in ("min", "max", "less", "abs"):
-            values = [program.graph.argument(a) for a in arguments]
-            differences.append(values[0] if operation == "abs" else values[0] - values[1])
-    return Program(program.graph, program.inputs, {**program.outputs, "branches": differences})
+    return Program(program.graph, program.inputs, {**program.outputs, "branches": differences(program)})
 
 
-def as_function(program: Program) -> Callable[[Groups], Groups]:
-    """`evaluate` for a program that is called often: the same operations, written out as one Python function."""
-    graph, lines = program.graph, ["def run(x):"]
+def differences(program: Program) -> list[Real]:
+    """Of both sides of every select, also of those in loops, row by row."""
+    graph, found = program.graph, []
     for index in program.live():
         operation, *arguments = graph.nodes[index]
-        if (place := program.source(index)) is not None:
-            lines.append(f" t{index} = x[{place[0]!r}][..., {place[1]}]")
-        else:
-            terms = (f"t{a}" if a >= 0 else repr(graph.constants[~a]) for a in arguments)
-            lines.append(f" t{index} = {operation}({', '.join(terms)})")
-    for name, group in program.outputs.items():
-        terms = (f"t{o.index}" if isinstance(o, Scalar) else repr(float(o)) for o in group)
-        lines.append(f" {name} = stack(x, [{', '.join(terms)}])")
-    lines.append(f" return dict({', '.join(f'{name}={name}' for name in program.outputs)})")
-    names = {"stack": stack, **{name: operation.value for name, operation in OPERATIONS.items()}}
-    exec("\n".join(lines), names)
-    return names["run"]
-
-
-def stack(x: Groups, numbers: list[np.ndarray]) -> np.ndarray:
-    """[batch, size] of numbers, some of which may not depend on the batch."""
-    batch = np.broadcast_shapes(*(value.shape[:-1] for value in x.values()))
-    return np.stack([np.broadcast_to(n, batch) for n in numbers], axis=-1) if numbers else np.zeros((*batch, 0))
+        values = [graph.argument(a) for a in arguments] if program.source(index) is None else []
+        if isinstance(call := graph.calls.get(index), RowCall):
+            inner = copy(call.function)
+            each = differences(inner.program)
+            inner.program = replace(inner.program, outputs={"sums": [], "each": each})
+            found += graph.call(RowCall(inner, call.rows), values[1:], len(each) * len(call.rows))
+        elif operation in ("min", "max", "less", "abs"):
+            found.append(values[0] if operation == "abs" else values[0] - values[1])
+    return found
 
 
 def relative(got: np.ndarray, wanted: np.ndarray) -> float:

@@ -65,9 +65,16 @@ def adjoint(model: Model, x: dict[str, Array], h: float, q_bar: Array, v_bar: Ar
     """From the tangent-space adjoints q̄', v̄' [nv] of a substep's outcome to those of q, v, u, f."""
     q, v, u, f = (x[name] for name in ("q", "v", "u", "f"))
     a, M = solve(model, q, v, u, f)
-    q_bar = q_bar.copy()
-    v_bar = v_bar.copy()
-    w = h * (v + h * a)
+    q_bar, v_bar = through_integration(model, h * (v + h * a), h, q_bar, v_bar)
+    lam = np.linalg.solve(M, h * v_bar)
+    _, by_q, by_v, by_u = joint_forces(model, q, v, u, f)
+    L_q, L_v = virtual_power_gradient(model, forward(model, q, v, a, lam), v, a, lam)
+    return {"q": q_bar - L_q + by_q * lam, "v": v_bar - L_v + by_v * lam, "u": by_u.T @ lam, "f": lam}
+
+
+def through_integration(model: Model, w: Array, h: float, q_bar: Array, v_bar: Array) -> tuple[Array, Array]:
+    """From the adjoints of q ⊕ w and v' to those of q and v', with w = h v'."""
+    q_bar, v_bar = q_bar.copy(), v_bar.copy()
     for joint in model.joints:
         k = list(joint.dofs)
         if joint.kind is JointKind.BALL:
@@ -76,10 +83,7 @@ def adjoint(model: Model, x: dict[str, Array], h: float, q_bar: Array, v_bar: Ar
             q_bar[k] = turned(w[k] / angle, float(angle)) @ q_bar[k]
         else:
             v_bar[k] += h * q_bar[k]
-    lam = np.linalg.solve(M, h * v_bar)
-    _, by_q, by_v, by_u = joint_forces(model, q, v, u, f)
-    L_q, L_v = virtual_power_gradient(model, forward(model, q, v, a, lam), v, a, lam)
-    return {"q": q_bar - L_q + by_q * lam, "v": v_bar - L_v + by_v * lam, "u": by_u.T @ lam, "f": lam}
+    return q_bar, v_bar
 
 
 def virtual_power_gradient(model: Model, state: Pass, v: Array, a: Array, lam: Array) -> tuple[Array, Array]:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ahac.sim import ContactMaterial, Model, Real, Vec3, exp, load_model, log, norm, tanh
+from ahac.sim import Model, Real, Vec3, exp, load_model, log, norm, tanh
 from ahac.sim.compiler.program import evaluate
+from ahac.sim.constants import with_constants
+from ahac.sim.model.types import ContactConstants
 from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs
 from gradients import models
@@ -35,6 +37,7 @@ def contacts(model: Model, states: Groups) -> Groups:
     velocity = np.take_along_axis(velocity, deepest[..., None, None], axis=-2)[..., 0, :]
     slip = velocity - normal * np.sum(velocity * normal, axis=-1, keepdims=True)
     material = model.contact_candidates[0].material
+    assert isinstance(material, ContactConstants)
     return {
         "depth": np.max(depth, axis=-1),
         "drag": material.viscosity * np.linalg.norm(slip, axis=-1),
@@ -76,7 +79,7 @@ def press(speed: float) -> Callable[[Model, Groups], None]:
     return set_state
 
 
-def soft_law(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+def soft_law(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
     """A contact law of a user's own, with every smooth function there is."""
     speed = velocity.dot(normal)
     push = material.stiffness * depth * exp(-0.5 * speed) * log(2.0 + depth)
@@ -84,9 +87,9 @@ def soft_law(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMateria
     return normal * push - slip * (push * material.friction * tanh(norm(slip, 1e-2)))
 
 
-def standing(name: str, rng: np.random.Generator) -> tuple[Model, Groups]:
+def standing(name: str, rng: np.random.Generator, implicit: bool = False) -> tuple[Model, Groups]:
     """One of Gymnasium's robots in a random pose, its lowest point 2 cm in the ground."""
-    model = load_model(gymnasium_file(name))
+    model = with_constants(load_model(gymnasium_file(name)), implicit)
     x = {"q": np.array(model.rest_q) + 0.1 * rng.standard_normal(model.nq), "v": rng.standard_normal(model.nv)}
     x |= {"u": rng.uniform(-0.3, 0.3, model.nu), "f": rng.standard_normal(model.nv)}
     x["q"][UPWARD[name]] += contacts(model, x)["depth"] - 0.02

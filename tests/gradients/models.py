@@ -10,9 +10,15 @@ INERTIA = '<inertial pos="0.03 -0.02 0.05" mass="{mass}" fullinertia="0.02 0.03 
 GROUND = '<geom name="plane" type="plane" size="1 1 1" {frame}/>'
 
 
-def body(
-    joints: str, inside: str = "", mass: float = 1.3, frame: str = 'pos="0.1 -0.2 0.3" euler="0.3 0.2 -0.4"'
-) -> str:
+FRAME = 'pos="0.1 -0.2 0.3" euler="0.3 0.2 -0.4"'
+
+
+def named(name: str) -> str:
+    """The usual frame of a body, with a name."""
+    return f'name="{name}" {FRAME}'
+
+
+def body(joints: str, inside: str = "", mass: float = 1.3, frame: str = FRAME) -> str:
     """A body without a shape; `inside` rides on it."""
     return f"<body {frame}>{joints}{INERTIA.format(mass=mass)}{inside}</body>"
 
@@ -70,6 +76,13 @@ SERVOS = robot(
     <motor joint="last" gear="5" ctrllimited="true" ctrlrange="-10 10"/>
     </actuator>""",
 )
+BOUNDED_SERVOS = robot(
+    body(hinge(), body(slide('actuatorfrcrange="-8 8"'))),
+    """<actuator>
+    <position joint="hinge" kp="20" kv="1.5" gear="1.3" forcerange="-6 6"/>
+    <position joint="slide" kp="40" kv="2"/><velocity joint="slide" kv="3" gear="0.7"/>
+    </actuator>""",
+)
 BALL_MOTOR = robot(
     body(FREE, body(ball()), frame='pos="0 0 1"'),
     """<actuator>
@@ -80,6 +93,38 @@ FIXED_TENDON = robot(
     """<tendon><fixed name="cord"><joint joint="hinge" coef="0.7"/><joint joint="last" coef="-1.2"/></fixed></tendon>
     <actuator><motor tendon="cord" gear="3"/><position tendon="cord" kp="8" kv="0.4"/></actuator>""",
 )
+
+
+BRANCHES = body(
+    slide(name="trunk"),
+    body(hinge(name="left"), body(ball()), frame=named("finger"))
+    + body(hinge(name="right"), body(hinge(name="tip"), frame=named("nail"))),
+)
+"""Two fingers on a slide."""
+
+ACROSS = robot(
+    BRANCHES,
+    """<tendon><fixed name="cord"><joint joint="left" coef="0.7"/><joint joint="tip" coef="-1.2"/></fixed></tendon>
+    <actuator><position tendon="cord" kp="80" kv="4"/></actuator>""",
+)
+"""A servo that couples two branches."""
+
+BALL_LIMITED = robot(body(ball('range="0 0.7"'), body(hinge())))
+DRY = robot(
+    body(hinge('frictionloss="0.6"'), body(slide('frictionloss="2"'), body(ball('frictionloss="0.1"', name="last"))))
+)
+
+MIMIC = '<joint joint1="left" joint2="tip" polycoef="0.1 0.8 0.3 -0.2 0.05"/>'
+CONNECT = '<connect body1="finger" body2="nail" anchor="0.1 0.2 -0.1"/>'
+PIN = '<connect body1="nail" body2="world" anchor="0.05 0.1 0.2"/>'
+WELD = '<weld body1="finger" body2="load" anchor="0.1 0 0.1"/>'
+LOCK = '<joint joint1="right" polycoef="0.2 0 0 0 0"/>'
+
+
+def equal(*constraints: str) -> str:
+    """Two fingers and a free body, with equality constraints."""
+    load = body(FREE, frame='name="load" pos="0.4 -0.1 0.5" euler="0.1 0.5 -0.2"')
+    return robot(BRANCHES + load, f"<equality>{''.join(constraints)}</equality>")
 
 
 def site(name: str, at: str) -> str:

@@ -15,6 +15,7 @@ from ahac.sim.compiler.program import Program, adjoint, evaluate
 from gradients.cases import JOINTS, SUBSTEP, Case
 from gradients.chains import INPUTS, Chain, Groups, relative
 from gradients.contact_cases import CONTACTS, standing
+from support.marks import keep
 
 STATE = ("q", "v")
 IDENTITY = 1e-10
@@ -66,7 +67,15 @@ def difference(program: Program, at: Groups, along: Groups, eps: float) -> np.nd
     return (ends[0] - ends[1]) / (2.0 * eps)
 
 
-@pytest.mark.parametrize("case", [*JOINTS, *CONTACTS, "ant", "humanoid"], ids=lambda case: getattr(case, "name", case))
+IMPLICIT = [case.implicit for case in (*JOINTS, *CONTACTS)]
+QUICK = ("two trees welded", "dry friction", "ellipsoid sliding", "cylinder sticking", "contact law")
+FIRST = [case for case in IMPLICIT if case.name.removesuffix(", implicit") in QUICK]
+ALL = [*JOINTS, *CONTACTS, "ant", "humanoid", *FIRST, *(case for case in IMPLICIT if case not in FIRST)]
+
+
+@pytest.mark.parametrize(
+    "case", keep(len(ALL) - len(IMPLICIT) + len(FIRST), ALL), ids=lambda case: getattr(case, "name", case)
+)
 def test_the_adjoint_is_the_transposed_derivative(case: Case | str) -> None:
     step, rng = substep_of(case), np.random.default_rng(7)
     forth = adjoint(step.back, ["q_bar", "v_bar"])
@@ -84,7 +93,12 @@ CURVED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [c for c in (*JOINTS, *CONTACTS) if c.name in CURVED], ids=lambda case: case.name)
+SECOND = [case for case in (*JOINTS, *CONTACTS) if case.name in CURVED]
+
+
+@pytest.mark.parametrize(
+    "case", keep(len(SECOND), [*SECOND, *(case.implicit for case in SECOND)]), ids=lambda case: case.name
+)
 def test_second_derivatives_are_symmetric(case: Case) -> None:
     """With y the substep's outcome, H = ∂²(w·y)/∂x∂x: an adjoint of the adjoint, through the solve of the substep."""
     step, rng = substep_of(case), np.random.default_rng(9)

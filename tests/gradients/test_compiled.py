@@ -17,14 +17,18 @@ WORLDS = 3
 TOLERANCE = 1e-9
 """Relative, over 64 substeps in float64. The kernel takes accelerations from differences of velocities: 1e-12 each."""
 
-COMPILED = ("several joints on one body", "muscles", "contact law", "ball springs", "fluid", "ellipsoid sliding")
-"""Together they use every operation there is, and both kinds of laws."""
+COMPILED = (
+    "several joints on one body", "muscles", "contact law", "connected branches, implicit",
+    "capsule sticking, implicit", "ball springs", "fluid", "ellipsoid sliding", "contact law, implicit",
+    "servos within bounds, implicit", "ball beyond its limit, implicit", "dry friction, implicit",
+)  # fmt: skip
+"""Together they use every operation there is, both kinds of laws and both integrators."""
 
 
-CASES = {case.name: case for case in (*JOINTS, *CONTACTS)}
+CASES = {case.name: case for explicit in (*JOINTS, *CONTACTS) for case in (explicit, explicit.implicit)}
 
 
-@pytest.mark.parametrize("case", keep(3, [CASES[name] for name in COMPILED]), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", keep(5, [CASES[name] for name in COMPILED]), ids=lambda case: case.name)
 def test_the_compiled_gradient_is_that_of_the_programs(case: Case, device: torch.device) -> None:
     rng = np.random.default_rng(13)
     assert case.laws.contact is not None
@@ -38,6 +42,7 @@ def test_the_compiled_gradient_is_that_of_the_programs(case: Case, device: torch
         readouts={"observed": observe},
         forces=case.laws.extra,
         contact_law=case.laws.contact,
+        integrator=case.integrator,
     )
     # Worlds that differ by less than what would change the situation.
     x = {k: value + 1e-4 * rng.standard_normal((WORLDS, len(value))) for k, value in case.state().items()}

@@ -18,6 +18,7 @@ from ahac.sim.physics.substep import ForceLaws
 from gradients.cases import JOINTS, SUBSTEP, Case
 from gradients.chains import INPUTS, OUTPUTS, Chain, Groups, Run, relative
 from gradients.contact_cases import CONTACTS
+from support.marks import keep
 
 EPS = np.array([1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 3e-7])
 """Truncation error dominates on the left and rounding on the right; the best lies between."""
@@ -89,13 +90,30 @@ def error(analytic: np.ndarray, numeric: np.ndarray) -> float:
     return min(relative(analytic, row) for row in numeric)
 
 
-@pytest.mark.parametrize("steps", [1, 64])
-@pytest.mark.parametrize("case", [*JOINTS, *CONTACTS], ids=lambda case: case.name)
+LONG = 0.01
+"""Seconds of a single implicit substep, so that what it adds to the mass matrix shows."""
+
+IMPLICIT = [case.implicit for case in (*JOINTS, *CONTACTS)]
+QUICK = ("hinges", "servos within bounds", "ball beyond its limit", "connected branches", "sphere sticking")
+"""Situations that run for 64 implicit substeps in every test run."""
+
+EVERY = [
+    *((case, steps) for case in (*JOINTS, *CONTACTS) for steps in (1, 64)),
+    *((case, 1) for case in IMPLICIT),
+    *((case, 64) for case in IMPLICIT if case.name.removesuffix(", implicit") in QUICK),
+]
+REST = [(case, 64) for case in IMPLICIT if case.name.removesuffix(", implicit") not in QUICK]
+
+
+@pytest.mark.parametrize(
+    ("case", "steps"), keep(len(EVERY), EVERY + REST), ids=lambda value: getattr(value, "name", str(value))
+)
 def test_every_derivative_matches_central_differences(case: Case, steps: int) -> None:
     rng = np.random.default_rng(case.seed + 1)
     chain, x = case.chain, case.state()
     directions = unit_directions(x, rng)
-    runs = chain.run(directions.around(x), SUBSTEP, steps)
+    h = LONG if case.laws.implicit and steps == 1 else SUBSTEP
+    runs = chain.run(directions.around(x), h, steps)
     weights = {out: rng.standard_normal(runs.end[out].shape[-1]) for out in OUTPUTS}
     numeric = directions.differences(runs, weights)
     assert all(len(rows) >= 2 for rows in numeric.values()), "every difference crosses a kink"
@@ -104,7 +122,7 @@ def test_every_derivative_matches_central_differences(case: Case, steps: int) ->
     errors = {pair: error(analytic[pair], rows) for pair, rows in numeric.items()}
     assert max(errors.values()) < TOLERANCE, errors
     if case.holds is not None:
-        states = {name: np.stack([state[name] for state in run.states]) for name in ("q", "v")}
+        states = {name: np.stack([state[name] for state in run.states]) for name in ("q", "v", "u")}
         assert case.holds(case.model, states).all(), "the situation is not the named one in every substep"
 
 

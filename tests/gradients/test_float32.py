@@ -23,7 +23,8 @@ SHIFT = 1024.0
 @pytest.fixture(scope="module")
 def ants() -> Worlds:
     """Ants in random poses, the lowest point of each up to 1 cm in the ground."""
-    model = load_model(gymnasium_file("ant"), contact=ContactMaterial(stiffness=4e4, damping=1e3))
+    material = ContactMaterial(stiffness=4e4, damping=1e3, viscosity=500.0, friction=1.0)
+    model = load_model(gymnasium_file("ant"), contact=material)
     rng = torch.Generator().manual_seed(0)
 
     def noise(width: int) -> Tensor:

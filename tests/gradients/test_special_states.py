@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import load_model
+from ahac.sim import Integrator, load_model
 from gradients.precision import Worlds
 
 ROUNDING = 1e-5
@@ -93,10 +93,15 @@ def special(states: dict[str, SetState]) -> Worlds:
     return Worlds(model, (q, v, u), (weights[0], weights[1]))
 
 
-@pytest.mark.parametrize("substeps", [1, 16])
-def test_gradients_at_special_states_are_finite_and_right(substeps: int, device: torch.device) -> None:
+@pytest.mark.parametrize(
+    ("substeps", "integrator"), [(1, "implicit"), (16, "implicit"), (1, "explicit"), (16, "explicit")]
+)
+def test_gradients_at_special_states_are_finite_and_right(
+    substeps: int, integrator: Integrator, device: torch.device
+) -> None:
     worlds = special(STATES)
-    narrow, wide = (torch.cat(worlds.gradients(d, device, substeps), -1) for d in (torch.float32, torch.float64))
+    dtypes = (torch.float32, torch.float64)
+    narrow, wide = (torch.cat(worlds.gradients(d, device, substeps, integrator), -1) for d in dtypes)
     difference = (narrow - wide).norm(dim=-1) / wide.norm(dim=-1)
     wrong = {name: float(d) for name, d in zip(STATES, difference, strict=True) if not d < ROUNDING * substeps}
     assert wrong == {}

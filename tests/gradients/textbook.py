@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ahac.sim import Model
-from ahac.sim.model.types import ContactCandidate, Joint, JointKind
+from ahac.sim.model.types import ContactCandidate, ContactConstants, Joint, JointKind
 from ahac.sim.physics.contact import SLIP_FLOOR
 
 Array = np.ndarray
@@ -52,6 +52,7 @@ def at(x: Array, force: Array) -> Array:
 def law(candidate: ContactCandidate, depth: float, u: Array) -> tuple[Array, Array, Array]:
     """Force, ∂force/∂depth and ∂force/∂u of the penalty law."""
     m, n = candidate.material, np.array(candidate.plane.normal)
+    assert isinstance(m, ContactConstants)
     if depth <= 0.0:
         return np.zeros(3), np.zeros(3), np.zeros((3, 3))
     closing, along = min(u @ n, 0.0), np.eye(3) - np.outer(n, n)

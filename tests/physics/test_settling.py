@@ -1,9 +1,12 @@
 """Robots that are left alone come to rest on the default ground, which then carries their weight."""
 
+from itertools import product
+
 import pytest
 import torch
 
-from ahac.sim import Simulator, load_model
+from ahac.sim import Integrator, Simulator, load_model
+from support.integrators import INTEGRATORS
 from support.marks import keep
 from support.robots import gymnasium_file
 
@@ -14,10 +17,12 @@ CREEP = 0.2  # [m/s] or [rad/s]
 STILL_MOVING = 0.1
 
 
-@pytest.mark.parametrize("robot", keep(1, ["hopper", "ant", "half_cheetah"]))
-def test_a_robot_settles_and_the_ground_carries_its_weight(robot: str, device: torch.device) -> None:
+@pytest.mark.parametrize(("robot", "integrator"), keep(1, product(["hopper", "ant", "half_cheetah"], INTEGRATORS)))
+def test_a_robot_settles_and_the_ground_carries_its_weight(
+    robot: str, integrator: Integrator, device: torch.device
+) -> None:
     model = load_model(gymnasium_file(robot))
-    sim = Simulator(model, num_worlds=2, dt=1 / 60, substeps=16, device=device)
+    sim = Simulator(model, num_worlds=2, dt=1 / 60, substeps=16, device=device, integrator=integrator)
     state = sim.rest_state()
     with torch.no_grad():
         for _ in range(round(60 * SECONDS)):

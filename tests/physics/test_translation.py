@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import Simulator, State
+from ahac.sim import Integrator, Simulator, State
+from support.marks import keep
 from support.mujoco_oracle import compiled, random_states
 from support.numeric_physics import Numeric
 from support.robots import TWO_TREES, gymnasium_file
@@ -19,8 +20,21 @@ ROBOTS = {
 """Source, the coordinates along the ground, the coordinate of height, and a height at which it touches."""
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-def test_robot_far_away_moves_as_at_the_origin_to_the_last_bit(name: str, device: torch.device) -> None:
+@pytest.mark.parametrize(
+    ("name", "integrator"),
+    keep(
+        2,
+        [
+            ("free root", "implicit"),
+            ("planar root", "explicit"),
+            ("free root", "explicit"),
+            ("planar root", "implicit"),
+        ],
+    ),
+)
+def test_robot_far_away_moves_as_at_the_origin_to_the_last_bit(
+    name: str, integrator: Integrator, device: torch.device
+) -> None:
     source, along, up, height = ROBOTS[name]
     ours = Numeric(source, ground=True)
     q, v = random_states(compiled(source), 1, seed=11)
@@ -28,7 +42,7 @@ def test_robot_far_away_moves_as_at_the_origin_to_the_last_bit(name: str, device
     assert (ours.contacts(q, v)["depth"] > 0.0).any(), "nothing touches"
     near, far = q.copy(), q.copy()
     far[:, along] = FAR[: len(along)]
-    sim = Simulator(ours.model, num_worlds=2, dt=4e-3, substeps=16, device=device)
+    sim = Simulator(ours.model, num_worlds=2, dt=4e-3, substeps=16, device=device, integrator=integrator)
     state = State(
         torch.tensor(np.concatenate([near, far]), dtype=torch.float32, device=device),
         torch.tensor(np.concatenate([v, v]), dtype=torch.float32, device=device),

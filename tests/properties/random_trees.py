@@ -44,8 +44,8 @@ class Body:
     armature: float
     damping: float
 
-    def xml(self, inside: str, scale: float) -> str:
-        """Its element, with masses, inertias, armature and damping scaled."""
+    def xml(self, inside: str, scale: float, stiff: bool = False) -> str:
+        """Its element, with masses, inertias, armature and damping scaled; `stiff` adds forces that oppose motion."""
         squares = np.square(self.edges)
         moments = tuple(scale * self.mass * (squares.sum() - squares) / 12.0)
         inertial = (
@@ -54,12 +54,21 @@ class Body:
         )
         joints = "".join(
             f'<joint type="{kind}" axis="{text(axis)}" pos="{text(anchor)}" armature="{scale * self.armature:.9g}" '
-            f'damping="{scale * self.damping:.9g}"/>'
+            f'damping="{scale * self.damping:.9g}" {self.opposed(kind) if stiff else ""}/>'
             for kind, axis, anchor in zip(self.joints, self.axes, self.anchors, strict=False)
         )
         if self.joints == ("free",):
             joints = "<freejoint/>"
+        if stiff:
+            inside += f'<geom size="{self.edges[0]:.9g}" pos="{text(self.center)}"/>'
         return f'<body pos="{text(self.offset)}" euler="{text(self.turn)}">{joints}{inertial}{inside}</body>'
+
+    def opposed(self, kind: str) -> str:
+        """A spring, dry friction and a range, of which some joints are out in a random state."""
+        bounds = f"0 {self.edges[1]:.9g}" if kind == "ball" else f"{-self.edges[1]:.9g} {self.edges[2]:.9g}"
+        return (
+            f'stiffness="{80.0 * self.edges[0]:.9g}" frictionloss="{self.damping:.9g}" range="{bounds}" limited="true"'
+        )
 
 
 @dataclass(frozen=True)
@@ -70,20 +79,23 @@ class Robot:
     gravity: tuple[float, ...]
     seed: int
 
-    def xml(self, scale: float = 1.0) -> str:
+    def xml(self, scale: float = 1.0, stiff: bool = False) -> str:
         inside = [""] * len(self.bodies)
         world = ""
         for i in reversed(range(len(self.bodies))):
-            element = self.bodies[i].xml(inside[i], scale)
+            element = self.bodies[i].xml(inside[i], scale, stiff)
             if (parent := self.bodies[i].parent) < 0:
                 world = element + world
             else:
                 inside[parent] = element + inside[parent]
         head = f'<compiler angle="radian"/><option gravity="{text(self.gravity)}"/>'
+        if stiff:
+            world += '<geom type="plane" size="1 1 1" conaffinity="1"/>'
+            head += '<default><geom contype="1" conaffinity="0"/></default>'
         return f"<mujoco>{head}<worldbody>{world}</worldbody></mujoco>"
 
-    def model(self, scale: float = 1.0) -> Model:
-        return load_model(self.xml(scale))
+    def model(self, scale: float = 1.0, stiff: bool = False) -> Model:
+        return load_model(self.xml(scale, stiff))
 
     def compiled(self) -> mujoco.MjModel:
         """MuJoCo's model."""

@@ -8,11 +8,13 @@ import numpy as np
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from ahac.sim import Model
+from ahac.sim import Integrator, Model
 from ahac.sim.compiler.program import adjoint, evaluate
 from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Programs
+from gradients import implicit_form
 from properties.random_trees import Robot, robots
+from support.integrators import IMPLICIT, INTEGRATORS, laws_of
 
 ROUNDING = 1e-9
 """Relative, for the same quantity by another route; rounding through a solve leaves 1e-12."""
@@ -102,12 +104,30 @@ def test_a_quaternion_and_its_multiples_are_one_rotation(robot: Robot, length: f
 
 @trees
 @given(robots())
-def test_a_substep_is_differentiated_exactly(robot: Robot) -> None:
+def test_an_implicit_substep_solves_the_dense_system(robot: Robot) -> None:
+    """With springs, dry friction, limits and contact on every body."""
+    programs = Programs(robot.model(stiff=True), IMPLICIT, {})
+    x = substep_inputs(robot, programs.model)
+    found = (evaluate(programs.step().substep, x)["v"] - x["v"]) / STEP
+    total = implicit_form.system(programs.model, x, STEP)
+    # Some contacts are deep: forces of 1e6 N nearly cancel.
+    scale = np.abs(total.matrix) @ np.abs(found)
+    assert np.all(np.abs(total.matrix @ found - total.force) <= ROUNDING * (1.0 + scale.max()))
+
+
+def substep_inputs(robot: Robot, model: Model) -> Groups:
+    start = robot.state(model)
+    return {"q": start["q"], "v": start["v"], "u": np.zeros(0), "f": start["force"], "h": np.array([STEP])}
+
+
+@trees
+@given(robots(), st.sampled_from(INTEGRATORS))
+def test_a_substep_is_differentiated_exactly(robot: Robot, integrator: Integrator) -> None:
     """J a by transposing the adjoint once more: against Jᵀ w, and against central differences."""
-    model = robot.model()
-    start, rng = robot.state(model), np.random.default_rng(robot.seed + 1)
-    x = {"q": start["q"], "v": start["v"], "u": np.zeros(0), "f": start["force"], "h": np.array([STEP])}
-    program = Programs(model, ForceLaws(), {}).step().substep
+    laws = laws_of(integrator)
+    model = robot.model(stiff=laws.implicit)
+    x, rng = substep_inputs(robot, model), np.random.default_rng(robot.seed + 1)
+    program = Programs(model, laws, {}).step().substep
     back = adjoint(program, ["q", "v", "f"])
     forth = adjoint(back, ["q_bar", "v_bar"])
     a = {name: rng.standard_normal(x[name].shape) for name in ("q", "v", "f")}

@@ -8,7 +8,7 @@ import pytest
 from ahac.sim import ModelError
 from support.mujoco_oracle import compiled, random_states, settled
 from support.numeric_physics import Numeric
-from support.robots import MUSCLE_ARM, SERVO_ARM, mjcf
+from support.robots import LINEAR_MUSCLE_ARM, SERVO_ARM, mjcf
 
 STATES = 8
 
@@ -123,7 +123,7 @@ def test_servo_arm_pushes_as_in_mujoco() -> None:
 
 
 def test_muscles_pull_along_mujocos_moment_arms() -> None:
-    force, data, model, control = both(MUSCLE_ARM)
+    force, data, model, control = both(LINEAR_MUSCLE_ARM)
     muscle = model.actuator_gaintype == mujoco.mjtGain.mjGAIN_MUSCLE
     strength = np.where(model.actuator_gainprm[:, 2] >= 0.0, model.actuator_gainprm[:, 2], 150.0 / model.actuator_acc0)
     wanted = []

@@ -129,7 +129,8 @@ def test_depth_grows_as_the_contact_point_moves(states: tuple[np.ndarray, np.nda
 
 def test_frictionless_contact_does_the_work_of_its_springs(states: tuple[np.ndarray, np.ndarray]) -> None:
     q, v = states
-    spring = ContactMaterial(stiffness=1e3, damping=0.0, viscosity=0.0, friction=0.0)
+    stiffness = 1e3
+    spring = ContactMaterial(stiffness=stiffness, damping=0.0, viscosity=0.0, friction=0.0)
     ours = Numeric(SHAPES, contact=spring)
     dt = 1e-5
     free = np.zeros_like(v)
@@ -138,7 +139,7 @@ def test_frictionless_contact_does_the_work_of_its_springs(states: tuple[np.ndar
 
     def stored(t: float) -> np.ndarray:
         depth = ours.contacts(moved(q, v, t), v)["depth"]
-        return 0.5 * spring.stiffness * (np.maximum(depth, 0.0) ** 2).sum(axis=-1)
+        return 0.5 * stiffness * (np.maximum(depth, 0.0) ** 2).sum(axis=-1)
 
     assert np.abs(power).max() > 1.0
     np.testing.assert_allclose(power, -(stored(dt) - stored(-dt)) / (2.0 * dt), rtol=DIFFERENCE, atol=DIFFERENCE)

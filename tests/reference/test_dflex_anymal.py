@@ -96,7 +96,7 @@ def anymal() -> Model:
 
 @pytest.fixture(scope="module")
 def simulator(anymal: Model) -> Simulator:
-    return Simulator(anymal, num_worlds=POSES, dt=SUBSTEP, substeps=1, dtype=torch.float64)
+    return Simulator(anymal, num_worlds=POSES, dt=SUBSTEP, substeps=1, dtype=torch.float64, integrator="explicit")
 
 
 @pytest.fixture(scope="module")

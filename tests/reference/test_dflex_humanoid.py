@@ -59,7 +59,9 @@ def theirs(humanoid: Model) -> Simulator:
 
 def by_substep(model: Model) -> Simulator:
     """One substep per step."""
-    return Simulator(model, num_worlds=1, dt=DT / dflex.SUBSTEPS, substeps=1, dtype=torch.float64)
+    return Simulator(
+        model, num_worlds=1, dt=DT / dflex.SUBSTEPS, substeps=1, dtype=torch.float64, integrator="explicit"
+    )
 
 
 def action(t: int) -> Tensor:

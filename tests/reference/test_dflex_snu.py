@@ -76,7 +76,9 @@ def like_dflex(robot: Model) -> Simulator:
 
 
 def by_substep(model: Model, forces: list) -> Simulator:
-    return Simulator(model, num_worlds=1, dt=H, substeps=1, dtype=torch.float64, forces=forces, num_threads=1)
+    return Simulator(
+        model, num_worlds=1, dt=H, substeps=1, dtype=torch.float64, forces=forces, num_threads=1, integrator="explicit"
+    )
 
 
 def with_toes_exchanged(model: Model) -> Model:

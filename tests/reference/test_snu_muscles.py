@@ -76,7 +76,9 @@ def pulls(robot: Model) -> Pulls:
     theirs = compiled(ROBOT, actuation=True)
     q = np.concatenate([theirs.qpos0[None], random_states(theirs, POSES, seed=5)[0]])
     q[:, 2] += 2.0
-    sim = Simulator(robot, num_worlds=len(q) * (MUSCLES + 1), dt=1.0, substeps=1, dtype=torch.float64)
+    sim = Simulator(
+        robot, num_worlds=len(q) * (MUSCLES + 1), dt=1.0, substeps=1, dtype=torch.float64, integrator="explicit"
+    )
     state = State(torch.from_numpy(q.repeat(MUSCLES + 1, axis=0)), torch.zeros(sim.num_worlds, robot.nv).double())
     control = torch.eye(MUSCLES + 1, MUSCLES).double().repeat(len(q), 1)
     v = sim.step(state, control).v.view(len(q), MUSCLES + 1, robot.nv)
@@ -175,7 +177,7 @@ def test_left_mirrors_right_down_to_the_ankle(pulls: Pulls) -> None:
 
 
 def test_activation_is_between_zero_and_one(robot: Model) -> None:
-    sim = Simulator(robot, num_worlds=4, dt=1.0, substeps=1, dtype=torch.float64)
+    sim = Simulator(robot, num_worlds=4, dt=1.0, substeps=1, dtype=torch.float64, integrator="explicit")
     levels = torch.tensor([[-1.0], [0.0], [1.0], [2.0]]).double()
     v = sim.step(sim.rest_state("start"), levels.expand(4, MUSCLES).contiguous()).v
     assert torch.equal(v[0], v[1])

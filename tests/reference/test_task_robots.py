@@ -192,7 +192,7 @@ def test_start(robot: Model, table: Table) -> None:
 
 def test_ground_is_free_at_the_start(robot: Model) -> None:
     if robot.contact_candidates:
-        simulator = Simulator(robot, num_worlds=1, dt=1.0, substeps=1, dtype=torch.float64)
+        simulator = Simulator(robot, num_worlds=1, dt=1.0, substeps=1, dtype=torch.float64, integrator="explicit")
         assert (simulator.contacts(simulator.rest_state("start")).depth < 0).all()
 
 
@@ -201,7 +201,9 @@ POLE = 2.5 * (0.05**2 + 1.0**2) / 12
 
 
 def test_mass_matrix_of_the_upright_cartpole() -> None:
-    simulator = Simulator(task_robot("cartpole"), num_worlds=1, dt=1.0, substeps=1, dtype=torch.float64)
+    simulator = Simulator(
+        task_robot("cartpole"), num_worlds=1, dt=1.0, substeps=1, dtype=torch.float64, integrator="explicit"
+    )
     swing = POLE + 2.5 * 0.5**2
     wanted = [52.5 + 0.1, 2.5 * 0.5, 2.5 * 0.5, swing + 0.1]
     assert simulator.mass_matrix(simulator.rest_state().q)[0].flatten().tolist() == pytest.approx(wanted)
@@ -209,7 +211,9 @@ def test_mass_matrix_of_the_upright_cartpole() -> None:
 
 def test_mass_matrix_of_the_straight_double_pendulum() -> None:
     """Elbow at the end of the first arm, where dflex has it at the shoulder."""
-    simulator = Simulator(task_robot("double_pendulum"), num_worlds=1, dt=1.0, substeps=1, dtype=torch.float64)
+    simulator = Simulator(
+        task_robot("double_pendulum"), num_worlds=1, dt=1.0, substeps=1, dtype=torch.float64, integrator="explicit"
+    )
     swing = POLE + 2.5 * 0.5**2
     far = POLE + 2.5 * 1.5**2
     both = POLE + 2.5 * 0.5 * 1.5

@@ -8,6 +8,7 @@ __all__ = [
     "BALL_CHAIN",
     "FREE_SPHERE",
     "GYMNASIUM",
+    "LINEAR_MUSCLE_ARM",
     "MIXED_JOINTS",
     "MUSCLE_ARM",
     "NESTED",
@@ -182,6 +183,11 @@ MUSCLE_ARM = mjcf(
 )
 """Tendons through four sites of three links, and between two trees; muscles, a motor and a servo along them."""
 
+LINEAR_MUSCLE_ARM = MUSCLE_ARM.replace(
+    "<worldbody>", '<custom><text name="ahac:muscles" data="linear"/></custom><worldbody>'
+)
+"""The same with muscles that pull with activation x strength, without curves and dynamics."""
+
 URDF_ARM = """
 <robot name="arm">
   <mujoco><compiler fusestatic="false" discardvisual="false"/></mujoco>
@@ -220,7 +226,7 @@ SHAPES = mjcf(
 <body name="pill"><freejoint/><geom name="pill" type="capsule" size="0.1 0.2" mass="1"/></body>
 <body name="ball"><freejoint/><geom name="ball" type="sphere" size="0.15" mass="1"/></body>
 """,
-    rest=TETRAHEDRON,
+    rest=TETRAHEDRON + '<custom><numeric name="ahac:max_contact_points" data="68"/></custom>',
 )
 """Every shape that can touch a plane, above a slope and beside a wall."""
 

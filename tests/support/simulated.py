@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from ahac.sim import Model, Simulator, State
+from ahac.sim import Integrator, Model, Simulator, State
 
 __all__ = ["rollout"]
 
 
-def rollout(
+def rollout(  # noqa: PLR0913 - keyword-only
     model: Model,
     q: np.ndarray,
     v: np.ndarray,
@@ -18,12 +18,21 @@ def rollout(
     every: int = 1,
     force: np.ndarray | None = None,
     device: torch.device | str = "cpu",
+    integrator: Integrator = "implicit",
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions [frames + 1, N, nq] and velocities, from the start on, after every `every` substeps of `h` seconds.
 
     The start is [N, nq] and [N, nv]; `force` [N, nv] is generalised and constant.
     """
-    sim = Simulator(model, num_worlds=len(q), dt=h * every, substeps=every, device=device, dtype=torch.float64)
+    sim = Simulator(
+        model,
+        num_worlds=len(q),
+        dt=h * every,
+        substeps=every,
+        device=device,
+        dtype=torch.float64,
+        integrator=integrator,
+    )
 
     def put(x: np.ndarray) -> torch.Tensor:
         return torch.tensor(np.asarray(x), device=device, dtype=torch.float64)

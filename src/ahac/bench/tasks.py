@@ -11,7 +11,7 @@ from ahac.envs import Task
 from ahac.envs.vec_env import VecEnv
 from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import stage
-from ahac.sim import Simulator, State
+from ahac.sim import Simulator
 
 __all__ = ["task_throughput"]
 
@@ -66,7 +66,7 @@ class _Rollouts:
         self.both()
 
     def bare(self) -> None:
-        end = State(self.env.state.q.detach(), self.env.state.v.detach())
+        end = self.env.state.detach()
         for action in self.actions:
             end = self.sim.step(end, action)
         torch.autograd.grad((end.q, end.v), self.actions, (torch.ones_like(end.q), torch.ones_like(end.v)))

@@ -19,7 +19,7 @@ STIFFNESS_SIGNALS: tuple[StiffnessSignal, ...] = get_args(StiffnessSignal)
 
 
 class PhysicsState(Protocol):
-    """Positions and velocities of N worlds."""
+    """Positions, velocities and activations of N worlds."""
 
     @property
     def q(self) -> Tensor:
@@ -29,6 +29,11 @@ class PhysicsState(Protocol):
     @property
     def v(self) -> Tensor:
         """[N, nv] velocities."""
+        ...
+
+    @property
+    def act(self) -> Tensor | None:
+        """[N, na] activations; None in a model without activations."""
         ...
 
 

@@ -61,6 +61,10 @@ class NoisyReset:
                     q[i] = q[i] + _noise(draw, scale)
         return q, [v + _noise(draw, self.velocity) for v in rest_v]
 
+    def activations(self, model: Model) -> Sequence[float]:
+        """Return the activations with which an episode begins: those of the keyframe, else zero."""
+        return (0.0,) * model.na if self.keyframe is None else model.keyframes[self.keyframe].act
+
     def _pose(self, model: Model) -> tuple[list[Real], Sequence[float]]:
         if self.keyframe is not None and self.keyframe not in model.keyframes:
             names = ", ".join(model.keyframes) or "none"

@@ -56,9 +56,8 @@ def stiffness(
     if not sim.model.contact_candidates:
         return torch.zeros_like(step.reward)
     # In diverged worlds use the detached state before the step: no NaN enters the graph, and no gradient flows back.
-    diverged = step.diverged[:, None]
-    q, v = step.state.q.detach(), step.state.v.detach()
-    end = State(torch.where(diverged, q, step.next_state.q), torch.where(diverged, v, step.next_state.v))
+    before, after = (State(s.q, s.v, act=s.act) for s in (step.state, step.next_state))
+    end = before.detach().where(step.diverged, after)
     if signal == "force":
         square = _force(sim, end)
     else:
@@ -73,15 +72,21 @@ def _dynamics(
 ) -> Tensor:
     """Compute ‖∂s'/∂(s, a)‖_F, [N]: exactly with one adjoint launch per row, or estimated with random probes."""
     q, v = (x.detach().requires_grad_() for x in (step.state.q, step.state.v))
+    act = None if step.state.act is None else step.state.act.detach().requires_grad_()
     action = step.action.detach().requires_grad_()
     with torch.enable_grad():
-        end = sim.step(State(q, v), action, context=context)
+        end = sim.step(State(q, v, act=act), action, context=context)
+    inputs, outputs = (q, v, action), (end.q, end.v)
+    if act is not None and end.act is not None:
+        inputs, outputs = (*inputs, act), (*outputs, end.act)
     total = torch.zeros_like(step.reward)
     rows = list(_unit_vectors(sim) if probes is None else _random_signs(sim, probes, draw))
     for row in rows:
-        positions, velocities = row.split(sim.model.nv, dim=-1)
+        positions, velocities, activations = row.split([sim.model.nv, sim.model.nv, sim.model.na], dim=-1)
         cotangents = (_tangent_to_quaternion(sim, end.q.detach(), positions), velocities.contiguous())
-        bars = torch.autograd.grad((end.q, end.v), (q, v, action), cotangents, retain_graph=True)
+        if act is not None:
+            cotangents = (*cotangents, activations.contiguous())
+        bars = torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True)
         tangent = (_quaternion_to_tangent(sim, q.detach(), bars[0]), *bars[1:])
         total = total + sum(bar.square().sum(dim=-1) for bar in tangent)
     return (total if probes is None else total / probes).sqrt()
@@ -105,14 +110,14 @@ def _force(sim: Simulator, end: State) -> Tensor:
 
 def _unit_vectors(sim: Simulator) -> Iterator[Tensor]:
     """Return all unit vectors of the tangent space of states."""
-    eye = torch.eye(2 * sim.model.nv, device=sim.device, dtype=sim.dtype)
+    eye = torch.eye(2 * sim.model.nv + sim.model.na, device=sim.device, dtype=sim.dtype)
     return (row.expand(sim.num_worlds, -1) for row in eye)
 
 
 def _random_signs(sim: Simulator, probes: int, draw: Callable[[int], Tensor]) -> Iterator[Tensor]:
     """Draw random vectors of ±1."""
     for _ in range(probes):
-        yield torch.where(draw(2 * sim.model.nv) < 0.5, -1.0, 1.0).to(sim.dtype)
+        yield torch.where(draw(2 * sim.model.nv + sim.model.na) < 0.5, -1.0, 1.0).to(sim.dtype)
 
 
 def _tangent_to_quaternion(sim: Simulator, q: Tensor, tangent: Tensor) -> Tensor:

@@ -101,7 +101,10 @@ def _with_unit_controls(model: Model) -> Model:
 
 
 def _with_unit_control(actuator: Actuator) -> Actuator:
-    """Rescale one actuator: force = gain · (middle + half · action) + bias₀ + ..."""
+    """Rescale the control of one actuator to middle + half · action.
+
+    Where the force is linear in the control with a constant gain, the gain takes up the scale and the bias the offset.
+    """
     if actuator.control_range is None:
         raise InputError(
             f"actuator {actuator.name!r} has no control range to map actions in [-1, 1] onto: give it a ctrlrange in "
@@ -109,6 +112,8 @@ def _with_unit_control(actuator: Actuator) -> Actuator:
         )
     low, high = actuator.control_range
     half, middle = 0.5 * (high - low), 0.5 * (high + low)
+    if not actuator.is_linear:
+        return replace(actuator, control_range=(-1.0, 1.0), control_map=(half, middle))
     constant, by_length, by_speed = actuator.bias
     bias = (constant + actuator.gain * middle, by_length, by_speed)
     return replace(actuator, gain=actuator.gain * half, bias=bias, control_range=(-1.0, 1.0))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from ahac.core.errors import TraceError
+from ahac.envs.resets import NoisyReset
 from ahac.envs.task import ObsTerm, Task
 from ahac.sim import Real, Scalar, Vec3, World, clip, maximum, trace, where
 
@@ -18,7 +19,7 @@ CLOCK = 2
 """Size of the episode clock: number of steps and sum of rewards so far."""
 
 DIVERGENCE_LIMIT = 1e12
-"""A world has diverged when Σ q² + Σ v² is this large or not finite."""
+"""A world has diverged when the sum of squares of its state is this large or not finite."""
 
 ACTION_PROBE = 1e-36
 """Weight of actions in that sum: too small to matter, but a non-finite action still shows."""
@@ -27,7 +28,7 @@ ACTION_PROBE = 1e-36
 def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
     """Return the outputs of the step that led to `world`, with a reset where the episode has ended."""
     steps, total = world.context["clock"]
-    size = sum((x * x for x in (*world.q, *world.v, *(ACTION_PROBE * u for u in world.control))), 0.0)
+    size = sum((x * x for x in (*world.q, *world.v, *world.act, *(ACTION_PROBE * u for u in world.control))), 0.0)
     fresh = reset_outputs(task, world.context["noise"])
 
     def unless_diverged(value: Real, otherwise: Real) -> Real:
@@ -48,6 +49,7 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     return {
         "q": [where(done, a, b) for a, b in zip(fresh["q"], world.q, strict=True)],
         "v": [where(done, a, b) for a, b in zip(fresh["v"], world.v, strict=True)],
+        **({"act": [where(done, a, b) for a, b in zip(fresh["act"], world.act, strict=True)]} if world.act else {}),
         "obs": [where(done, a, b) for a, b in zip(fresh["obs"], final_obs, strict=True)],
         "clock": [where(done, 0.0, steps), where(done, 0.0, total + reward)],
         "final_obs": final_obs,
@@ -71,7 +73,8 @@ def _finite(
     def finite(one: World, before: World | None) -> World:
         q = [unless_diverged(a, b) for a, b in zip(one.q, fresh["q"], strict=True)]
         v = [unless_diverged(a, b) for a, b in zip(one.v, fresh["v"], strict=True)]
-        return World(one.model, q, v, control, before=before)
+        act = [unless_diverged(a, b) for a, b in zip(one.act, fresh.get("act", ()), strict=True)]
+        return World(one.model, q, v, control, before=before, act=act)
 
     return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
 
@@ -85,10 +88,12 @@ def observation_sizes(task: Task) -> dict[str, int]:
     """Return the size of each observation term, in order."""
     m = task.model
 
-    def terms(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> dict[str, list[Real]]:
-        return {name: _evaluate(name, term, World(m, q, v, u), u) for name, term in task.observation.items()}
+    def terms(q: list[Scalar], v: list[Scalar], u: list[Scalar], act: list[Scalar]) -> dict[str, list[Real]]:
+        world = World(m, q, v, u, act=act)
+        return {name: _evaluate(name, term, world, u) for name, term in task.observation.items()}
 
-    return {name: len(values) for name, values in trace(terms, {"q": m.nq, "v": m.nv, "u": m.nu}).outputs.items()}
+    sizes = {"q": m.nq, "v": m.nv, "u": m.nu, "act": m.na}
+    return {name: len(values) for name, values in trace(terms, sizes).outputs.items()}
 
 
 def num_noise_inputs(task: Task) -> int:
@@ -116,7 +121,11 @@ def reset_outputs(task: Task, noise: Sequence[Real]) -> dict[str, list[Real]]:
 
     q, v = _check_reset(task, task.reset(task.model, draw))
     idle = [0.0] * task.model.nu
-    return {"q": list(q), "v": list(v), "obs": observe(task, World(task.model, q, v, idle), idle)}
+    # A reset function of the user's own starts from activations of zero.
+    activations = task.reset.activations(task.model) if isinstance(task.reset, NoisyReset) else ()
+    world = World(task.model, q, v, idle, act=activations)
+    act = {"act": world.act} if world.act else {}
+    return {"q": list(q), "v": list(v), **act, "obs": observe(task, world, idle)}
 
 
 def _check_reset(task: Task, result: object) -> tuple[list[Real], list[Real]]:

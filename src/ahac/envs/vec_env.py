@@ -26,8 +26,8 @@ __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
 """XORed into the seed of the probe generator, so that probes and resets draw different numbers."""
-BUFFERS = ("q", "v", "obs", "clock", "noise")
-"""Names of the per-world tensors in a saved state, in the order of `VecEnv.buffers`."""
+BUFFERS = ("q", "v", "obs", "clock", "noise", "act")
+"""Names of the per-world tensors in a saved state, in the order of `VecEnv.buffers`; the last only if there are any."""
 
 
 Args = ParamSpec("Args")
@@ -136,7 +136,7 @@ class VecEnv:
             self._generator.manual_seed(seed)
             self._probe_generator.manual_seed(seed ^ PROBE_SEED)
         new = self._reset_function(self._draw())
-        self._state = State(new["q"], new["v"])
+        self._state = State(new["q"], new["v"], act=new.get("act"))
         self._obs = new["obs"]
         self._clock = torch.zeros(self.spec.num_envs, tracing.CLOCK, dtype=self.spec.dtype, device=self.spec.device)
         self._noise = self._draw()
@@ -152,7 +152,7 @@ class VecEnv:
         self._check_worlds(worlds)
         new = self._reset_function(self._draw())
         mask = worlds[:, None]
-        self._state = State(torch.where(mask, new["q"], self._state.q), torch.where(mask, new["v"], self._state.v))
+        self._state = State(new["q"], new["v"], act=new.get("act")).where(worlds, self._state)
         self._obs = torch.where(mask, new["obs"], self._obs)
         self._clock = torch.where(mask, 0.0, self._clock)
 
@@ -175,7 +175,7 @@ class VecEnv:
             _check_finite_action(action)
         if not on_cpu or bool(self.ranks.any((terminated | truncated).any())):
             self._noise = self._draw()
-        self._state = State(read["step.q"], read["step.v"])
+        self._state = State(read["step.q"], read["step.v"], act=read.get("step.act"))
         self._obs = read["step.obs"]
         self._clock = read["step.clock"].detach()
         length, total = read["step.episode"].detach().unbind(dim=-1)
@@ -191,7 +191,7 @@ class VecEnv:
             episode_length=length,
             action=action,
             state=start,
-            next_state=State(end.q, end.v),
+            next_state=State(end.q, end.v, act=end.act),
         )
 
     def detach(self, worlds: Tensor | None = None) -> None:
@@ -206,9 +206,8 @@ class VecEnv:
             return
         self._check_worlds(worlds)
         mask = worlds[:, None]
-        q, v, obs = (torch.where(mask, x.detach(), x) for x in (self._state.q, self._state.v, self._obs))
-        self._state = State(q, v)
-        self._obs = obs
+        self._state = self._state.detach().where(worlds, self._state)
+        self._obs = torch.where(mask, self._obs.detach(), self._obs)
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
         """Return the stiffness of a step, [N]; see `ahac.envs.stiffness` for the signals.
@@ -225,12 +224,13 @@ class VecEnv:
     @property
     def buffers(self) -> list[Tensor]:
         """Tensors that determine future steps, apart from the random generators."""
-        return [self._state.q, self._state.v, self._obs, self._clock, self._noise]
+        act = [] if self._state.act is None else [self._state.act]
+        return [self._state.q, self._state.v, self._obs, self._clock, self._noise, *act]
 
     def set_buffers(self, memory: list[Tensor]) -> None:
         """Continue from these tensors without copying them; they keep their autograd graph."""
-        q, v, self._obs, self._clock, self._noise = memory
-        self._state = State(q, v)
+        q, v, self._obs, self._clock, self._noise, *act = memory
+        self._state = State(q, v, act=act[0] if act else None)
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
@@ -242,7 +242,7 @@ class VecEnv:
 
         This is the physics state, observations, episode lengths and returns so far, reset noise and RNG states.
         """
-        worlds = dict(zip(BUFFERS, self.buffers, strict=True))
+        worlds = dict(zip(BUFFERS, self.buffers, strict=False))
         return {name: self.ranks.gather(x.detach().clone()) for name, x in worlds.items()} | self._rng_state()
 
     def _rng_state(self) -> dict[str, Tensor]:
@@ -251,13 +251,13 @@ class VecEnv:
     @_outside_inference_mode
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore a saved state exactly, without its autograd graph."""
-        current = dict(zip(BUFFERS, self.buffers, strict=True)) | self._rng_state()
+        buffers = dict(zip(BUFFERS, self.buffers, strict=False))
+        current = buffers | self._rng_state()
         if differing := current.keys() ^ state.keys():
             expected = ", ".join(current)
             raise InputError(
                 f"a saved state must have the entries {expected}; this one differs in {', '.join(sorted(differing))}"
             )
-        buffers = {name: current[name] for name in BUFFERS}
         for name, value in buffers.items():
             shape = [len(value) * self.ranks.size, *value.shape[1:]]
             got = list(state[name].shape) if is_dense(state[name]) else describe_type(state[name])
@@ -268,9 +268,9 @@ class VecEnv:
                 raise InputError(f"{name!r} of a saved {self.spec.name} must be torch.float32 or float64, got {got}")
         if invalid := [name for name in current if name not in buffers and not is_generator_state(state[name])]:
             raise InputError(f"{invalid[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
-        local = {name: self.ranks.local_slice(state[name]) for name in BUFFERS}
+        local = {name: self.ranks.local_slice(state[name]) for name in buffers}
         new = {name: local[name].detach().to(value.device, value.dtype, copy=True) for name, value in buffers.items()}
-        self._state = State(new["q"], new["v"])
+        self._state = State(new["q"], new["v"], act=new.get("act"))
         self._obs = new["obs"]
         self._clock = new["clock"]
         self._noise = new["noise"]

@@ -118,8 +118,7 @@ def _model_case(model: Model, states: int, steps: int, seed: int) -> CheckCase:
 
     def advance(state: State, action: Tensor) -> State:
         end = sim.step(state, action)
-        diverged = ~sim.is_finite(end)[:, None]
-        return State(torch.where(diverged, start.q, end.q), torch.where(diverged, start.v, end.v))
+        return end.where(sim.is_finite(end), start)
 
     def outcome(q: Tensor, v: Tensor, u: Tensor) -> Tensor:
         end = sim.step(State(q, v), u)

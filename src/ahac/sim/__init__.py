@@ -27,7 +27,7 @@ from ahac.sim.compiler.operations import (
 )
 from ahac.sim.compiler.program import trace
 from ahac.sim.model.load import load_model
-from ahac.sim.model.motors import Motor
+from ahac.sim.model.motors import Motor, Servo
 from ahac.sim.model.types import (
     Actuator,
     ContactConstants,
@@ -70,6 +70,7 @@ __all__ = [
     "Readout",
     "Real",
     "Scalar",
+    "Servo",
     "Simulator",
     "State",
     "TraceError",

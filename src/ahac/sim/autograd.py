@@ -1,6 +1,6 @@
 """Connect kernels to torch.autograd.
 
-A control step is one autograd node. The forward pass saves only (q, v) of every substep; the backward pass runs the
+A control step is one autograd node. The forward pass saves only the state of every substep; the backward pass runs the
 adjoint kernel, which recomputes the rest. Kernels work in place on torch's memory, on torch's current CUDA stream.
 """
 
@@ -111,7 +111,10 @@ class StepKernels:
         self.launcher = launcher
         self.programs = programs
         self.worlds = worlds
-        self.nq, self.nv, self.nu = (len(programs.substep.inputs[g]) for g in ("q", "v", "u"))
+        sizes = {group: len(scalars) for group, scalars in programs.substep.inputs.items()}
+        self.state = {group: sizes[group] for group in ("q", "v", "act") if group in sizes}
+        """Sizes of the groups of the state; activations only if the model has any."""
+        self.inputs = {group: sizes.get(group, 0) for group in ("q", "v", "u", "f", "act")}
         self.readouts = {name: len(group) for name, group in programs.readout.outputs.items()}
         self.context = tuple(context_groups(programs.readout))
         self.forward = launcher.build(lambda threads: step_source(programs, threads), programs.substep, worlds)
@@ -121,8 +124,9 @@ class StepKernels:
         """The adjoint kernel."""
         p = self.programs
         normalize_state = adjoint(p.normalize_state, ["q"])
-        substep = adjoint(p.substep, ["q", "v", "u", "f"], unknowns="qacc")
-        readout = adjoint(p.readout, ["q", "v", "u", "q0", "v0"])
+        before = [f"{group}0" for group in self.state]
+        substep = adjoint(p.substep, ["q", "v", "u", "f", *list(self.state)[2:]], unknowns="qacc")
+        readout = adjoint(p.readout, ["q", "v", "u", *before, *list(self.state)[2:]])
         return self.launcher.build(
             lambda threads: step_adjoint_source(normalize_state, substep, readout, threads), substep, self.worlds
         )
@@ -130,9 +134,10 @@ class StepKernels:
     def __call__(
         self, state: Sequence[Tensor | None], context: Sequence[Tensor], steps: int, h: float
     ) -> tuple[Tensor, ...]:
-        """Return positions, velocities and readouts after `steps` substeps of `h` seconds, from `state` = (q, v, u, f).
+        """Return the state and readouts after `steps` substeps of `h` seconds, from `state` = (q, v, u, f, act).
 
-        Readouts read the constants `context`, to which no gradient flows.
+        Activations are None in a model without any, and then no part of the result. Readouts read the constants
+        `context`, to which no gradient flows.
         """
         inputs = (*state, *context)
         differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in state)
@@ -167,19 +172,21 @@ class _Step(torch.autograd.Function):
         v: Tensor,
         u: Tensor,
         f: Tensor | None,
+        act: Tensor | None,
         *context: Tensor,
     ) -> tuple[Tensor, ...]:
         launcher, worlds = kernels.launcher, len(q)
         lanes = launcher.target.lanes
         padded = -(-worlds // lanes) * lanes
-        saved_states = launcher.empty(padded * steps * (kernels.nq + kernels.nv)) if differentiable else None
-        ends = {"next_q": torch.empty_like(q), "next_v": torch.empty_like(v)}
-        ends |= {f"next_{name}": launcher.empty(worlds, size) for name, size in kernels.readouts.items()}
+        saved_states = launcher.empty(padded * steps * sum(kernels.state.values())) if differentiable else None
+        results = {**kernels.state, **kernels.readouts}
+        ends = {f"next_{name}": launcher.empty(worlds, size) for name, size in results.items()}
         inputs = {
             "q": q,
             "v": v,
             "u": u,
             "f": f,
+            "act": act,
             "saved_states": saved_states,
             **dict(zip(kernels.context, context, strict=True)),
         }
@@ -190,7 +197,7 @@ class _Step(torch.autograd.Function):
             ctx.h = h
             # Gradients of results that no loss depends on stay None, which the kernel reads as zero.
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(q, u, f, saved_states, ends["next_q"], ends["next_v"], *context)
+            ctx.save_for_backward(q, u, f, saved_states, *(ends[f"next_{name}"] for name in kernels.state), *context)
         return tuple(ends.values())
 
     @staticmethod
@@ -205,17 +212,17 @@ class _StepAdjoint(_OnceDifferentiable):
     @staticmethod
     def forward(ctx: Any, step: Any, count: int, *tensors: Any) -> tuple[Tensor | None, ...]:
         end_bars = tensors[:count]
-        q, u, f, saved_states, end_q, end_v, *rest = tensors[count:]
         kernels: StepKernels = step.kernels
-        context = dict(zip(kernels.context, rest, strict=True))
-        launcher, worlds = kernels.launcher, len(end_q)
-        widths = {"q_bar": kernels.nq, "v_bar": kernels.nv, "u_bar": kernels.nu, "f_bar": kernels.nv}
+        q, u, f, saved_states, *rest = tensors[count:]
+        last = dict(zip((f"next_{name}" for name in kernels.state), rest, strict=False))
+        context = dict(zip(kernels.context, rest[len(last) :], strict=True))
+        launcher, worlds = kernels.launcher, len(q)
         bars = {
-            name: launcher.empty(worlds, width) if needed else None
-            for (name, width), needed in zip(widths.items(), step.needs_input_grad[4:8], strict=True)
+            f"{name}_bar": launcher.empty(worlds, width) if needed else None
+            for (name, width), needed in zip(kernels.inputs.items(), step.needs_input_grad[4:9], strict=True)
         }
-        inputs = {"q": q, "u": u, "f": f, "saved_states": saved_states, "next_q": end_q, "next_v": end_v, **context}
-        names = ("q", "v", *kernels.readouts)
+        inputs = {"q": q, "u": u, "f": f, "saved_states": saved_states, **last, **context}
+        names = (*kernels.state, *kernels.readouts)
         ends = {
             f"next_{name}_bar": bar if bar is None else bar.contiguous()
             for name, bar in zip(names, end_bars, strict=True)

@@ -26,7 +26,6 @@ from ahac.sim.model.types import (
     WORLD,
     ContactConstants,
     ContactMaterial,
-    Joint,
     JointLimit,
     Link,
     Model,
@@ -61,14 +60,21 @@ def with_constants(model: Model, implicit: bool) -> Model:
         for candidate, material in zip(model.contact_candidates, materials, strict=True)
     )
     links = tuple(_with_limits(link, implicit) for link in model.links)
-    if candidates == model.contact_candidates and links == model.links:
+    tendons = tuple(
+        replace(
+            tendon,
+            limit=JointLimit(**_fill(tendon.limit, _limit(tendon.effective_mass) if implicit else EXPLICIT_LIMIT)),
+        )
+        for tendon in model.tendons
+    )
+    if candidates == model.contact_candidates and links == model.links and tendons == model.tendons:
         return model
-    return replace(model, contact_candidates=candidates, links=links)
+    return replace(model, contact_candidates=candidates, links=links, tendons=tendons)
 
 
 def _with_limits(link: Link, implicit: bool) -> Link:
     joints = tuple(
-        replace(joint, limit=JointLimit(**_fill(joint.limit, _limit(joint) if implicit else EXPLICIT_LIMIT)))
+        replace(joint, limit=JointLimit(**_fill(joint.limit, _limit(joint.inertia) if implicit else EXPLICIT_LIMIT)))
         for joint in link.joints
     )
     return replace(link, joints=joints)
@@ -80,8 +86,8 @@ def _fill(settings: Settings, defaults: Settings) -> dict[str, float]:
     return {name: getattr(defaults, name) if value is None else value for name, value in values.items()}
 
 
-def _limit(joint: Joint) -> JointLimit:
-    return JointLimit(stiffness=joint.inertia * CONSTRAINT_RATE**2, damping=2.0 * joint.inertia * CONSTRAINT_RATE)
+def _limit(inertia: float) -> JointLimit:
+    return JointLimit(stiffness=inertia * CONSTRAINT_RATE**2, damping=2.0 * inertia * CONSTRAINT_RATE)
 
 
 def _contact_defaults(model: Model) -> list[ContactConstants]:

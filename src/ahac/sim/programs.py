@@ -13,7 +13,7 @@ from ahac.sim.compiler.program import Program, StepPrograms, trace
 from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.constants import with_constants
 from ahac.sim.model.types import WORLD, Model
-from ahac.sim.physics import contact, dynamics, inertia
+from ahac.sim.physics import activation, contact, dynamics, inertia, springs
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.kinematics import Motion
@@ -47,27 +47,29 @@ class Programs:
     def step(self) -> StepPrograms:
         """Trace a control step: normalization of the state, substep, readouts."""
         m = self.model
-        state = {"q": m.nq, "v": m.nv, "u": m.nu}
+        inputs = {"q": m.nq, "v": m.nv, "u": m.nu, **self._act}
 
-        def advance(q: list[Scalar], v: list[Scalar], u: list[Scalar], f: list[Scalar], h: list[Scalar]) -> Groups:
-            q1, v1 = substep(World(m, q, v, u), f, h[0], self.laws)
-            return {"q": q1, "v": v1}
+        def advance(q: Reals, v: Reals, u: Reals, f: Reals, h: Reals, act: Reals = ()) -> Groups:
+            q1, v1 = substep(World(m, q, v, u, act=act), f, h[0], self.laws)
+            later = {"act": activation.advance(m, u, act, h[0])} if act else {}
+            return {"q": q1, "v": v1, **later}
 
+        before = {f"{group}0": size for group, size in {"q": m.nq, "v": m.nv, **self._act}.items()}
         return StepPrograms(
             normalize_state=trace(lambda q: {"q": normalize(m, q)}, {"q": m.nq}),
-            substep=trace(advance, {**state, "f": m.nv, "h": 1}),
-            readout=trace(self._read, {**state, "q0": m.nq, "v0": m.nv, **self._context_sizes}),
+            substep=trace(advance, {**inputs, "f": m.nv, "h": 1}),
+            readout=trace(self._read, {**inputs, **before, **self._context_sizes}),
         )
 
     def readout(self) -> Program:
         """Trace the readouts alone; the state before the step is the state itself."""
         m = self.model
 
-        def alone(q: list[Scalar], v: list[Scalar], u: list[Scalar], **context: list[Scalar]) -> Groups:
+        def alone(q: Reals, v: Reals, u: Reals, act: Reals = (), **context: Reals) -> Groups:
             q1 = normalize(m, q)
-            return self._read(q1, v, u, q1, v, **context)
+            return self._read(q1, v, u, q1, v, act, act, **context)
 
-        return trace(alone, {"q": m.nq, "v": m.nv, "u": m.nu, **self._context_sizes})
+        return trace(alone, {"q": m.nq, "v": m.nv, "u": m.nu, **self._act, **self._context_sizes})
 
     def mass_matrix(self) -> Program:
         """Trace q -> the full mass matrix, row by row."""
@@ -76,6 +78,7 @@ class Programs:
         def entries(q: list[Scalar]) -> Groups:
             motion = World(m, normalize(m, q), [0.0] * m.nv, []).motion
             lower = inertia.mass_matrix(m, motion, inertia.link_inertias(m, motion))
+            inertia.add_dashpots(lower, springs.tendon_inertia(m, motion, normalize(m, q)))
             full = {**lower, **{(j, k): x for (k, j), x in lower.items()}}
             return {"matrix": [full.get((i, j), 0.0) for i in range(m.nv) for j in range(m.nv)]}
 
@@ -134,8 +137,8 @@ class Programs:
         """Trace q, v, u -> acceleration of the link's material at every contact candidate."""
         m = self.model
 
-        def accelerations(q: list[Scalar], v: list[Scalar], u: list[Scalar]) -> Groups:
-            world = World(m, normalize(m, q), v, u)
+        def accelerations(q: Reals, v: Reals, u: Reals, act: Reals = ()) -> Groups:
+            world = World(m, normalize(m, q), v, u, act=act)
             qacc = dynamics.acceleration(m, world.motion, total_forces(world, [0.0] * m.nv, self.laws))
             links = dynamics.link_accelerations(m, world.motion, qacc)
             out: list[Real] = []
@@ -145,7 +148,7 @@ class Programs:
                 out += links[p.candidate.link].at(p.position) + turning
             return {"acceleration": out}
 
-        return trace(accelerations, {"q": m.nq, "v": m.nv, "u": m.nu})
+        return trace(accelerations, {"q": m.nq, "v": m.nv, "u": m.nu, **self._act})
 
     def contact_wrenches(self) -> Program:
         """Trace q, v -> contact wrench and velocity-product acceleration of every link with contact candidates."""
@@ -160,11 +163,26 @@ class Programs:
         return trace(wrenches, {"q": m.nq, "v": m.nv})
 
     @property
+    def _act(self) -> dict[str, int]:
+        """The group of activations and its size; none in a model without activations, whose kernels do not have it."""
+        return {"act": self.model.na} if self.model.na else {}
+
+    @property
     def _context_sizes(self) -> dict[str, int]:
         return {f"context_{i}": size for i, size in enumerate(self.context.values())}
 
-    def _read(self, q: Reals, v: Reals, u: Reals, q0: Reals, v0: Reals, **context: Reals) -> Groups:
-        world = World(self.model, q, v, u, before=World(self.model, q0, v0, u))
+    def _read(
+        self,
+        q: Reals,
+        v: Reals,
+        u: Reals,
+        q0: Reals,
+        v0: Reals,
+        act: Reals = (),
+        act0: Reals = (),
+        **context: Reals,
+    ) -> Groups:
+        world = World(self.model, q, v, u, before=World(self.model, q0, v0, u, act=act0), act=act)
         world.context = {name: context[f"context_{i}"] for i, name in enumerate(self.context)}
         groups: Groups = {}
         # Numbered, because the user's names need not be valid in C++.

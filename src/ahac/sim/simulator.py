@@ -20,6 +20,7 @@ from ahac.sim.model.types import Keyframe, Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
+from ahac.sim.stability import warn_if_unstable
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 __all__ = ["Integrator", "Simulator"]
@@ -78,9 +79,9 @@ class Simulator:
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
-        self._programs = Programs(
-            model, _laws(integrator, contact_law, forces), _named_functions(readouts or {}), self.context
-        )
+        laws = _laws(integrator, contact_law, forces)
+        warn_if_unstable(model, self.dt, self.substeps, integrator, forces)
+        self._programs = Programs(model, laws, _named_functions(readouts or {}), self.context)
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
@@ -103,10 +104,10 @@ class Simulator:
 
     def rest_state(self, keyframe: str | None = None) -> State:
         """Return all worlds at rest in the model's reference pose, or in the state of a keyframe of the file."""
-        start = Keyframe(q=self.model.rest_q, v=(0.0,) * self.model.nv)
+        start = Keyframe(q=self.model.rest_q, v=(0.0,) * self.model.nv, act=(0.0,) * self.model.na)
         if keyframe is not None:
             start = self._keyframe(keyframe)
-        return State(self._tensor(start.q), self._tensor(start.v))
+        return State(self._tensor(start.q), self._tensor(start.v), act=self._tensor(start.act) if start.act else None)
 
     def keyframe_control(self, keyframe: str) -> Tensor:
         """Return the controls [N, nu] of a keyframe of the file, such as the targets that hold a servo robot in it."""
@@ -128,7 +129,7 @@ class Simulator:
         """Return the state `dt` seconds later.
 
         Args:
-            state: Positions and velocities; quaternions need not be normalized.
+            state: Positions, velocities and activations; quaternions need not be normalized.
             control: [N, nu] controls, held over the step; zero by default.
             force: [N, nv] generalized forces, held over the step; none by default.
             context: Tensors [N, size] that readouts read as `world.context`; no gradient flows to them.
@@ -139,8 +140,10 @@ class Simulator:
         u = self._control(control)
         f = None if force is None else self._checked("force", force, m.nv)
         constants = self._checked_context(context)
-        q, v, *readouts = self._step((q, v, u, f), constants, self.substeps, self.dt / self.substeps)
-        return State(q, v, self._shaped(readouts))
+        act = self._act(state)
+        q, v, *rest = self._step((q, v, u, f, act), constants, self.substeps, self.dt / self.substeps)
+        act = rest.pop(0) if act is not None else None
+        return State(q, v, self._shaped(rest), act)
 
     def evaluate_readouts(
         self, state: State, control: Tensor | None = None, context: Mapping[str, Tensor] | None = None
@@ -149,7 +152,8 @@ class Simulator:
         m = self.model
         q = self._checked("state.q", state.q, m.nq)
         v = self._checked("state.v", state.v, m.nv)
-        readouts = self._readout(q, v, self._control(control), *self._checked_context(context))
+        inputs = (q, v, self._control(control), *self._given_act(state))
+        readouts = self._readout(*inputs, *self._checked_context(context))
         return self._shaped(list(readouts.values()))
 
     def mass_matrix(self, q: Tensor) -> Tensor:
@@ -188,7 +192,8 @@ class Simulator:
         """Return the acceleration [N, P, 3] of the link's material at every contact candidate, in world axes [m/s²]."""
         q = self._checked("state.q", state.q, self.model.nq)
         v = self._checked("state.v", state.v, self.model.nv)
-        accelerations = self._contact_accelerations(q, v, self._control(control))["acceleration"]
+        inputs = (q, v, self._control(control), *self._given_act(state))
+        accelerations = self._contact_accelerations(*inputs)["acceleration"]
         return accelerations.view(self.num_worlds, len(self.model.contact_candidates), 3)
 
     def contact_wrenches(self, state: State) -> Wrenches:
@@ -230,7 +235,8 @@ class Simulator:
 
     def is_finite(self, state: State) -> Tensor:
         """Return which worlds contain only finite numbers, as booleans [N]."""
-        return torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
+        finite = torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
+        return finite if state.act is None else finite & torch.isfinite(state.act).all(dim=-1)
 
     def _shaped(self, readouts: Sequence[Tensor]) -> dict[str, Tensor]:
         return {
@@ -249,6 +255,20 @@ class Simulator:
         if control is None:
             return torch.zeros(self.num_worlds, self.model.nu, device=self.device, dtype=self.dtype)
         return self._checked("control", control, self.model.nu)
+
+    def _act(self, state: State) -> Tensor | None:
+        """Return the activations of a state; None in a model without activations."""
+        if not self.model.na:
+            if state.act is not None and state.act.numel():
+                raise InputError(f"state.act must be None, since {self.model.name!r} has no activations")
+            return None
+        if state.act is None:
+            return torch.zeros(self.num_worlds, self.model.na, device=self.device, dtype=self.dtype)
+        return self._checked("state.act", state.act, self.model.na)
+
+    def _given_act(self, state: State) -> list[Tensor]:
+        act = self._act(state)
+        return [] if act is None else [act]
 
     def _tensor(self, row: Sequence[float]) -> Tensor:
         return torch.tensor(row, device=self.device, dtype=self.dtype).repeat(self.num_worlds, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
 __all__ = ["Contacts", "Poses", "State", "Wrenches"]
@@ -12,7 +13,7 @@ __all__ = ["Contacts", "Poses", "State", "Wrenches"]
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Positions and velocities of N worlds, in MuJoCo's conventions."""
+    """Positions, velocities and activations of N worlds, in MuJoCo's conventions."""
 
     q: Tensor
     """[N, nq], as MuJoCo's qpos."""
@@ -20,11 +21,25 @@ class State:
     """[N, nv], as MuJoCo's qvel."""
     readouts: Mapping[str, Tensor] = field(default_factory=dict)
     """[N, ...] results of the simulator's readouts on this state; empty on a state that did not come from a step."""
+    act: Tensor | None = None
+    """[N, na], as MuJoCo's act: activations of actuators with filters, integrators or muscle dynamics. None stands for
+    zeros, and for a model without activations."""
 
     def detach(self) -> State:
         """Return the same state, detached from the autograd graph."""
         readouts = {name: value.detach() for name, value in self.readouts.items()}
-        return replace(self, q=self.q.detach(), v=self.v.detach(), readouts=readouts)
+        act = None if self.act is None else self.act.detach()
+        return replace(self, q=self.q.detach(), v=self.v.detach(), readouts=readouts, act=act)
+
+    def where(self, mask: Tensor, other: State) -> State:
+        """Return this state in the worlds of the mask [N] and the `other` in the rest, without readouts."""
+        column = mask[:, None]
+        q, v = torch.where(column, self.q, other.q), torch.where(column, self.v, other.v)
+        acts = [x.act for x in (self, other)]
+        if (like := next((act for act in acts if act is not None), None)) is None:
+            return State(q, v)
+        one, rest = (torch.zeros_like(like) if act is None else act for act in acts)
+        return State(q, v, act=torch.where(column, one, rest))
 
 
 @dataclass(frozen=True, eq=False)

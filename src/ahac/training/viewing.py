@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,13 +140,12 @@ class RobotSource:
         action = self.act(self._state.q)
         end = self.sim.step(self._state, action)
         rest = self.sim.rest_state()
-        diverged = ~self.sim.is_finite(end)[:, None]
-        self._state = State(torch.where(diverged, rest.q, end.q), torch.where(diverged, rest.v, end.v))
+        self._state = end.where(self.sim.is_finite(end), rest)
         return self._frames.frame(self._state, action, {})
 
     def push(self) -> None:
         """Push the root in every world in a random direction along the ground."""
-        self._state = State(self._state.q, _pushed(self.sim.model, self._state.v))
+        self._state = replace(self._state, v=_pushed(self.sim.model, self._state.v))
 
 
 def record_trajectory(stage: ViewSource, seconds: float) -> Trajectory:
@@ -165,7 +165,8 @@ class _FrameBuilder:
         self.scene = scene_of(sim.model)
         actuators = sim.model.actuators
         self._muscles = [k for k, actuator in enumerate(actuators) if actuator.tendon is not None]
-        motors = [(k, a) for k, a in enumerate(actuators) if len(a.dofs) == 1]
+        self._activations = {k: a.activation.index for k, a in enumerate(actuators) if a.activation is not None}
+        motors = [(k, a) for k, a in enumerate(actuators) if len(a.dofs) == 1 and a.is_linear]
         self._torque = {f"torque {a.name}": (k, a.gain * a.dofs[0][1]) for k, a in motors}
         self._low, self._high = torch.tensor([a.control_range or (-1.0, 1.0) for a in actuators]).reshape(-1, 2).T
 
@@ -177,6 +178,9 @@ class _FrameBuilder:
         force = self.sim.contacts(state.detach()).force if self.sim.model.contact_candidates else no_forces
         control = action.detach().cpu().float().clamp(self._low, self._high)
         activation = (control - self._low) / (self._high - self._low)
+        if state.act is not None:
+            for k, i in self._activations.items():
+                activation[:, k] = state.act[:, i].detach().cpu().float().clamp(0.0, 1.0)
         torques = {name: scale * control[:, k] for name, (k, scale) in self._torque.items()}
         return Frame(
             position=_array(poses.position),

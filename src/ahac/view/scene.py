@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ahac.core.errors import InputError
-from ahac.sim.model.types import WORLD, ContactCandidate, Mesh, Model, Plane, Vector, VisualGeom
+from ahac.sim.model.types import DISC_THICKNESS, WORLD, ContactCandidate, Mesh, Model, Plane, Vector, VisualGeom
 
 __all__ = ["ContactPoint", "Muscle", "Scene", "scene_of"]
 
@@ -107,7 +107,9 @@ def scene_of(model: Model) -> Scene:
 
 
 def _radius(candidate: ContactCandidate) -> float:
-    """Return the radius, for an ellipsoid the smallest semi-axis; its arrow may begin slightly inside."""
+    """Return the radius, of an ellipsoid or disc the smallest semi-axis; its arrow may begin inside the shape."""
+    if candidate.axis is not None:
+        return candidate.radius * DISC_THICKNESS
     return candidate.radius if candidate.semi_axes is None else min(candidate.semi_axes)
 
 

@@ -1,6 +1,7 @@
 """Stiffness signals, each against an independent computation."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from torch import Tensor
 from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.envs import STIFFNESS_SIGNALS, VecEnv, make
-from ahac.sim import ContactMaterial, JointKind, Model, State
+from ahac.sim import JointKind, Model, State
+from ahac.sim.constants import with_constants
+from ahac.sim.model.types import ContactConstants
 from support.episodes import OUTCOMES, assert_same, change, outcomes, random_actions, set_time_left
 from support.marks import keep
 
@@ -24,6 +27,8 @@ DIFFERENCED = 1e-7
 """Relative to the norm, at a world's best eps. Measured: at most 2e-9, apart from rounding of the signal."""
 SLIP_FLOOR = 1e-12
 """Constant that the contact law adds to the squared slip speed [m²/s²]."""
+DAMPING_DEPTH = 1e-3
+"""Depth beyond which the damping of the compliant law no longer grows [m]."""
 ROUNDING = 1e-15
 """Rounding error of a signal, which grows in a difference quotient as eps shrinks."""
 FAR = 100.0
@@ -33,9 +38,10 @@ DEVIATIONS = 5.0
 """Standard errors by which a mean may be off: a probability of 6e-7 in each of 32 worlds."""
 
 
-@pytest.fixture(scope="module", params=keep(1, ["hopper", "ant"]))
+@pytest.fixture(scope="module", params=keep(1, ["hopper explicit", "hopper implicit", "ant explicit"]))
 def made(request: pytest.FixtureRequest, device: torch.device) -> VecEnv:
-    return make(request.param, num_envs=WORLDS, dtype=torch.float64, device=device)
+    name, integrator = request.param.split()
+    return make(name, num_envs=WORLDS, dtype=torch.float64, device=device, integrator=integrator)
 
 
 @pytest.fixture
@@ -133,10 +139,13 @@ def test_several_probes_are_averaged(env: VecEnv) -> None:
 # --------------------------------------------------------------------------------------------------------- contact
 
 
-def penalty(depth: Tensor, velocity: Tensor, material: ContactMaterial) -> Tensor:
-    """Contact force [3] of one point on level ground, by the law of docs/architecture.md."""
+def contact_force(depth: Tensor, velocity: Tensor, material: ContactConstants, implicit: bool) -> Tensor:
+    """Contact force [3] of one point on level ground, by the laws of docs/architecture.md."""
     d = depth.clamp(min=0.0)
-    push = material.stiffness * d - material.damping * d * velocity[2].clamp(max=0.0)
+    if implicit:  # compliant
+        push = (material.stiffness * d - material.damping * d.clamp(max=DAMPING_DEPTH) * velocity[2]).clamp(min=0.0)
+    else:  # penalty
+        push = material.stiffness * d - material.damping * d * velocity[2].clamp(max=0.0)
     slip = (velocity[0] ** 2 + velocity[1] ** 2 + SLIP_FLOOR).sqrt()
     drag = (material.friction * material.stiffness * d / slip).clamp(max=material.viscosity)
     return torch.stack([-drag * velocity[0], -drag * velocity[1], push])
@@ -144,13 +153,14 @@ def penalty(depth: Tensor, velocity: Tensor, material: ContactMaterial) -> Tenso
 
 def contact_jacobian(env: VecEnv, state: State) -> Tensor:
     """Jacobian [N, points, 3, 4] of every contact force by depth and velocity."""
-    seen, touches = env.sim.contacts(state), env.task.model.contact_candidates
+    implicit = env.sim.integrator == "implicit"
+    seen, touches = env.sim.contacts(state), with_constants(env.task.model, implicit).contact_candidates
     jacobians = []
     for i, touch in enumerate(touches):
+        assert isinstance(touch.material, ContactConstants)
         rows = zip(seen.depth[:, i].detach(), seen.velocity[:, i].detach(), strict=True)
-        found = [
-            torch.autograd.functional.jacobian(lambda d, u, m=touch.material: penalty(d, u, m), row) for row in rows
-        ]
+        law = partial(contact_force, material=touch.material, implicit=implicit)
+        found = [torch.autograd.functional.jacobian(law, row) for row in rows]
         jacobians.append(torch.stack([torch.cat([by_depth[:, None], by_u], dim=-1) for by_depth, by_u in found]))
     return torch.stack(jacobians, dim=1)
 

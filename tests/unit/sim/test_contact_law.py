@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import ContactMaterial, Real, Simulator, State, Vec3, load_model, penalty
+from ahac.sim import ContactMaterial, Integrator, Real, Simulator, State, Vec3, load_model, penalty
+from ahac.sim.model.types import ContactConstants
+from support.integrators import INTEGRATORS
 from support.robots import FREE_SPHERE
 
 WORLDS = 4
@@ -13,10 +15,14 @@ CLOSE = 1e-9
 """Forces of up to 1e3 N in float64, from depths that are differences of numbers of order one."""
 
 
-def test_contacts_are_those_of_the_law(device: torch.device) -> None:
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_contacts_are_those_of_the_law(integrator: Integrator, device: torch.device) -> None:
+    """The force now, at the depth and velocity now, whichever integrator is used."""
     material = ContactMaterial(stiffness=2e3, damping=3e2, viscosity=40.0, friction=0.5)
     model = load_model(FREE_SPHERE, contact=material)
-    sim = Simulator(model, num_worlds=WORLDS, dt=0.01, substeps=1, device=device, dtype=torch.float64)
+    sim = Simulator(
+        model, num_worlds=WORLDS, dt=0.01, substeps=1, device=device, dtype=torch.float64, integrator=integrator
+    )
     depth = np.array([-0.02, 0.01, 0.03, 0.02])
     q = np.tile([5.0, -3.0, 0.0, 1.0, 0.0, 0.0, 0.0], (WORLDS, 1))
     q[:, 2] = 0.1 - depth
@@ -26,7 +32,11 @@ def test_contacts_are_those_of_the_law(device: torch.device) -> None:
     found = sim.contacts(State(torch.tensor(q, device=device), torch.tensor(v, device=device)))
     velocity = v[:, :3] + np.cross(v[:, 3:], [0.0, 0.0, -0.1])
     d = np.maximum(depth, 0.0)
-    normal = 2e3 * d + 3e2 * d * np.maximum(-velocity[:, 2], 0.0)
+    if integrator == "explicit":  # penalty
+        damped, damping = np.minimum(velocity[:, 2], 0.0), 3e2 * d
+    else:  # compliant
+        damped, damping = velocity[:, 2], 3e2 * np.minimum(d, 1e-3)
+    normal = 2e3 * d - damping * damped
     slip = velocity * [1.0, 1.0, 0.0]
     speed = np.linalg.norm(slip, axis=1)
     drag = np.minimum(40.0 * speed, 0.5 * 2e3 * d) / speed
@@ -37,30 +47,33 @@ def test_contacts_are_those_of_the_law(device: torch.device) -> None:
     np.testing.assert_allclose(found.velocity[:, 0].cpu(), velocity, rtol=CLOSE, atol=CLOSE)
     np.testing.assert_allclose(found.force[:, 0].cpu(), force, rtol=CLOSE, atol=CLOSE)
     by_depth = np.zeros((WORLDS, 3))
-    by_depth[1] = [*(-0.5 * 2e3 * slip[1, :2] / speed[1]), 2e3 + 3e2 * 2.0]
+    by_depth[1] = [*(-0.5 * 2e3 * slip[1, :2] / speed[1]), 2e3 + 3e2 * 2.0 * (integrator == "explicit")]
     by_depth[2:, 2] = 2e3
     np.testing.assert_allclose(found.force_by_depth[2:, 0].cpu(), by_depth[2:], atol=1e-7)
     np.testing.assert_allclose(found.force_by_depth[1, 0].cpu(), by_depth[1], atol=1e-7)
     sticking = found.force_by_velocity[2, 0].cpu().numpy()
-    np.testing.assert_allclose(sticking, np.diag([-40.0, -40.0, 0.0]), atol=1e-7)
-    assert found.force_by_velocity[1, 0, 2, 2].item() == pytest.approx(-3e2 * depth[1])
+    np.testing.assert_allclose(sticking, np.diag([-40.0, -40.0, -damping[2] * (integrator == "implicit")]), atol=1e-7)
+    assert found.force_by_velocity[1, 0, 2, 2].item() == pytest.approx(-damping[1])
 
 
-def half_spring(depth: Real, velocity: Vec3, normal: Vec3, material: ContactMaterial) -> Vec3:
+def half_spring(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
     """A spring without friction, half as stiff."""
     return normal * (depth * (0.5 * material.stiffness))
 
 
-def test_contact_law_can_be_replaced(device: torch.device) -> None:
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_contact_law_can_be_replaced(integrator: Integrator, device: torch.device) -> None:
+    stiffness = 1e4
     sim, usual = (
         Simulator(
-            load_model(FREE_SPHERE),
+            load_model(FREE_SPHERE, contact=ContactMaterial(stiffness=stiffness)),
             num_worlds=WORLDS,
             dt=0.01,
             substeps=2,
             device=device,
             dtype=torch.float64,
             contact_law=law,
+            integrator=integrator,
         )
         for law in (half_spring, penalty)
     )
@@ -68,7 +81,7 @@ def test_contact_law_can_be_replaced(device: torch.device) -> None:
     start.q[:, 2] = 0.08
     start.v[:] = torch.arange(6.0)
     force = sim.contacts(start).force[:, 0]
-    wanted = torch.tensor([0.0, 0.0, 0.5 * ContactMaterial().stiffness * 0.02], dtype=torch.float64, device=device)
+    wanted = torch.tensor([0.0, 0.0, 0.5 * stiffness * 0.02], dtype=torch.float64, device=device)
     torch.testing.assert_close(force, wanted.expand(WORLDS, 3), rtol=CLOSE, atol=CLOSE)
     rate = sim.acceleration(start.q, start.v, torch.zeros_like(start.v), contact=True)[:, :3]
     torch.testing.assert_close(

@@ -73,7 +73,9 @@ def test_a_misspelt_topic_in_the_file_is_refused() -> None:
     [
         ({"readouts": [abs]}, "readouts must map names to functions"),
         ({"forces": abs}, "forces must be a list of functions"),
-        ({"contact_law": None}, "contact_law must be a function, got None"),
+        ({"contact_law": "penalty"}, "contact_law must be a function, got 'penalty'"),
+        ({"integrator": "euler"}, "integrator must be 'implicit' or 'explicit', got 'euler'"),
+        ({"integrator": None}, "integrator must be 'implicit' or 'explicit', got None"),
         ({"num_worlds": 0}, "num_worlds must be a whole number of at least 1, got 0"),
         ({"dt": True}, "dt must be a positive number of seconds, got True"),
     ],

@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from ahac.sim import Keyframe, ModelError, load_model
+from ahac.sim import Keyframe, ModelError, Motor, Simulator, load_model
 from support.mujoco_oracle import compiled
 from support.robots import (
     FREE_SPHERE,
@@ -94,6 +95,21 @@ def test_keyframes_are_read_by_name_or_number() -> None:
     keys = '<keyframe><key name="up" qpos="3.1" qvel="0.5"/><key qpos="1"/></keyframe>'
     model = load_model(hinge(rest=keys))
     assert model.keyframes == {"up": Keyframe(q=(3.1,), v=(0.5,)), "key#1": Keyframe(q=(1.0,), v=(0.0,))}
+
+
+def test_keyframes_keep_controls_and_activations() -> None:
+    actuators = '<actuator><position joint="j" kp="5"/><motor joint="j"/></actuator>'
+    keys = '<keyframe><key name="home" qpos="0.5" ctrl="0.4 2"/></keyframe>'
+    model = load_model(hinge('name="j"', rest=actuators + keys))
+    assert model.keyframes["home"] == Keyframe(q=(0.5,), v=(0.0,), ctrl=(0.4, 2.0), act=())
+    controls = Simulator(model, num_worlds=3, dt=0.01, substeps=1, dtype=torch.float64).keyframe_control("home")
+    assert controls.tolist() == [[0.4, 2.0]] * 3
+
+
+def test_motors_in_place_of_the_files_actuators_have_no_controls_in_keyframes() -> None:
+    servo = '<actuator><position joint="j" kp="5"/></actuator><keyframe><key name="home" qpos="1" ctrl="1"/></keyframe>'
+    model = load_model(hinge('name="j"', rest=servo), motors={"j": Motor(strength=2.0)})
+    assert model.keyframes["home"] == Keyframe(q=(1.0,), v=(0.0,), ctrl=(0.0,))
 
 
 def test_text_can_refer_to_assets() -> None:

@@ -1,6 +1,7 @@
 # pyright: reportAttributeAccessIssue=false
 """Motors that a caller gives a robot: which joints they drive, what they add, and what is refused."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from ahac.sim import ModelError, Motor, load_model
+from ahac.sim import ModelError, Motor, Servo, load_model
 from support.robots import BALL_CHAIN, ROVER, SERVO_ARM, URDF_ARM, gymnasium_file, mjcf
 
 MOTOR = Motor(strength=7.0, armature=0.5, damping=0.25)
@@ -140,9 +141,9 @@ def test_a_specification_is_left_as_it_was() -> None:
         ({"wrist": MOTOR}, "no hinge or slide is named 'wrist'; the model has: shoulder, elbow"),
         ({"s*": MOTOR, "knee_*": MOTOR}, "no hinge or slide is named 'knee_\\*'"),
         ({"s*": MOTOR, "*er": MOTOR}, "several motors match shoulder: each joint must match a single name"),
-        ([MOTOR], "motors must be a Motor, or a mapping from joint names to Motors, got \\[Motor"),
-        ({"elbow": 7.0}, "motors must be a Motor, or a mapping .* got {'elbow': 7.0}"),
-        (7.0, "motors must be a Motor, or a mapping .* got 7.0"),
+        ([MOTOR], "motors must be a Motor or Servo, or map joint names to Motors and Servos, got \\[Motor"),
+        ({"elbow": 7.0}, "motors must be a Motor or Servo, or map .* got {'elbow': 7.0}"),
+        (7.0, "motors must be a Motor or Servo, or map .* got 7.0"),
     ],
 )
 def test_motors_that_make_no_sense_are_refused(motors: Any, message: str) -> None:  # noqa: ANN401
@@ -162,3 +163,36 @@ def test_a_motor_that_drives_nothing_is_refused() -> None:
     assert driven(alone, {"swing": MOTOR}) == {"swing": 7.0}
     with pytest.raises(ModelError, match="swing"):
         load_model(alone, motors=MOTOR)
+
+
+SERVO_FILE = """
+<mujoco><compiler angle="{angle}"/><worldbody><body><joint name="hip" range="{low} {high}"/><geom size=".1"/>
+  <body pos="0 0 .2"><joint name="knee" range="{low} {high}"/><geom size=".1"/>
+    <body pos="0 0 .2"><joint name="slider" type="slide"/><geom size=".1"/></body></body></body></worldbody></mujoco>
+"""
+
+
+@pytest.mark.parametrize(("angle", "bound"), [("radian", 0.5), ("degree", math.degrees(0.5))])
+def test_a_servo_takes_the_range_of_its_joint_in_radians(angle: str, bound: float) -> None:
+    file = SERVO_FILE.format(angle=angle, low=-bound, high=bound)
+    model = load_model(file, motors={"knee": Servo(stiffness=20.0, damping=1.0, strength=5.0, armature=0.1)})
+    [knee] = model.actuators
+    assert knee.control_range == pytest.approx((-0.5, 0.5))
+    assert (knee.gain, knee.bias, knee.force_range) == (20.0, (0.0, -20.0, -1.0), (-5.0, 5.0))
+    assert model.armature[1] == 0.1
+
+
+def test_a_servo_reaches_around_its_stance() -> None:
+    file = SERVO_FILE.format(angle="radian", low=-1, high=1)
+    model = load_model(file, motors={"*": Servo(stiffness=20.0, damping=1.0, stance=-0.9, reach=0.25)})
+    assert [a.control_range for a in model.actuators] == [pytest.approx((-1.15, -0.65))] * 3
+    with pytest.raises(ModelError, match=r"'slider' has no range .* set Servo\(stance=..., reach=...\)"):
+        load_model(file, motors=Servo(stiffness=20.0, damping=1.0))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"stiffness": -1.0}, {"damping": math.nan}, {"stance": math.inf}, {"reach": -0.1}, {"strength": "much"}]
+)
+def test_servos_refuse_nonsense(wrong: dict) -> None:
+    with pytest.raises(ModelError, match=rf"Servo.{next(iter(wrong))} must be a finite"):
+        Servo(**{"stiffness": 1.0, "damping": 1.0, **wrong})

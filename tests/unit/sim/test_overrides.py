@@ -4,7 +4,10 @@ import math
 
 import pytest
 
-from ahac.sim import ContactMaterial, JointLimit, ModelError, load_model
+from ahac.sim import ContactMaterial, Integrator, JointLimit, ModelError, load_model
+from ahac.sim.constants import with_constants
+from ahac.sim.model.types import ContactConstants
+from support.integrators import INTEGRATORS
 from support.robots import mjcf
 
 HOPPER = """
@@ -26,7 +29,7 @@ def file(**numbers: str) -> str:
     return mjcf(HOPPER, rest=f"<custom>{rows}</custom>" if rows else "")
 
 
-def stiffness(source: str, **options: object) -> tuple[float, float, float, float]:
+def stiffness(source: str, **options: object) -> tuple[float | None, ...]:
     """Of trunk, foot, lift and knee."""
     model = load_model(source, **options)  # pyright: ignore[reportArgumentType]
     geoms = {candidate.geom: candidate.material.stiffness for candidate in model.contact_candidates}
@@ -82,11 +85,34 @@ def test_settings_for_nothing_and_nonsense_are_refused(source: str, options: dic
         load_model(source, **options)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, "1", None])
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, "1"])
 @pytest.mark.parametrize("record", [ContactMaterial, JointLimit])
 def test_records_refuse_nonsense(record: type[ContactMaterial] | type[JointLimit], value: object) -> None:
     with pytest.raises(ModelError, match=f"{record.__name__}.damping must be a finite, non-negative number"):
         record(damping=value)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_none_leaves_a_constant_to_the_simulator(integrator: Integrator) -> None:
+    """A setting stands; what is None becomes a positive number, which depends on the integrator."""
+    model = load_model(file(), contact=ContactMaterial(damping=3.0), limit=JointLimit(stiffness=4.0))
+    assert model.contact_candidates[0].material.stiffness is None
+    chosen = with_constants(model, integrator == "implicit")
+    for candidate in chosen.contact_candidates:
+        assert isinstance(candidate.material, ContactConstants)
+        assert candidate.material.damping == 3.0
+        assert min(candidate.material.stiffness, candidate.material.viscosity, candidate.material.friction) > 0.0
+    assert [joint.limit.stiffness for joint in chosen.joints] == [4.0, 4.0]
+    assert all(joint.limit.damping is not None and joint.limit.damping > 0.0 for joint in chosen.joints)
+    if integrator == "explicit":
+        material = ContactConstants(stiffness=1e4, damping=3.0, viscosity=5e2, friction=1.0)
+        assert {candidate.material for candidate in chosen.contact_candidates} == {material}
+        assert {joint.limit for joint in chosen.joints} == {JointLimit(stiffness=4.0, damping=1.0)}
+
+
+def test_a_model_with_all_constants_stays_as_it_is() -> None:
+    chosen = with_constants(load_model(file()), implicit=True)
+    assert with_constants(chosen, implicit=False) is chosen
 
 
 def test_zero_is_a_setting() -> None:

@@ -1,10 +1,13 @@
 # pyright: reportAttributeAccessIssue=false
-"""What is not simulated is refused by name, with the way out; and can be left out where that makes sense."""
+"""What is not simulated is refused by name, all at once, and can be left out where that makes sense."""
+
+import re
 
 import mujoco
 import pytest
 
 from ahac.sim import Model, ModelError, load_model
+from ahac.sim.model.types import WORLD
 from support.robots import mjcf
 
 SITES = '<site name="a" pos="0 0 1"/><geom name="drum" type="sphere" size="0.05" pos="0.1 0 0.5" contype="0"/>'
@@ -31,39 +34,23 @@ def actuator(kind: str, attributes: str = 'joint="j"') -> str:
 
 
 LEFT_OUT = {
-    "equality": (arm(rest='<equality><connect name="e" body1="b" anchor="0 0 0"/></equality>'), r"'e' \(connect\)"),
-    "ball_limit": (arm(joint='type="ball" range="0 1" limited="true"'), "ball joint 'j' has a range"),
-    "frictionloss": (arm(joint='frictionloss="0.1"'), "joint 'j' has dry friction"),
-    "gravcomp": (arm().replace('<body name="b"', '<body name="b" gravcomp="1"'), "body 'b' has gravity compensation"),
-    "tendon_stiffness": (arm(rest=tendon('stiffness="3"')), "tendon 't' has stiffness"),
-    "tendon_damping": (arm(rest=tendon('damping="3"')), "tendon 't' has damping"),
-    "tendon_limit": (arm(rest=tendon('limited="true" range="0 1"')), "tendon 't' has a length range"),
-    "tendon_frictionloss": (arm(rest=tendon('frictionloss="1"')), "tendon 't' has dry friction"),
-    "tendon_armature": (arm(rest=tendon('armature="1"')), "tendon 't' has armature"),
-    "tendon_force_range": (
-        arm(rest=tendon('actuatorfrcrange="-1 1" actuatorfrclimited="true"')),
-        "tendon 't' has a force range",
-    ),
-    "tendon_wrap": (arm(rest=tendon(over='<geom geom="drum"/>', driven=True)), "tendon 't' runs over a sphere"),
-    "disabled_actuators": (arm(rest=actuator("motor") + '<option actuatorgroupdisable="0"/>'), "groups are disabled"),
-    "height_field": (
-        arm(extra='<geom name="h" type="hfield" hfield="f" conaffinity="1"/>',
-            rest='<asset><hfield name="f" nrow="2" ncol="2" size="1 1 1 1" elevation="0 0 0 1"/></asset>'),
-        "geom 'h' is a height field",
-    ),
     "fluid_shape": (arm(geom='fluidshape="ellipsoid"'), "geom 'g' has an ellipsoid fluid model"),
-}  # fmt: skip
+}
 """Feature, a file that uses it, and how the refusal names it."""
 
+HEIGHT_FIELD = arm(
+    extra='<geom name="h" type="hfield" hfield="f" conaffinity="1"/>',
+    rest='<asset><hfield name="f" nrow="2" ncol="2" size="1 1 1 1" elevation="0 0 0 1"/></asset>',
+)
+
+SIMULATED = {
+    "equality": arm(rest='<equality><connect name="e" body1="b" anchor="0 0 0"/></equality>'),
+    "ball_limit": arm(joint='type="ball" range="0 1" limited="true"'),
+    "frictionloss": arm(joint='frictionloss="0.1"'),
+}
+"""What is simulated, but can be left out."""
+
 RECENT = {
-    "nonlinear_spring": ("jnt_stiffnesspoly", arm(joint='stiffness="1 0.5"'), "joint 'j' has a nonlinear spring"),
-    "nonlinear_damping": ("dof_dampingpoly", arm(joint='damping="1 0.5"'), "joint 'j' has nonlinear damping"),
-    "actuator_damping": ("actuator_damping", arm(rest=actuator("motor", 'joint="j" damping="1"')), "'m' has damping"),
-    "actuator_armature": (
-        "actuator_armature",
-        arm(rest=actuator("motor", 'joint="j" armature="1"')),
-        "'m' has armature",
-    ),
     "actuator_delay": (
         "actuator_delay",
         arm(rest=actuator("motor", 'joint="j" delay="0.1" nsample="9"')),
@@ -75,21 +62,12 @@ RECENT = {
 """The same for what older versions of MuJoCo do not have, with the field that tells."""
 
 REFUSED = {
-    "mocap body": (arm(extra='<body name="m" mocap="true"/>'), "body 'm' is a mocap body"),
     "flex": (
         arm(extra='<flexcomp name="f" type="grid" count="3 3 1" spacing="1 1 1" dim="2" radius="0.01" mass="1"/>'),
         "deformable",
     ),
-    "damper": (arm(rest=actuator("damper", 'joint="j" kv="1" ctrlrange="0 1"')), "'m' is not a motor, servo or muscle"),
-    "integrating servo": (arm(rest=actuator("intvelocity", 'joint="j" kp="1" actrange="-1 1"')), "'m' is not a motor"),
-    "filtered servo": (arm(rest=actuator("position", 'joint="j" kp="1" timeconst="0.1"')), "'m' is not a motor"),
-    "cylinder": (arm(rest=actuator("cylinder")), "'m' is not a motor"),
-    "user's gain": (arm(rest=actuator("general", 'joint="j" gaintype="user"')), "'m' is not a motor"),
-    "adhesion": (arm(rest=actuator("adhesion", 'body="b" ctrlrange="0 1"')), "'m' acts on a body"),
-    "thruster": (arm(rest=actuator("motor", 'site="s"')), "'m' acts on a site"),
-    "crank": (arm(rest=actuator("motor", 'cranksite="s" slidersite="a" cranklength="1"')), "'m' acts on a slider"),
-    "servo on a ball": (arm(joint='type="ball"', rest=actuator("position")), "'m' is more than a motor"),
-    "motor in a ball's parent": (arm(joint='type="ball"', rest=actuator("motor", 'jointinparent="j"')), "'m' is more"),
+    "user's gain": (arm(rest=actuator("general", 'joint="j" gaintype="user"')), "'m' has the gain, bias and dynamics us"),
+    "adhesion": (arm(rest=actuator("adhesion", 'body="b" ctrlrange="0 1"')), "'m' acts on a target of kind 'body'"),
     "inactive": (arm(rest=actuator("motor") + '<option><flag actuation="disable"/></option>'), "disables actuation"),
     "plane on a moving body": (arm().replace("<joint", '<geom type="plane" size="1 1 1"/><joint'), "plane"),
 }  # fmt: skip
@@ -115,11 +93,78 @@ def test_feature_is_refused_by_name(feature: str) -> None:
 
 
 def test_several_elements_are_counted() -> None:
-    with pytest.raises(ModelError, match=r"joint 'j' has dry friction .* and 2 more"):
-        load_model(arm(joint='type="ball" frictionloss="0.1"'))
+    two = arm(geom='fluidshape="ellipsoid"', extra='<geom name="h" size="0.1" fluidshape="ellipsoid"/>')
+    with pytest.raises(ModelError, match=r"geom 'h' has an ellipsoid fluid model and 1 more: not simulated"):
+        load_model(two)
 
 
-@pytest.mark.parametrize("feature", ["flex", "frictionless", "mocap"])
+MANY = arm(
+    joint='frictionloss="0.1"',
+    geom='fluidshape="ellipsoid" surfacevel="1 0 0"',
+    rest="""<actuator><adhesion name="m" body="b" ctrlrange="0 1"/><adhesion name="n" body="b" ctrlrange="0 1"/>
+    <general name="d" joint="j" gaintype="user"/></actuator>""",
+)
+
+needs_surface_velocity = pytest.mark.skipif(
+    not hasattr(mujoco.MjModel, "geom_surfacevel"), reason="this version of MuJoCo has no surface velocities"
+)
+
+
+@needs_surface_velocity
+def test_everything_is_refused_at_once_with_an_argument_to_paste() -> None:
+    with pytest.raises(ModelError) as refusal:
+        load_model(MANY, ignore=["frictionloss"])
+    message = str(refusal.value)
+    for element in ("geom 'g' has a surface velocity", "geom 'g' has an ellipsoid fluid model"):
+        assert f"  {element}: not simulated; " in message
+    assert "for 4 reasons" in message
+    assert "'m' and 1 more acts on a target of kind 'body'" in message
+    assert message.count("(cannot be ignored)") == 2
+    pasted = "ignore=['fluid_shape', 'frictionloss', 'surface_velocity'])"
+    assert message.endswith(f"and load without the others: load_model(..., {pasted}")
+
+
+@needs_surface_velocity
+def test_what_can_all_be_ignored_loads_with_the_pasted_argument() -> None:
+    source = MANY[: MANY.index("<actuator>")] + "</mujoco>"
+    with pytest.raises(ModelError, match=r"load without all of them: load_model\(\.\.\., ignore=\[.*\]\)$") as refusal:
+        load_model(source)
+    pasted = re.findall(r"'(\w+)'", str(refusal.value).rpartition("ignore=")[2])
+    model = load_model(source, ignore=pasted)
+    assert len([note for note in model.notes if note.startswith("ignored as requested")]) == len(pasted) == 2
+
+
+@pytest.mark.parametrize("feature", SIMULATED)
+def test_what_is_simulated_can_be_left_out(feature: str) -> None:
+    kept, dropped = load_model(SIMULATED[feature]), load_model(SIMULATED[feature], ignore=[feature])
+    assert kept != dropped
+    assert not dropped.equalities
+    assert not any(dropped.frictionloss)
+    assert not any(joint.range for joint in dropped.joints)
+    assert not [note for note in kept.notes if "ignored" in note]
+    assert [note for note in dropped.notes if feature in note]
+
+
+def test_what_is_simulated_approximately_is_noted() -> None:
+    assert load_model(SIMULATED["equality"]).notes == ("equality constraints (1) act as stiff, damped springs",)
+    assert load_model(SIMULATED["frictionloss"]).notes == ("dry friction (1 coordinates) is smooth near zero speed",)
+    assert load_model(SIMULATED["ball_limit"]).notes == ()
+
+
+def test_mocap_bodies_are_static_and_noted() -> None:
+    body = '<body name="m" mocap="true" pos="1 2 3"><geom name="marker" size="0.1" contype="0"/></body>'
+    model = load_model(arm(extra=body))
+    assert model.bodies["m"].link == WORLD
+    assert model.bodies["m"].position == (1.0, 2.0, 3.0)
+    assert "mocap bodies stay where the file puts them, as static bodies: 'm'" in model.notes
+
+
+def test_height_fields_are_dropped_with_a_note() -> None:
+    model = load_model(HEIGHT_FIELD)
+    assert "geom 'h' is a height field: not simulated; bodies collide with static planes only" in model.notes
+
+
+@pytest.mark.parametrize("feature", ["flex", "frictionless", "tendon_wrap"])
 def test_what_cannot_be_left_out_is_said(feature: str) -> None:
     with pytest.raises(
         ModelError, match=f"cannot ignore {feature}; features that can be ignored: .*ball_limit.*equality"
@@ -133,7 +178,7 @@ def test_what_cannot_be_left_out_is_said(feature: str) -> None:
         arm(rest='<equality><connect name="e" body1="b" anchor="0 0 0" active="false"/></equality>'),
         arm(rest='<equality><connect body1="b" anchor="0 0 0"/></equality><option><flag equality="disable"/></option>'),
         arm(rest=tendon(over='<geom geom="drum"/>')),
-        LEFT_OUT["height_field"][0].replace('conaffinity="1"', 'contype="0"'),
+        HEIGHT_FIELD.replace('conaffinity="1"', 'contype="0"'),
     ],
     ids=["inactive equality", "equalities disabled", "tendon that nothing pulls", "height field nothing touches"],
 )

@@ -18,7 +18,7 @@ PATHS = {  # of muscles: along the chain and back, twice between the same links,
     "long": "w0 a1 b2 c3", "back": "c1 b0 b4 a2", "twice": "a0 b1 a3", "world": "w1 b3", "other": "b2 d1",
     "alone": "a1 a4",
 }  # fmt: skip
-ROBOT = f"""<mujoco><worldbody>{SITES.format("w")}
+ROBOT = f"""<mujoco><custom><text name="ahac:muscles" data="linear"/></custom><worldbody>{SITES.format("w")}
   <body pos="0 0 1"><joint axis="0 1 0" damping="1"/><geom size=".1"/>{SITES.format("a")}
     <body pos=".1 0 -.3"><joint axis="0 1 .2" damping="1"/><geom size=".1"/>{SITES.format("b")}
       <body pos="0 .1 -.3"><joint type="ball" damping="1"/><geom size=".1"/>{SITES.format("c")}</body></body></body>

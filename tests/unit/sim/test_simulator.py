@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import InputError, Model, Simulator, State, load_model
+from ahac.sim import InputError, Integrator, Model, Simulator, State, load_model
+from support.integrators import laws_of
 from support.mujoco_oracle import compiled, random_states
 from support.numeric_physics import Numeric
 from support.robots import BALL_CHAIN, MUSCLE_ARM, PENDULUM, ROVER, SERVO_ARM
@@ -32,23 +33,46 @@ def sim(rover: Model, device: torch.device) -> Simulator:
 
 
 @pytest.mark.parametrize(
-    "source", [ROVER, SERVO_ARM, MUSCLE_ARM, BALL_CHAIN], ids=["rover", "servos", "muscles", "balls"]
+    ("source", "integrator"),
+    [
+        pytest.param(ROVER, "implicit", id="rover"),
+        pytest.param(ROVER, "explicit", id="rover, explicit"),
+        pytest.param(SERVO_ARM, "implicit", id="servos"),
+        pytest.param(MUSCLE_ARM, "explicit", id="muscles"),
+        pytest.param(BALL_CHAIN, "implicit", id="balls"),
+    ],
 )
-def test_step_is_the_traced_physics_substep_by_substep(source: str, device: torch.device) -> None:
-    ours = Numeric(source)
+def test_step_is_the_traced_physics_substep_by_substep(
+    source: str, integrator: Integrator, device: torch.device
+) -> None:
+    ours = Numeric(source, laws_of(integrator))
     substeps = 3
     h = 1e-3
     q, v = random_states(compiled(source), WORLDS, seed=1)
     rng = np.random.default_rng(2)
     u, f = rng.normal(size=(WORLDS, ours.model.nu)), rng.normal(size=v.shape)
-    wanted_q, wanted_v = q, v
+    act = rng.uniform(size=(WORLDS, ours.model.na))
+    wanted_q, wanted_v, wanted_act = q, v, act
     for _ in range(substeps):
-        wanted_q, wanted_v = ours.step(wanted_q, wanted_v, h, u=u, f=f)
+        groups = {"u": u, "f": f, **({"act": wanted_act} if ours.model.na else {})}
+        wanted_q, wanted_v = ours.step(wanted_q, wanted_v, h, **groups)
+        wanted_act = ours.activations(u, wanted_act, h)
     for dtype, tolerance in ((torch.float64, EXACT), (torch.float32, SINGLE)):
-        sim = Simulator(ours.model, num_worlds=WORLDS, dt=substeps * h, substeps=substeps, device=device, dtype=dtype)
-        q_in, v_in, u_in, f_in = (torch.tensor(x, dtype=dtype, device=device) for x in (q, v, u, f))
-        state = sim.step(State(q_in, v_in), u_in, f_in)
-        for got, wanted in ((state.q, wanted_q), (state.v, wanted_v)):
+        sim = Simulator(
+            ours.model,
+            num_worlds=WORLDS,
+            dt=substeps * h,
+            substeps=substeps,
+            device=device,
+            dtype=dtype,
+            integrator=integrator,
+        )
+        q_in, v_in, u_in, f_in, act_in = (torch.tensor(x, dtype=dtype, device=device) for x in (q, v, u, f, act))
+        state = sim.step(State(q_in, v_in, act=act_in if ours.model.na else None), u_in, f_in)
+        assert (state.act is None) == (ours.model.na == 0)
+        results = [(state.q, wanted_q), (state.v, wanted_v)]
+        results += [] if state.act is None else [(state.act, wanted_act)]
+        for got, wanted in results:
             assert got.dtype == dtype
             assert np.abs(got.double().cpu().numpy() - wanted).max() < tolerance * np.abs(wanted).max()
 

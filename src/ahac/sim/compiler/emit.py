@@ -6,10 +6,11 @@ arrays are passed as bare addresses with one row per world; an address of zero s
 Names of groups in generated code:
 
     q, v, u, f      positions, velocities, controls and generalized forces; h is the length of a substep
-    q0, v0          state before the first substep, after quaternions were normalized
+    act             activations; kernels of models without activations do not have this group
+    q0, v0, act0    state before the first substep, after quaternions were normalized
     q_end, v_end    state after the current substep (backward pass only)
     x_bar           adjoint of group x: the derivative of the loss with respect to x
-    q0_bar, v0_bar, u0_bar
+    q0_bar, v0_bar, act0_bar, u0_bar
                     part of an adjoint that reaches the initial state and the controls through the readouts alone
 """
 
@@ -53,7 +54,13 @@ def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Sourc
     return writer.source(name)
 
 
-IDENTITY = {g: g for g in ("q", "v", "u", "f", "h", "q0", "v0")}
+STATE = ("q", "v", "act")
+IDENTITY = {g: g for g in (*STATE, "u", "f", "h", "q0", "v0", "act0")}
+
+
+def _state(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the groups of the state and their sizes."""
+    return {group: sizes[group] for group in STATE if group in sizes}
 
 
 def context_groups(readout: Program) -> dict[str, int]:
@@ -74,12 +81,12 @@ def step_source(programs: StepPrograms, threads: int = 1) -> Source:
     """
     writer = Writer(threads=threads)
     sizes, _ = _sizes(programs.substep)
-    for group in ("q", "v", "u", "f"):
+    state = _state(sizes)
+    for group in (*state, "u", "f"):
         writer.load(group, sizes[group])
     writer.pointer("saved_states")
     writer.load_timestep()
     writer.run(programs.normalize_state, IDENTITY, IDENTITY)
-    state = {g: sizes[g] for g in ("q", "v")}
     for group, size in state.items():
         writer.declare(f"{group}0", size)
         writer.each(size, f"{group}0[{{i}}] = {group}[{{i}}];")
@@ -120,17 +127,16 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
     """
     writer = Writer(threads=threads)
     sizes, _ = _sizes(substep)
-    state = {g: sizes[g] for g in ("q", "v")}
-    state_bars = {"q_bar": sizes["q"], "v_bar": sizes["v"]}
+    state = _state(sizes)
     readout_bars = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
     context = context_groups(readout)
     _load_for_adjoint(writer, sizes, readout_bars, context)
     bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
-    at_end = {"q": "q_end", "v": "v_end", **{g: g for g in (*context, *readout_bars)}}
+    at_end = {**{g: f"{g}_end" for g in state}, **{g: g for g in (*context, *readout_bars)}}
     # The readouts' contribution to the initial state and the controls bypasses the substeps, so it is kept separate.
-    added = ("q_bar", "v_bar", "u_bar", "q0_bar", "v0_bar")
+    added = ("u_bar", *(f"{g}{part}_bar" for g in state for part in ("", "0")))
     writer.run(readout, {**IDENTITY, **bars, **at_end}, {**bars, "u_bar": "u0_bar"}, add=added)
-    writer.sum_magnitudes("used", state_bars)
+    writer.sum_magnitudes("used", {f"{g}_bar": size for g, size in state.items()})
     writer.declare("qacc", sizes["v"])
 
     def restore(thread: int) -> None:
@@ -140,12 +146,12 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
 
     inputs = {**IDENTITY, **bars, "qacc": "qacc"}
     writer.substeps(restore, substep, inputs, bars, add=("u_bar", "f_bar"), backward=True)
-    for group in ("q", "v", "u", "f"):
+    for group in (*state, "u", "f"):
         writer.zero_unless("used", f"{group}_bar", sizes[group])
-    for group in ("q", "v", "u"):
+    for group in (*state, "u"):
         writer.each(sizes[group], f"{group}_bar[{{i}}] += {group}0_bar[{{i}}];")
     writer.run(normalize_state, {"q": "q_raw", "q_bar": "q_bar"}, bars)
-    for group in ("q", "v", "u", "f"):
+    for group in (*state, "u", "f"):
         writer.zero_unless("seen", f"{group}_bar", sizes[group])
         writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
     return writer.source("step adjoint")
@@ -159,7 +165,7 @@ def _load_for_adjoint(
         writer.load(group, sizes[group])
         writer.declare(f"{group}_bar", sizes[group])
     writer.declare("u0_bar", sizes["u"])
-    for group in ("q", "v"):
+    for group in _state(sizes):
         writer.load(f"{group}_bar", sizes[group], f"next_{group}_bar")
         writer.load(f"{group}_end", sizes[group], f"next_{group}")
         writer.declare(group, sizes[group])
@@ -167,10 +173,10 @@ def _load_for_adjoint(
         writer.declare(f"{group}0", sizes[group])
     for group, size in readout_bars.items():
         writer.load(group, size, f"next_{group}")
-    writer.sum_magnitudes("seen", {"q_bar": sizes["q"], "v_bar": sizes["v"], **readout_bars})
+    writer.sum_magnitudes("seen", {**{f"{g}_bar": size for g, size in _state(sizes).items()}, **readout_bars})
     writer.load("q_raw", sizes["q"], "q")
     writer.pointer("saved_states")
     writer.load_timestep()
-    writer.restore_first_state({"q0": sizes["q"], "v0": sizes["v"]})
+    writer.restore_first_state({f"{g}0": size for g, size in _state(sizes).items()})
     for group, size in context.items():
         writer.load(group, size)

@@ -42,7 +42,9 @@ class TouchingGeom:
 
 def static_planes(model: mujoco.MjModel, tree: Tree, ground: bool) -> dict[int | None, Plane]:
     """Return the model's static planes by geom; without any, z = 0 if there is to be a ground."""
-    planes = {g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)}
+    planes: dict[int | None, Plane] = {
+        g: _plane(model, tree, g) for g in range(model.ngeom) if _is_static_plane(model, tree, g)
+    }
     return planes or ({None: GROUND} if ground else {})
 
 
@@ -110,8 +112,10 @@ def contact_candidates(
         candidates += _candidates(model, tree, t, points, material)
     note_approximations(model, _numbers(touching), frictions, notes)
     if (total := sum(len(t.points) for t in touching)) > len(candidates):
+        without = sum(not points for points in kept)
+        order = f"feet first ({without} geoms have none)" if without else "feet first"
         notes.warn(
-            f"{len(candidates)} of {total} contact points are used, feet first; "
+            f"{len(candidates)} of {total} contact points are used, {order}; "
             f"load_model(..., max_contact_points={total}) uses all, which takes longer to compile"
         )
     return tuple(candidates)

@@ -29,6 +29,8 @@ TIER = 4
 """Every geom gets this many points before any gets more."""
 FOOT_TIERS = 4
 """A foot gets as many points as this many tiers of other geoms."""
+LOW_PART = 0.25
+"""Every second point is in the lower part of its geom, which is this fraction of the geom's height."""
 FOOT_HEIGHT = 0.1
 """Feet are on links without children, and at most this much above the lowest point, as a fraction of the height."""
 
@@ -146,15 +148,23 @@ def _order(group: Group, most: int) -> list[int]:
     if not plain:
         return extended
     centers = np.array([group.points[k].center for k in plain])
-    first = int(np.argmin(group.heights[plain]))
-    return extended + [plain[k] for k in _spread_out(centers, first, min(most, len(plain)))]
+    heights = group.heights[plain]
+    low = heights <= heights.min() + LOW_PART * np.ptp(heights)
+    return extended + [plain[k] for k in _spread_out(centers, int(np.argmin(heights)), min(most, len(plain)), low)]
 
 
-def _spread_out(points: np.ndarray, first: int, most: int) -> list[int]:
-    """Return the indices of `most` points that are far from each other, beginning with `first`."""
+def _spread_out(points: np.ndarray, first: int, most: int, preferred: np.ndarray | None = None) -> list[int]:
+    """Return the indices of `most` points that are far from each other, beginning with `first`.
+
+    Every second one is a preferred point, while there are any.
+    """
     selected = [first]
     distance = np.full(len(points), np.inf)
-    for _ in range(most - 1):
+    for k in range(1, most):
         distance = np.minimum(distance, np.linalg.norm(points - points[selected[-1]], axis=1))
-        selected.append(int(np.argmax(distance)))
+        distance[selected[-1]] = -1.0
+        choice = distance
+        if preferred is not None and k % 2 == 0 and np.any(distance[preferred] >= 0.0):
+            choice = np.where(preferred, distance, -1.0)
+        selected.append(int(np.argmax(choice)))
     return selected

@@ -1,10 +1,11 @@
 # pyright: reportAttributeAccessIssue=false
-"""Motors that replace the actuators of a model file; a URDF has no actuators at all."""
+"""Motors and servos that replace the actuators of a model file; a URDF has no actuators at all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import mujoco
@@ -13,7 +14,7 @@ import numpy as np
 from ahac.core.errors import ModelError
 from ahac.sim.model.types import require_non_negative
 
-__all__ = ["Motor", "replace_actuators"]
+__all__ = ["Drive", "Motor", "Servo", "replace_actuators"]
 
 SINGLE = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
@@ -33,22 +34,81 @@ class Motor:
         require_non_negative(self)
 
 
-def replace_actuators(spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]) -> None:
-    """Replace the specification's actuators by motors on its joints."""
-    pairs = _motor_of_each_joint(spec, motors)
+@dataclass(frozen=True, kw_only=True)
+class Servo:
+    """A position servo on a joint: stiffness · (target − position) − damping · speed, clipped to ± strength.
+
+    Its control is the target [rad] or [m]. In a task, action 0 is the middle of the range of targets.
+    """
+
+    stiffness: float
+    """Proportional gain kp [N m/rad] or [N/m]."""
+    damping: float
+    """Derivative gain kv [N m s/rad] or [N s/m]."""
+    strength: float | None = None
+    """Largest torque [N m] or force [N]; unlimited if None."""
+    armature: float = 0.0
+    """Added inertia [kg m²] or [kg]."""
+    stance: float = 0.0
+    """Middle of the range of targets [rad] or [m]."""
+    reach: float | None = None
+    """Targets are between stance − reach and stance + reach; None takes the range of the joint instead."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.stance, float | int) or not math.isfinite(self.stance):
+            raise ModelError(f"Servo.stance must be a finite number, got {self.stance!r}")
+        require_non_negative(replace(self, stance=abs(self.stance)) if self.stance < 0 else self)
+
+
+Drive = Motor | Servo
+"""What drives a joint."""
+
+
+def replace_actuators(spec: mujoco.MjSpec, motors: Drive | Mapping[str, Drive]) -> None:
+    """Replace the specification's actuators by motors and servos on its joints."""
+    pairs = _drive_of_each_joint(spec, motors)
     # Sensors are not simulated, and one may refer to an actuator that is removed.
     for element in [*spec.sensors, *spec.actuators]:
         spec.delete(element)
-    for joint, motor in pairs:
-        joint.armature += motor.armature
-        joint.damping = _increase_damping(joint.damping, motor.damping)
+    for joint, drive in pairs:
+        joint.armature += drive.armature
         added = spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         # Override the file's defaults for actuators.
         added.set_to_motor()
-        added.gear = [motor.strength, 0.0, 0.0, 0.0, 0.0, 0.0]
         added.forcelimited = added.actlimited = False
         added.ctrllimited = True
-        added.ctrlrange = [-1.0, 1.0]
+        if isinstance(drive, Motor):
+            joint.damping = _increase_damping(joint.damping, drive.damping)
+            added.gear = [drive.strength, 0.0, 0.0, 0.0, 0.0, 0.0]
+            added.ctrlrange = [-1.0, 1.0]
+        else:
+            _set_to_servo(added, drive, _targets(spec, joint, drive))
+
+
+def _set_to_servo(actuator: mujoco.MjsActuator, servo: Servo, targets: tuple[float, float]) -> None:
+    actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    actuator.gaintype = mujoco.mjtGain.mjGAIN_FIXED
+    actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE
+    actuator.gainprm = [servo.stiffness, *[0.0] * (len(actuator.gainprm) - 1)]
+    actuator.biasprm = [0.0, -servo.stiffness, -servo.damping, *[0.0] * (len(actuator.biasprm) - 3)]
+    actuator.ctrlrange = list(targets)
+    if servo.strength is not None:
+        actuator.forcelimited = True
+        actuator.forcerange = [-servo.strength, servo.strength]
+
+
+def _targets(spec: mujoco.MjSpec, joint: mujoco.MjsJoint, servo: Servo) -> tuple[float, float]:
+    """Return the range of targets of a servo."""
+    if servo.reach is not None:
+        return servo.stance - servo.reach, servo.stance + servo.reach
+    low, high = (float(x) for x in joint.range)
+    if not low < high:
+        raise ModelError(
+            f"joint {joint.name!r} has no range for the targets of its servo; set Servo(stance=..., reach=...)"
+        )
+    # The compiler converts angles of the file to radians, but leaves control ranges alone.
+    scale = math.pi / 180.0 if spec.compiler.degree and int(joint.type) == SINGLE[0] else 1.0
+    return low * scale, high * scale
 
 
 def _increase_damping(damping: float | np.ndarray, by: float) -> float | np.ndarray:
@@ -58,15 +118,15 @@ def _increase_damping(damping: float | np.ndarray, by: float) -> float | np.ndar
     return damping + by
 
 
-def _motor_of_each_joint(
-    spec: mujoco.MjSpec, motors: Motor | Mapping[str, Motor]
-) -> list[tuple[mujoco.MjsJoint, Motor]]:
-    """Return (joint, motor) pairs in the file's order; a single motor applies to all joints but the root body's."""
+def _drive_of_each_joint(
+    spec: mujoco.MjSpec, motors: Drive | Mapping[str, Drive]
+) -> list[tuple[mujoco.MjsJoint, Drive]]:
+    """Return (joint, drive) pairs in the file's order; a single drive applies to all joints but the root body's."""
     joints = [joint for joint in spec.joints if int(joint.type) in SINGLE]
     for i, joint in enumerate(spec.joints):
         joint.name = joint.name or f"joint#{i}"
     names = [joint.name for joint in joints]
-    if isinstance(motors, Motor):
+    if isinstance(motors, Drive):
         driven = [(joint, motors) for joint in joints if joint.parent.parent != spec.worldbody]
         if not driven:
             listed = ", ".join(names) or "none"
@@ -76,9 +136,9 @@ def _motor_of_each_joint(
             )
         return driven
     if not isinstance(motors, Mapping) or not all(
-        isinstance(name, str) and isinstance(motor, Motor) for name, motor in motors.items()
+        isinstance(name, str) and isinstance(motor, Drive) for name, motor in motors.items()
     ):
-        raise ModelError(f"motors must be a Motor, or a mapping from joint names to Motors, got {motors!r}")
+        raise ModelError(f"motors must be a Motor or Servo, or map joint names to Motors and Servos, got {motors!r}")
     for pattern in motors:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ModelError(f"no hinge or slide is named {pattern!r}; the model has: {', '.join(names) or 'none'}")

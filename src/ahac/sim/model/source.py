@@ -16,8 +16,9 @@ import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
+from ahac.sim.model.actuators import MUSCLE_SETTING
 from ahac.sim.model.files import check_assets, check_file, check_text, resolve_packages
-from ahac.sim.model.motors import Motor, replace_actuators
+from ahac.sim.model.motors import Drive, replace_actuators
 from ahac.sim.model.unsupported import model_name
 
 __all__ = ["Source", "compile_model"]
@@ -30,14 +31,14 @@ LEAST_MASS, LEAST_INERTIA = 1e-3, 1e-6
 """Lower bounds of mass [kg] and principal moments of inertia [kg m²] where inertias are balanced."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Source:
     """A model to compile, and what to change about it."""
 
     model: str | os.PathLike[str] | mujoco.MjSpec
     assets: Mapping[str, bytes]
     floating: bool
-    motors: Motor | Mapping[str, Motor] | None
+    motors: Drive | Mapping[str, Drive] | None
     balance_inertia: bool
 
 
@@ -60,11 +61,12 @@ def _compile(source: Source) -> mujoco.MjModel:
         if source.motors is not None:
             replace_actuators(spec, source.motors)
         if source.balance_inertia:
-            spec.compiler.balanceinertia = True
-            spec.compiler.boundmass = max(spec.compiler.boundmass, LEAST_MASS)
-            spec.compiler.boundinertia = max(spec.compiler.boundinertia, LEAST_INERTIA)
-        # Skip MuJoCo's simulation of muscle length ranges, which our muscles do not use.
-        spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
+            _balance_inertias(spec)
+        # MuJoCo finds the length ranges of muscles by simulation: skip it where nothing needs them.
+        muscles = any(a.gaintype == mujoco.mjtGain.mjGAIN_MUSCLE for a in spec.actuators)
+        linear = any(text.name == MUSCLE_SETTING and text.data == "linear" for text in spec.texts)
+        mode = mujoco.mjtLRMode
+        spec.compiler.LRopt.mode = mode.mjLRMODE_MUSCLE if muscles and not linear else mode.mjLRMODE_NONE
         raw = spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         if isinstance(error, ModelError):
@@ -78,10 +80,28 @@ def _compile(source: Source) -> mujoco.MjModel:
     return raw
 
 
+def _balance_inertias(spec: mujoco.MjSpec) -> None:
+    """Let MuJoCo balance inertias, and raise the eigenvalues of those that it would refuse before."""
+    spec.compiler.balanceinertia = True
+    spec.compiler.boundmass = max(spec.compiler.boundmass, LEAST_MASS)
+    spec.compiler.boundinertia = max(spec.compiler.boundinertia, LEAST_INERTIA)
+    for body in spec.bodies:
+        xx, yy, zz, xy, xz, yz = body.fullinertia
+        tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        if not np.isfinite(tensor).all():  # not set
+            continue
+        moments, axes = np.linalg.eigh(tensor)
+        if moments[0] < LEAST_INERTIA:
+            t = axes @ np.diag(np.maximum(moments, LEAST_INERTIA)) @ axes.T
+            body.fullinertia = [t[0, 0], t[1, 1], t[2, 2], t[0, 1], t[0, 2], t[1, 2]]
+
+
 def _advice(error: str) -> str:
     """Return a remedy for an error of MuJoCo's compiler; empty if none is known."""
     if any(words in error for words in ("A + B >= C", "eigenvalue", "positive definite", "mass and inertia of moving")):
         return "\nload_model(..., balance_inertia=True) repairs inertias that no rigid body has"
+    if "no decoder" in error:
+        return "\nMuJoCo reads STL, OBJ and MSH meshes; convert the mesh, or replace it by a primitive"
     if "opening file" in error or "resource" in error:
         return (
             "\nMeshes are looked for beside the file and, for package://NAME/PATH, in its parent folders. Pass files "

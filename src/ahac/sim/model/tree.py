@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import mujoco
 import numpy as np
@@ -12,7 +12,18 @@ import numpy as np
 from ahac.sim.model.types import WORLD, Frame, InertiaBox, Joint, JointKind, JointLimit, Link, Matrix, Vector
 from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name
 
-__all__ = ["Tree", "box_of", "build_tree", "floats", "frame_on", "matrix", "pair", "rotation_matrix", "vector"]
+__all__ = [
+    "Tree",
+    "box_of",
+    "build_tree",
+    "coefficients",
+    "floats",
+    "frame_on",
+    "matrix",
+    "pair",
+    "rotation_matrix",
+    "vector",
+]
 
 AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 ORIGIN: Vector = (0.0, 0.0, 0.0)
@@ -119,69 +130,68 @@ def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLim
 def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLimit]) -> list[Joint]:
     """Split a joint of the file into hinges, slides and balls."""
     name = element_name(model, "joint", j)
-    q = int(model.jnt_qposadr[j])
-    v = int(model.jnt_dofadr[j])
-    stiffness = 0.0 if disabled(model, "SPRING") else float(model.jnt_stiffness[j])
+    q, v = int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])
     spring = model.qpos_spring
     limited = model.jnt_limited[j] and not constraints_disabled(model, "LIMIT")
-
-    def inertia(v: int) -> float:
-        return 1.0 / float(model.dof_invweight0[v]) if model.dof_invweight0[v] > 0 else 0.0
-
-    def ball(anchor: Vector, q: int, v: int, range_of_angle: tuple[float, float] | None = None) -> Joint:
-        rest = floats(spring[q : q + 4])
-        return Joint(
-            name=name,
-            kind=JointKind.BALL,
-            axis=AXES[2],
-            anchor=anchor,
-            q=q,
-            v=v,
-            stiffness=stiffness,
-            spring_reference=rest,
-            range=range_of_angle,
-            limit=limit_of(name),
-            inertia=inertia(v),
-        )
-
+    joint = Joint(
+        name=name,
+        kind=JointKind.BALL,
+        axis=AXES[2],
+        anchor=ORIGIN,
+        q=q,
+        v=v,
+        stiffness=0.0 if disabled(model, "SPRING") else float(model.jnt_stiffness[j]),
+        limit=limit_of(name),
+        inertia=_inertia(model, v),
+        stiffness_slopes=() if disabled(model, "SPRING") else coefficients(model, "jnt_stiffness", j)[1:],
+        compensated=bool(model.jnt_actgravcomp[j]),
+    )
     match model.jnt_type[j]:
         case mujoco.mjtJoint.mjJNT_FREE:
             slides = [
-                Joint(
+                replace(
+                    joint,
                     name=f"{name}:{letter}",
                     kind=JointKind.SLIDE,
                     axis=AXES[k],
-                    anchor=ORIGIN,
                     q=q + k,
                     v=v + k,
-                    stiffness=stiffness,
                     spring_reference=(float(spring[q + k]),),
-                    inertia=inertia(v + k),
+                    inertia=_inertia(model, v + k),
                 )
                 for k, letter in enumerate("xyz")
             ]
-            return [*slides, ball(ORIGIN, q + 3, v + 3)]
+            rest = floats(spring[q + 3 : q + 7])
+            return [*slides, replace(joint, q=q + 3, v=v + 3, spring_reference=rest, inertia=_inertia(model, v + 3))]
         case mujoco.mjtJoint.mjJNT_BALL:
-            largest = float(max(model.jnt_range[j]))
-            return [ball(vector(model.jnt_pos[j]), q, v, (0.0, largest) if limited else None)]
+            anchor, rest = vector(model.jnt_pos[j]), floats(spring[q : q + 4])
+            largest = (0.0, float(max(model.jnt_range[j]))) if limited else None
+            return [replace(joint, anchor=anchor, spring_reference=rest, range=largest)]
         case kind:
-            return [
-                Joint(
-                    name=name,
-                    kind=JointKind.HINGE if kind == mujoco.mjtJoint.mjJNT_HINGE else JointKind.SLIDE,
-                    axis=matrix(np.tile(model.jnt_axis[j], (3, 1)))[0],
-                    anchor=vector(model.jnt_pos[j]),
-                    q=q,
-                    v=v,
-                    reference=float(model.qpos0[q]),
-                    stiffness=stiffness,
-                    spring_reference=(float(spring[q]),),
-                    range=pair(model.jnt_range[j]) if limited else None,
-                    limit=limit_of(name),
-                    force_range=pair(model.jnt_actfrcrange[j]) if model.jnt_actfrclimited[j] else None,
-                    inertia=inertia(v),
-                )
-            ]
+            single = replace(
+                joint,
+                kind=JointKind.HINGE if kind == mujoco.mjtJoint.mjJNT_HINGE else JointKind.SLIDE,
+                axis=matrix(np.tile(model.jnt_axis[j], (3, 1)))[0],
+                anchor=vector(model.jnt_pos[j]),
+                reference=float(model.qpos0[q]),
+                spring_reference=(float(spring[q]),),
+                range=pair(model.jnt_range[j]) if limited else None,
+                force_range=pair(model.jnt_actfrcrange[j]) if model.jnt_actfrclimited[j] else None,
+            )
+            return [single]
+
+
+def _inertia(model: mujoco.MjModel, v: int) -> float:
+    """Return the inertia that a force on a velocity coordinate accelerates in the reference pose."""
+    return 1.0 / float(model.dof_invweight0[v]) if model.dof_invweight0[v] > 0 else 0.0
+
+
+def coefficients(model: mujoco.MjModel, field: str, i: int) -> tuple[float, ...]:
+    """Return the polynomial coefficients of a stiffness or damping, without trailing zeros; the linear one first."""
+    if not hasattr(model, field):
+        return ()
+    higher = np.asarray(getattr(model, f"{field}poly", np.zeros((i + 1, 0))))[i]
+    return floats(np.trim_zeros(np.array([getattr(model, field)[i], *higher]), "b"))
 
 
 def pair(bounds: np.ndarray) -> tuple[float, float]:

@@ -6,20 +6,31 @@ joints are merged into the link they are fixed to, and a free joint is split int
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
 
-import numpy as np
-
-from ahac.core.errors import ModelError
+from ahac.sim.model.actuation import (
+    Activation,
+    ActivationKind,
+    Actuator,
+    BallDrive,
+    MuscleCurves,
+    Obstacle,
+    SiteDrive,
+    SliderCrank,
+    Tendon,
+)
+from ahac.sim.model.basics import WORLD, Frame, JointLimit, Matrix, Vector, require_non_negative
+from ahac.sim.model.visual_types import Mesh, VisualGeom, VisualKind
 
 __all__ = [
     "DISC_THICKNESS",
     "WORLD",
+    "Activation",
+    "ActivationKind",
     "Actuator",
+    "BallDrive",
     "Connect",
     "ContactCandidate",
     "ContactConstants",
@@ -37,8 +48,12 @@ __all__ = [
     "Matrix",
     "Mesh",
     "Model",
+    "MuscleCurves",
+    "Obstacle",
     "Plane",
     "Polynomial",
+    "SiteDrive",
+    "SliderCrank",
     "Tendon",
     "TendonEquality",
     "Vector",
@@ -47,23 +62,6 @@ __all__ = [
     "Weld",
     "require_non_negative",
 ]
-
-Vector = tuple[float, float, float]
-Matrix = tuple[Vector, Vector, Vector]
-
-WORLD = -1
-"""Link index of everything that does not move."""
-
-
-def require_non_negative(settings: object) -> None:
-    """Raise ModelError if a field of a dataclass is negative or not finite."""
-    for item in fields(settings):  # pyright: ignore[reportArgumentType]
-        value = getattr(settings, item.name)
-        if value is None and item.default is None:
-            continue
-        if not (isinstance(value, float | int) and math.isfinite(value) and value >= 0.0):
-            name = f"{type(settings).__name__}.{item.name}"
-            raise ModelError(f"{name} must be a finite, non-negative number, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +80,15 @@ class ContactMaterial:
     """Normal force per depth, ke [N/m]."""
 
     damping: float | None = None
-    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down."""
+    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down. The compliant law
+    does not scale it beyond 1 mm."""
 
     viscosity: float | None = None
     """Friction force per slip speed while sticking, kf [N s/m]."""
 
     friction: float | None = None
-    """Coulomb coefficient mu: friction never exceeds mu times the normal force, or its elastic part in `penalty`. By
-    default the friction that the file gives the pair of geoms."""
+    """Coulomb coefficient mu: friction never exceeds mu times the elastic part of the normal force. By default the
+    friction that the file gives the pair of geoms."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)
@@ -103,24 +102,6 @@ class ContactConstants(ContactMaterial):
     damping: float = 1e4
     viscosity: float = 5e2
     friction: float = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class JointLimit:
-    """Force that pushes a joint back into its range: stiffness · violation − damping · speed, zero inside.
-
-    What is None is chosen for the joint: from its inertia for implicit integration, 1e3 and 1 for explicit integration.
-    """
-
-    stiffness: float | None = None
-    """Force per violation [N m/rad] or [N/m]."""
-
-    damping: float | None = None
-    """Force per speed [N m s/rad] or [N s/m]; explicit substeps of h seconds stay stable while h · damping < joint
-    inertia."""
-
-    def __post_init__(self) -> None:
-        require_non_negative(self)
 
 
 class JointKind(Enum):
@@ -159,6 +140,10 @@ class Joint:
     inertia: float = 0.0
     """Inertia that a force on the joint accelerates in the reference pose, 1 / (M⁻¹)ₖₖ [kg m²] or [kg]; of a ball or
     the slides of a free joint the harmonic mean of three."""
+    stiffness_slopes: tuple[float, ...] = ()
+    """Coefficients k₁, k₂ ... of a nonlinear spring: its stiffness is stiffness + k₁ x + k₂ x² ... at deflection x."""
+    compensated: bool = False
+    """Whether gravity compensation of this joint counts as force of its actuators, within their bounds."""
 
     @property
     def dofs(self) -> range:
@@ -192,15 +177,6 @@ class Link:
     def dofs(self) -> list[int]:
         """Velocity coordinates of the link's joints, in order."""
         return [k for joint in self.joints for k in joint.dofs]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Frame:
-    """A frame fixed to a link: a body or site of the file."""
-
-    link: int
-    position: Vector
-    rotation: Matrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,35 +219,6 @@ lowest point moves smoothly from its center to its rim."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tendon:
-    """A straight-line path through waypoints (link, position in its frame)."""
-
-    name: str
-    points: tuple[tuple[int, Vector], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Actuator:
-    """force = gain · control + bias[0] + bias[1] · length + bias[2] · speed, along joints or along a tendon.
-
-    A motor has gain 1, a position servo gain kp and bias (0, −kp, −kv), a muscle gain −strength.
-    """
-
-    name: str
-    gain: float
-    bias: Vector
-    dofs: tuple[tuple[int, float], ...] = ()
-    """(velocity index, gear) pairs: the force on each velocity coordinate is gear · force."""
-    coordinates: tuple[tuple[int, float], ...] = ()
-    """(position index, gear) pairs: the length is Σ gear · q; empty if the bias does not use it."""
-    tendon: Tendon | None = None
-    gear: float = 1.0
-    """Gear of the tendon."""
-    control_range: tuple[float, float] | None = None
-    force_range: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class InertiaBox:
     """The solid box with the mass and inertia of one body of the file, for drag."""
 
@@ -294,37 +241,6 @@ class Fluid:
     wind: Vector
     """Velocity of the fluid [m/s]."""
     boxes: tuple[InertiaBox, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Mesh:
-    """A triangle mesh, for rendering only."""
-
-    vertices: np.ndarray
-    """[V, 3] float32, in the geom's frame [m]."""
-    faces: np.ndarray
-    """[F, 3] int32, vertex indices of each triangle."""
-
-
-VisualKind = Literal["sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VisualGeom:
-    """A shape of a body, for rendering only."""
-
-    geom: str
-    kind: VisualKind
-    size: Vector
-    """Half sizes [m], by MuJoCo's convention: (radius, 0, 0), (radius, half length, 0) along z, or three half axes."""
-    body: str
-    position: Vector
-    """Position in the body's frame [m]."""
-    quaternion: tuple[float, float, float, float]
-    """Orientation (w, x, y, z) in the body's frame."""
-    color: tuple[float, float, float, float]
-    """Red, green, blue and opacity, each in [0, 1]."""
-    mesh: Mesh | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,6 +282,14 @@ class Model:
     """Active equality constraints."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What of the file is approximated or dropped, one line for each topic."""
+    na: int = 0
+    """Number of activations."""
+    tendons: tuple[Tendon, ...] = ()
+    """All tendons of the file."""
+    damping_slopes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    """Coefficients b₁, b₂ ... of nonlinear damping, by velocity coordinate: damping + b₁ |v| + b₂ v² ..."""
+    gravity_compensation: tuple[tuple[int, float, Vector], ...] = ()
+    """(link, compensated mass [kg], compensated mass · center in its frame [kg m])."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
     """Shapes to draw."""
 

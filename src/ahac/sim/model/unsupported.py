@@ -182,29 +182,6 @@ def _ball_limits(model: mujoco.MjModel) -> Elements:
     return [f"ball joint {element_name(model, 'joint', int(i))!r} has a range" for i in np.flatnonzero(balls)]
 
 
-def _tendon_wraps(model: mujoco.MjModel) -> Elements:
-    return _tendons_over(model, mujoco.mjtWrap.mjWRAP_SPHERE, mujoco.mjtWrap.mjWRAP_CYLINDER)
-
-
-def _pulleys(model: mujoco.MjModel) -> Elements:
-    return _tendons_over(model, mujoco.mjtWrap.mjWRAP_PULLEY)
-
-
-def _tendons_over(model: mujoco.MjModel, *obstacles: mujoco.mjtWrap) -> Elements:
-    """Find actuated tendons that run over obstacles of these kinds."""
-    actuated = {
-        int(i)
-        for i, t in zip(model.actuator_trnid[:, 0], model.actuator_trntype, strict=True)
-        if t == mujoco.mjtTrn.mjTRN_TENDON
-    }
-    for i in sorted(actuated):
-        start = model.tendon_adr[i]
-        for kind in model.wrap_type[start : start + model.tendon_num[i]]:
-            if int(kind) in obstacles:
-                obstacle = mujoco.mjtWrap(int(kind)).name.removeprefix("mjWRAP_").lower()
-                yield f"tendon {element_name(model, 'tendon', i)!r} runs over a {obstacle}"
-
-
 def _colliding(model: mujoco.MjModel, shape: mujoco.mjtGeom, moving: bool) -> Elements:
     for i in np.flatnonzero(model.geom_type == shape):
         on_link = model.body_weldid[model.geom_bodyid[i]] != 0
@@ -221,10 +198,6 @@ def _height_fields(model: mujoco.MjModel) -> Elements:
     return [f"geom {name!r} is a height field" for name in _colliding(model, mujoco.mjtGeom.mjGEOM_HFIELD, False)]
 
 
-def _disabled_actuators(model: mujoco.MjModel) -> Elements:
-    return [f"actuator groups are disabled (bits {model.opt.disableactuator:b})"] if model.opt.disableactuator else []
-
-
 def _drop_equalities(model: mujoco.MjModel) -> None:
     model.eq_active0[:] = 0
 
@@ -238,7 +211,6 @@ def _drop_ball_limits(model: mujoco.MjModel) -> None:
 
 
 REMOVE = "remove it from the file"
-LINEAR = "use a linear one"
 
 FEATURES: tuple[Feature, ...] = (
     Feature(
@@ -255,24 +227,7 @@ FEATURES: tuple[Feature, ...] = (
         "ball_limit", _ball_limits, "set limited='false', or use three hinges", drop=_drop_ball_limits, simulated=True
     ),
     Feature("frictionloss", _friction, "use damping", drop=_drop_friction, simulated=True),
-    Feature("gravcomp", _nonzero("body", "body_gravcomp", "gravity compensation"), REMOVE),
-    Feature("nonlinear_spring", _nonzero("joint", "jnt_stiffnesspoly", "a nonlinear spring"), LINEAR),
-    Feature("nonlinear_damping", _nonzero("joint", "dof_dampingpoly", "nonlinear damping"), LINEAR),
-    Feature("tendon_stiffness", _nonzero("tendon", "tendon_stiffness", "stiffness"), REMOVE),
-    Feature("tendon_damping", _nonzero("tendon", "tendon_damping", "damping"), REMOVE),
-    Feature("nonlinear_tendon_spring", _nonzero("tendon", "tendon_stiffnesspoly", "a nonlinear spring"), REMOVE),
-    Feature("nonlinear_tendon_damping", _nonzero("tendon", "tendon_dampingpoly", "nonlinear damping"), REMOVE),
-    Feature("tendon_limit", _nonzero("tendon", "tendon_limited", "a length range"), REMOVE),
-    Feature("tendon_frictionloss", _nonzero("tendon", "tendon_frictionloss", "dry friction"), REMOVE),
-    Feature("tendon_armature", _nonzero("tendon", "tendon_armature", "armature"), REMOVE),
-    Feature("tendon_force_range", _nonzero("tendon", "tendon_actfrclimited", "a force range"), "limit the actuator"),
-    Feature("tendon_wrap", _tendon_wraps, "route it through sites"),
-    Feature("pulley", _pulleys, "use one tendon per branch", droppable=False),
-    Feature("actuator_damping", _nonzero("actuator", "actuator_damping", "damping of its own"), "damp the joint"),
-    Feature("nonlinear_actuator_damping", _nonzero("actuator", "actuator_dampingpoly", "damping of its own"), LINEAR),
-    Feature("actuator_armature", _nonzero("actuator", "actuator_armature", "armature of its own"), "use the joint's"),
     Feature("actuator_delay", _nonzero("actuator", "actuator_delay", "a delay"), REMOVE),
-    Feature("disabled_actuators", _disabled_actuators, "remove them from the file"),
     Feature("moving_plane", _moving_planes, "use a box, or set its contype and conaffinity to 0"),
     Feature("height_field", _height_fields, "bodies collide with static planes only", harmless=True),
     Feature("fluid_shape", _nonzero("geom", "geom_fluid", "an ellipsoid fluid model"), "set fluidshape='none'"),

@@ -17,6 +17,7 @@ from ahac.sim.model.types import WORLD, Connect, Frame, JointEquality, Model, Po
 from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3
 from ahac.sim.physics.forces import Dashpot, Forces, implicit_coefficient
 from ahac.sim.physics.kinematics import Motion
+from ahac.sim.physics.paths import tendon_path
 
 __all__ = ["CONSTRAINT_RATE", "equality_forces"]
 
@@ -39,7 +40,7 @@ def equality_forces(model: Model, motion: Motion, q: Sequence[Real], v: Sequence
                 _connect(total, model, motion, equality, h)
                 _align(total, model, motion, equality, h)
             case TendonEquality():
-                raise NotImplementedError(equality.name)
+                _couple_tendons(total, model, motion, equality, q, v, h)
             case _:
                 assert_never(equality)
     return total
@@ -53,12 +54,39 @@ def _couple_joints(total: Forces, equality: JointEquality, q: Sequence[Real], v:
         value, slope = _evaluate(equality.polynomial, q[second.q] - second.reference)
         violation = q[first.q] - first.reference - value
         jacobian[second.v] = -slope
+    _hold(total, jacobian, violation, v, equality.effective_mass, h)
+
+
+def _hold(total: Forces, jacobian: dict[int, Real], violation: Real, v: Sequence[Real], mass: float, h: Real) -> None:
+    """Add the force of a constraint with the given Jacobian."""
     speed = sum((v[k] * j for k, j in jacobian.items()), 0.0)
-    stiffness, damping = _constants(equality.effective_mass)
+    stiffness, damping = _constants(mass)
     force = -((violation + speed * h) * stiffness + speed * damping)
     for k, j in jacobian.items():
         total.joint[k] = total.joint[k] + j * force
     _add_dashpot(total, jacobian, implicit_coefficient(h, damping, stiffness))
+
+
+def _couple_tendons(
+    total: Forces,
+    model: Model,
+    motion: Motion,
+    equality: TendonEquality,
+    q: Sequence[Real],
+    v: Sequence[Real],
+    h: Real,
+) -> None:
+    tendons = {tendon.name: tendon for tendon in model.tendons}
+    first = tendon_path(model, motion, tendons[equality.first], q)
+    jacobian = dict(first.jacobian)
+    violation = first.length - equality.references[0] - equality.polynomial[0]
+    if equality.second is not None:
+        second = tendon_path(model, motion, tendons[equality.second], q)
+        value, slope = _evaluate(equality.polynomial, second.length - equality.references[1])
+        violation = first.length - equality.references[0] - value
+        for k, j in second.jacobian.items():
+            jacobian[k] = jacobian.get(k, 0.0) - slope * j
+    _hold(total, jacobian, violation, v, equality.effective_mass, h)
 
 
 def _connect(total: Forces, model: Model, motion: Motion, equality: Connect | Weld, h: Real) -> None:

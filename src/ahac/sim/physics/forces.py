@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.compiler.operations import maximum, where
 from ahac.sim.physics.algebra import Spatial, SpatialMatrix
 
-__all__ = ["Dashpot", "Forces", "implicit_coefficient"]
+__all__ = ["Dashpot", "Forces", "clipped_coefficient", "implicit_coefficient"]
 
 
 @dataclass(frozen=True)
@@ -42,3 +43,24 @@ class Forces:
 def implicit_coefficient(h: Real, damping: Real, stiffness: Real) -> Real:
     """Return h · damping + h² · stiffness; zero in an explicit step, where h is the constant zero."""
     return h * (damping + h * stiffness)
+
+
+def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, float], inertia: Real) -> Real:
+    """Return the implicit coefficient of a force that is clipped to `bounds`, of a servo that moves `inertia`.
+
+    At the end of a step, a servo with force f and coefficient c pushes with f I / (I + c). If that is beyond the bound
+    F, it accelerates the inertia at F / I; otherwise at f / (I + c), although f itself may be clipped. So
+
+        c' = max(0, (I + c) F / f − I)
+
+    It is c up to the bound and continuous there. With c' = 0 instead, a strong servo would throw its joint back and
+    forth at speeds of h F / I.
+    """
+    low, high = bounds
+    if not isinstance(coefficient, Scalar):
+        return coefficient
+    if not low < 0.0 < high:
+        return where(force < low, 0.0, where(force > high, 0.0, coefficient))
+    below, above = force < low, force > high
+    ratio = where(below, low, where(above, high, 1.0)) / where(below, force, where(above, force, 1.0))
+    return maximum(0.0, (coefficient + inertia) * ratio - inertia)

@@ -14,7 +14,7 @@ from ahac.sim.model.types import Joint, JointKind, Model
 from ahac.sim.physics.algebra import Quat, Vec3, norm, rotation_vector
 from ahac.sim.physics.forces import Dashpot, implicit_coefficient
 
-__all__ = ["friction_force", "limit_force", "passive_force"]
+__all__ = ["STICTION_SPEED", "STICTION_SPEED_SLIDE", "friction_force", "joint_stretch", "limit_force", "passive_force"]
 
 Dashpots = list[Dashpot]
 
@@ -33,7 +33,7 @@ def passive_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 
     stiffness = [0.0] * model.nv
     for joint in model.joints:
         if joint.stiffness:
-            for k, stretch in zip(joint.dofs, _stretch(joint, q), strict=True):
+            for k, stretch in zip(joint.dofs, joint_stretch(joint, q), strict=True):
                 force[k] = force[k] - (stretch + v[k] * h) * joint.stiffness
                 stiffness[k] = joint.stiffness
     constants = list(zip(model.damping, stiffness, strict=True))
@@ -113,7 +113,8 @@ def _dashpots(coefficients: Mapping[int, Real]) -> Dashpots:
     return [Dashpot({k: 1.0}, c) for k, c in coefficients.items() if isinstance(c, Scalar) or c]
 
 
-def _stretch(joint: Joint, q: Sequence[Real]) -> list[Real]:
+def joint_stretch(joint: Joint, q: Sequence[Real]) -> list[Real]:
+    """Return the deflection of a joint's spring along each velocity coordinate."""
     if joint.kind is not JointKind.BALL:
         return [q[joint.q] - joint.spring_reference[0]]
     difference = Quat.of(joint.spring_reference).conjugate() * Quat.of(q[joint.q : joint.q + 4])

@@ -48,12 +48,13 @@ def segment_wrench(arm: Vec3, line: Vec3, span: Real, force: Real) -> Spatial:
 
 def needs_length(actuator: Actuator) -> bool:
     """Return whether an actuator's force depends on its length or speed."""
-    return any(actuator.bias[1:])
+    curves = actuator.gain_curves or actuator.bias_curves
+    return curves is not None or any((*actuator.bias[1:], *actuator.gain_slopes))
 
 
 def worth_looping(model: Model) -> bool:
     """Return whether the segments that can be looped over are many."""
-    tendons = [a.tendon for a in model.actuators if a.tendon is not None and not needs_length(a)]
+    tendons = [a.tendon for a in model.actuators if a.tendon is not None and a.tendon.straight and not needs_length(a)]
     between_links = [near for tendon in tendons for near, far in segment_ends(tendon) if near[0] != far[0]]
     return len(between_links) >= MIN_LOOPED_SEGMENTS
 

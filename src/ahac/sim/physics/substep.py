@@ -13,7 +13,18 @@ from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.physics import actuators, constraints, contact, dynamics, fluid, implicit_contact, integrate, joints
+from ahac.sim.physics import (
+    actuators,
+    constraints,
+    contact,
+    dynamics,
+    fluid,
+    gravity,
+    implicit_contact,
+    integrate,
+    joints,
+    springs,
+)
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial, SpatialMatrix
 from ahac.sim.physics.forces import Forces
 from ahac.sim.physics.world import AppliedForce, World
@@ -45,17 +56,22 @@ def substep(world: World, force: Sequence[Real], h: Real, laws: ForceLaws) -> tu
     An implicit step is linear in the acceleration: (M + h D + h² K) v̇ = f(q + h v, v) − bias, where D and K are damping
     and stiffness of the forces that it takes at its end.
     """
-    forces = total_forces(world, force, laws, h if laws.implicit else 0.0)
+    forces = total_forces(world, force, laws, h)
     qacc = dynamics.acceleration(world.model, world.motion, forces)
     return integrate.semi_implicit(world.model, world.q, world.v, qacc, h)
 
 
-def total_forces(world: World, force: Sequence[Real], laws: ForceLaws, h: Real = 0.0) -> Forces:
-    """Return all forces on a world, `force` included, as an implicit step of `h` seconds takes them; now if h is 0."""
+def total_forces(world: World, force: Sequence[Real], laws: ForceLaws, duration: Real = 0.0) -> Forces:
+    """Return all forces on a world, `force` included, as a substep takes them; those of this moment if it takes 0 s."""
     model, q, v = world.model, world.q, world.v
+    h = duration if laws.implicit else 0.0
     motion = world.motion  # kinematics
     idle = actuators.ActuatorForces([0.0] * model.nv, {})
-    actuation = actuators.actuate(model, motion, q, v, world.control, h) if laws.actuators_enabled else idle
+    carried, compensation, carried_by_actuators = gravity.compensate(model, motion)
+    inputs = actuators.Inputs(world.control, world.act, duration, h)
+    actuation = idle
+    if laws.actuators_enabled:
+        actuation = actuators.actuate(model, motion, q, v, inputs, carried_by_actuators)
     driven = [f + a for f, a in zip(force, actuation.force, strict=True)]
     drag = fluid.drag(model, motion)
     passive, dampers = joints.passive_force(model, q, v, h)
@@ -63,12 +79,30 @@ def total_forces(world: World, force: Sequence[Real], laws: ForceLaws, h: Real =
     limits, stops = joints.limit_force(model, q, v, h) if laws.contact_enabled else ([0.0] * model.nv, [])
     friction, brakes = joints.friction_force(model, v, h)
     held = constraints.equality_forces(model, motion, q, v, h)
-    joint_force = [sum(parts, 0.0) for parts in zip(driven, passive, limits, friction, held.joint, strict=True)]
+    nonlinear = springs.nonlinear_joint_forces(model, q, v, h)
+    along_tendons = springs.tendon_forces(model, motion, q, v, h, laws.contact_enabled)
+    parts = (driven, passive, limits, friction, held.joint, nonlinear.joint, along_tendons.joint, compensation)
+    joint_force = [sum(terms, 0.0) for terms in zip(*parts, strict=True)]
     joint_force, extra = _add_extra_forces(joint_force, laws.extra, world)
     return Forces(
         joint_force,
-        _sum_wrenches(actuation.wrenches.items(), drag.items(), contacts.items(), held.wrenches.items(), extra),
-        [*actuation.dashpots, *dampers, *stops, *brakes, *held.dashpots],
+        _sum_wrenches(
+            actuation.wrenches.items(),
+            drag.items(),
+            contacts.items(),
+            held.wrenches.items(),
+            extra,
+            carried.items(),
+        ),
+        [
+            *actuation.dashpots,
+            *dampers,
+            *stops,
+            *brakes,
+            *held.dashpots,
+            *nonlinear.dashpots,
+            *along_tendons.dashpots,
+        ],
         link_damping,
     )
 

@@ -43,6 +43,7 @@ class World:
         v: Sequence[Real],
         control: Sequence[Real],
         before: World | None = None,
+        act: Sequence[Real] = (),
     ) -> None:
         self.model = model
         self.q = list(q)
@@ -51,6 +52,8 @@ class World:
         """Velocity coordinates, as MuJoCo's qvel."""
         self.control = list(control)
         """Controls as passed to the step, before clipping."""
+        self.act = list(act) or [0.0] * model.na
+        """Activations of the actuators that have one, as MuJoCo's act; zero by default."""
         self.before = before
         """World before the step in a readout; None in a force law."""
         self.context: Mapping[str, Sequence[Real]] = {}

@@ -1,0 +1,159 @@
+"""Springs, dampers, limits, dry friction and armature along tendons, and the nonlinear parts of springs of joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.compiler.operations import abs_, maximum, minimum, sqrt, where
+from ahac.sim.compiler.reverse_mode import pullback
+from ahac.sim.model.types import JointKind, Model, Tendon
+from ahac.sim.physics.algebra import Quat, Vec3, norm
+from ahac.sim.physics.forces import Dashpot, Forces, implicit_coefficient
+from ahac.sim.physics.joints import STICTION_SPEED, STICTION_SPEED_SLIDE, joint_stretch
+from ahac.sim.physics.kinematics import Motion
+from ahac.sim.physics.paths import tendon_path
+
+__all__ = ["nonlinear_joint_forces", "tendon_forces", "tendon_inertia"]
+
+
+def nonlinear_joint_forces(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 0.0) -> Forces:
+    """Return what nonlinear springs and dampers of joints add to the linear ones.
+
+    The deflection of a ball joint is its angle of rotation.
+    """
+    total = Forces([0.0] * model.nv)
+    coefficients: dict[int, Real] = {}
+    for joint in model.joints:
+        if not joint.stiffness_slopes:
+            continue
+        stretch = [x + v[k] * h for x, k in zip(joint_stretch(joint, q), joint.dofs, strict=True)]
+        deflection = stretch[0] if len(stretch) == 1 else norm(Vec3(*stretch))
+        added = (0.0, *joint.stiffness_slopes)
+        stiffness = _positive(_slope(added, deflection))
+        for k, x in zip(joint.dofs, stretch, strict=True):
+            total.joint[k] = -(x * _polynomial(added, deflection))
+            coefficients[k] = implicit_coefficient(h, 0.0, stiffness)
+    for k, slopes in model.damping_slopes.items():
+        speed, added = abs_(v[k]), (0.0, *slopes)
+        total.joint[k] = total.joint[k] - v[k] * _polynomial(added, speed)
+        coefficients[k] = coefficients.get(k, 0.0) + implicit_coefficient(h, _positive(_slope(added, speed)), 0.0)
+    total.dashpots = [Dashpot({k: 1.0}, c) for k, c in coefficients.items() if isinstance(c, Scalar)]
+    return total
+
+
+def tendon_forces(
+    model: Model, motion: Motion, q: Sequence[Real], v: Sequence[Real], h: Real = 0.0, limited: bool = True
+) -> Forces:
+    """Return the forces along all tendons but those of actuators; limits act only if `limited`."""
+    total = Forces([0.0] * model.nv)
+    for tendon in model.tendons:
+        if not _acts(tendon, limited):
+            continue
+        path = tendon_path(model, motion, tendon, q)
+        speed = path.speed(v)
+        parts = [_spring(tendon, path.length + speed * h, h), _damper(tendon, speed, h), _friction(tendon, speed, h)]
+        if limited:
+            parts.append(_limit(tendon, path.length + speed * h, speed, h))
+        force = sum((part for part, _ in parts), 0.0)
+        coefficient = sum((part for _, part in parts), 0.0)
+        if tendon.armature:
+            force = force - _speed_rate(model, q, v, speed) * tendon.armature
+            coefficient = coefficient + tendon.armature
+        path.add_force(total.joint, force)
+        if isinstance(coefficient, Scalar) or coefficient:
+            total.dashpots.append(Dashpot(path.jacobian, coefficient))
+    return total
+
+
+def tendon_inertia(model: Model, motion: Motion, q: Sequence[Real]) -> list[Dashpot]:
+    """Return what the armature of tendons adds to the mass matrix."""
+    return [
+        Dashpot(tendon_path(model, motion, tendon, q).jacobian, tendon.armature)
+        for tendon in model.tendons
+        if tendon.armature
+    ]
+
+
+def _acts(tendon: Tendon, limited: bool) -> bool:
+    passive = tendon.stiffness or tendon.damping or tendon.frictionloss or tendon.armature
+    return bool(passive) or (limited and tendon.range is not None)
+
+
+def _spring(tendon: Tendon, length: Real, h: Real) -> tuple[Real, Real]:
+    """Return force and implicit coefficient of a spring that is slack between two lengths."""
+    if not tendon.stiffness:
+        return 0.0, 0.0
+    low, high = tendon.spring_range
+    elongation = maximum(0.0, length - high) + minimum(0.0, length - low)
+    stiffness = _positive(_slope(tendon.stiffness, elongation))
+    if low < high:
+        stiffness = where(length > high, stiffness, where(length < low, stiffness, 0.0))
+    return -(elongation * _polynomial(tendon.stiffness, elongation)), implicit_coefficient(h, 0.0, stiffness)
+
+
+def _damper(tendon: Tendon, speed: Real, h: Real) -> tuple[Real, Real]:
+    if not tendon.damping:
+        return 0.0, 0.0
+    size = abs_(speed)
+    damping = _positive(_slope(tendon.damping, size))
+    return -(speed * _polynomial(tendon.damping, size)), implicit_coefficient(h, damping, 0.0)
+
+
+def _friction(tendon: Tendon, speed: Real, h: Real) -> tuple[Real, Real]:
+    """Return dry friction, as that of joints."""
+    if not tendon.frictionloss:
+        return 0.0, 0.0
+    floor = STICTION_SPEED if tendon.joints else STICTION_SPEED_SLIDE
+    secant = tendon.frictionloss / sqrt(speed * speed + floor**2)
+    return -(secant * speed), implicit_coefficient(h, secant, 0.0)
+
+
+def _limit(tendon: Tendon, length: Real, speed: Real, h: Real) -> tuple[Real, Real]:
+    """Return the force that pushes a tendon back into its range, as that of joints."""
+    if tendon.range is None:
+        return 0.0, 0.0
+    low, high = tendon.range
+    stiffness, damping = tendon.limit.stiffness, tendon.limit.damping
+    assert stiffness is not None, "constants are chosen before the physics is traced"
+    assert damping is not None, "constants are chosen before the physics is traced"
+    violation = maximum(0.0, low - length) + minimum(0.0, high - length)
+    damped = where(length < low, speed, where(length > high, speed, 0.0))
+    coefficient = implicit_coefficient(h, damping, stiffness)
+    return (
+        violation * stiffness - damped * damping,
+        where(length < low, coefficient, where(length > high, coefficient, 0.0)),
+    )
+
+
+def _speed_rate(model: Model, q: Sequence[Real], v: Sequence[Real], speed: Real) -> Real:
+    """Return the rate of change of a tendon's speed that is due to the change of its Jacobian, J̇ v."""
+    moving = [x for x in q if isinstance(x, Scalar)]
+    if not isinstance(speed, Scalar) or not moving:
+        return 0.0
+    slopes = dict(zip((x.index for x in moving), pullback(speed.graph, [(speed, 1.0)], moving), strict=True))
+    by_q = [slopes[x.index] if isinstance(x, Scalar) else 0.0 for x in q]
+    rate: Real = 0.0
+    for joint in model.joints:
+        if joint.kind is JointKind.BALL:
+            turn = Quat(0.0, Vec3(*(v[k] * 0.5 for k in joint.dofs)))
+            for part, slope in zip(Quat.of(q[joint.q : joint.q + 4]) * turn, by_q[joint.q : joint.q + 4], strict=True):
+                rate = rate + part * slope
+        else:
+            rate = rate + v[joint.v] * by_q[joint.q]
+    return rate
+
+
+def _positive(x: Real) -> Real:
+    return maximum(0.0, x)
+
+
+def _polynomial(coefficients: Sequence[float], x: Real) -> Real:
+    """Return c₀ + c₁ x + c₂ x² ..."""
+    return reduce(lambda total, c: total * x + c, reversed(coefficients), 0.0)
+
+
+def _slope(coefficients: Sequence[float], x: Real) -> Real:
+    """Return the derivative of x (c₀ + c₁ x + c₂ x² ...)."""
+    return _polynomial([(i + 1) * c for i, c in enumerate(coefficients)], x)
