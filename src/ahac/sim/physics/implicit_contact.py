@@ -30,7 +30,7 @@ from ahac.sim.physics.contact import (
 )
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["implicit_contacts"]
+__all__ = ["SLIP_OFFSET", "implicit_contacts"]
 
 LOOPED_FROM = 33
 """Number of points of a robot from which they are added up in loops; for fewer, loops are slower."""
