@@ -137,7 +137,7 @@ MUSCLES = robot(
     + body(hinge(), site("upper", "0.2 0.1 0.1") + site("bend", "0.1 0.2 -0.1")
            + body(ball(), site("lower", "-0.2 0.3 0.1")))
     + body(FREE, site("other", "0.1 0.1 0.2"), frame='pos="1 0.5 1.5"'),
-    """<tendon>
+    """<custom><text name="ahac:muscles" data="linear"/></custom><tendon>
     <spatial name="inner"><site site="upper"/><site site="bend"/><site site="lower"/></spatial>
     <spatial name="across"><site site="wall"/><site site="lower"/><site site="other"/></spatial>
     </tendon>

@@ -18,7 +18,8 @@ TOLERANCE = 1e-6
 OBSTACLES = """
 <body pos="0 0 1"><joint axis="0 1 0.2"/><geom name="ball" type="sphere" size="0.08" pos="0 0 0.15" mass="1"/>
   <geom name="rod" type="cylinder" size="0.07 0.2" pos="0.2 0 0.1" euler="1.3 0.2 0.1" mass="1"/>
-  <site name="above ball" pos="0 0.05 0.35"/><site name="in rod" pos="0.21 0.01 0.1"/><site name="middle" pos="0.1 0 0.3"/>
+  <site name="above ball" pos="0 0.05 0.35"/><site name="in rod" pos="0.21 0.01 0.1"/>
+  <site name="middle" pos="0.1 0 0.3"/>
   <body pos="0.3 0 0"><joint axis="0.3 1 0"/><joint type="ball" pos="0.1 0 0"/>
     <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03" mass="0.7"/><site name="tip" pos="0.2 0.05 0.1"/></body>
 </body>
@@ -36,7 +37,8 @@ LIMB_ACTUATORS = """
   <muscle tendon="across" lengthrange="0.5 3" force="20"/><muscle joint="bend" lengthrange="-2 2" force="10"/>
   <intvelocity joint="yaw" kp="30" kv="1" actrange="-1 1"/><general joint="lift" dyntype="filterexact" dynprm="0.01"/>
   <damper joint="bend" kv="3" ctrlrange="0 1"/><position joint="neck" kp="5" kv="1" gear="1 -2 3"/>
-  <position site="tip" refsite="eye" kp="20" kv="2" gear="1 2 3 0.5 0.4 0.3"/><motor site="ring" gear="1 2 3 0.1 0.2 0.3"/>
+  <position site="tip" refsite="eye" kp="20" kv="2" gear="1 2 3 0.5 0.4 0.3"/>
+  <motor site="ring" gear="1 2 3 0.1 0.2 0.3"/>
   <position cranksite="knuckle" slidersite="base site" cranklength="3" kp="20" kv="2"/>
   <motor tendon="sum" gear="2" forcerange="-1 1"/><position tendon="sum" kp="9" kv="1" gear="2"/>
 </actuator>

@@ -30,6 +30,7 @@ SPECIAL = """
 </worldbody>
 <tendon><spatial name="still"><site site="fixed"/><site site="anchor"/></spatial>
 <spatial name="short"><site site="end"/><site site="slider"/></spatial></tendon>
+<custom><text name="ahac:muscles" data="linear"/></custom>
 <actuator><muscle tendon="still" force="8" lengthrange="0 1"/>
 <muscle tendon="short" force="8" lengthrange="0 1"/></actuator>
 </mujoco>

@@ -104,6 +104,7 @@ def test_muscle_pulls_a_hinge_with_the_triangles_moment_arm(angle: float) -> Non
     """
     path = '<tendon><spatial name="t"><site site="origin"/><site site="insertion"/></spatial></tendon>'
     muscle = f'<actuator><muscle tendon="t" force="{strength}" lengthrange="0.1 0.5"/></actuator>'
+    muscle += '<custom><text name="ahac:muscles" data="linear"/></custom>'
     ours = Numeric(mjcf(arm, rest=path + muscle, option='gravity="0 0 0"'))
     span = math.sqrt(up**2 + along**2 - 2.0 * up * along * math.cos(angle))
     # dL/dθ = a b sin θ / L, and the muscle shortens its tendon.

@@ -108,7 +108,7 @@ def test_tendon_in_line_with_the_center_of_a_sphere_has_a_finite_path() -> None:
     frame = Frame(link=WORLD, position=(0.0, 0.0, 0.0), rotation=AXES)
     obstacle = Obstacle(cylinder=False, frame=frame, radius=RADIUS)
     for axis in np.eye(3):
-        start, end = Vec3.of(0.2 * axis), Vec3.of(-0.3 * axis)
+        start, end = Vec3(*(0.2 * axis).tolist()), Vec3(*(-0.3 * axis).tolist())
         found = wrap(obstacle, start, end)
         length = norm(found.first - start) + found.between + norm(end - found.last)
         tangents = np.sqrt(0.04 - RADIUS**2) + np.sqrt(0.09 - RADIUS**2)

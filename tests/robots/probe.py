@@ -46,10 +46,8 @@ FASTEST = 1e3
 IGNORE = re.compile(r"ignore=\[([^\]]*)\]")
 REASONS = {
     "mocap body": "mocap body",
-    "pulley": "pulley",
-    "actuator with activation": "is not a motor, servo or muscle",
-    "actuator on a body": "acts on a body",
-    "actuator on a site": "acts on a site",
+    "actuator of another kind": "has the gain, bias and dynamics",
+    "actuator on a body": "acts on a target of kind 'body'",
     "mesh or included file not found": "Error opening file",
     "invalid inertia": "inertia",
 }
@@ -147,18 +145,21 @@ def _reason(message: str) -> str:
 
 def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
     """Return the largest difference from MuJoCo's qacc without constraints, relative to the largest acceleration."""
-    model = with_constants(replace(model, frictionloss=(0.0,) * model.nv, equalities=()), implicit=False)
+    tendons = tuple(replace(tendon, frictionloss=0.0) for tendon in model.tendons)
+    smooth = replace(model, frictionloss=(0.0,) * model.nv, tendons=tendons, equalities=())
+    model = with_constants(smooth, implicit=False)
     laws = ForceLaws(contact_enabled=False)
 
-    def acceleration(q: list[Any], v: list[Any], u: list[Any]) -> dict[str, list[Any]]:
-        world = World(model, normalize(model, q), v, u)
-        return {"qacc": dynamics.acceleration(model, world.motion, total_forces(world, [0.0] * model.nv, laws))}
+    def acceleration(q: list[Any], v: list[Any], u: list[Any], act: list[Any]) -> dict[str, list[Any]]:
+        world = World(model, normalize(model, q), v, u, act=act)
+        forces = total_forces(world, [0.0] * model.nv, laws, float(raw.opt.timestep))
+        return {"qacc": dynamics.acceleration(model, world.motion, forces)}
 
-    program = trace(acceleration, {"q": model.nq, "v": model.nv, "u": model.nu})
+    program = trace(acceleration, {"q": model.nq, "v": model.nv, "u": model.nu, "act": model.na})
     rng = np.random.default_rng(0)
     data = mujoco.MjData(raw)
     raw.opt.disableflags |= CONSTRAINT
-    groups: dict[str, list[np.ndarray]] = {"q": [], "v": [], "u": []}
+    groups: dict[str, list[np.ndarray]] = {"q": [], "v": [], "u": [], "act": []}
     expected = []
     for _ in range(STATES):
         mujoco.mj_resetData(raw, data)
@@ -166,7 +167,8 @@ def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
         data.qvel[:] = rng.normal(size=raw.nv)
         low, high = np.where(raw.actuator_ctrllimited[:, None], raw.actuator_ctrlrange, (-1.0, 1.0)).T
         data.ctrl[:] = rng.uniform(low, high)
-        for name, values in zip(groups, (data.qpos, data.qvel, data.ctrl), strict=True):
+        data.act[:] = rng.uniform(size=raw.na)
+        for name, values in zip(groups, (data.qpos, data.qvel, data.ctrl, data.act), strict=True):
             groups[name].append(np.array(values))
         mujoco.mj_forward(raw, data)
         expected.append(np.array(data.qacc))
@@ -197,7 +199,7 @@ class Rollout:
         self.fixed = {"u": u, "f": [0.0] * model.nv, "h": [H]}
         self.advance = Evaluator(self.program)
         self.normalize = Evaluator(trace(lambda q: {"q": normalize(model, q)}, {"q": model.nq}))
-        self.states = [{"q": q, "v": v}]
+        self.states = [{"q": q, "v": v, **({"act": [0.0] * model.na} if model.na else {})}]
         self.stable = False
 
     def forward(self, name: str) -> Found:
@@ -226,8 +228,8 @@ class Rollout:
         if not self.stable:
             return {"gradient": math.inf}
         rng, began = np.random.default_rng(0), time.monotonic()
-        back = Evaluator(adjoint(self.program, ["q", "v"]))
-        bars = {f"{name}_bar": rng.normal(size=len(self.states[0][name])).tolist() for name in ("q", "v")}
+        back = Evaluator(adjoint(self.program, list(self.states[0])))
+        bars = {f"{name}_bar": rng.normal(size=len(numbers)).tolist() for name, numbers in self.states[0].items()}
         try:
             for state in reversed(self.states[:-1]):
                 bars = back({**state, **self.fixed, **bars})

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from ahac.core.env import PhysicsState
 from ahac.core.errors import InputError
 from ahac.envs import NoisyReset, Task, VecEnv
 from ahac.sim import Simulator, State, World, load_model
@@ -20,7 +21,7 @@ FILTERED = mjcf(
 DT = 0.05
 
 
-def filtered_env(**settings: object) -> VecEnv:
+def filtered_env() -> VecEnv:
     task = Task(
         name="filtered",
         model=load_model(FILTERED),
@@ -34,7 +35,12 @@ def filtered_env(**settings: object) -> VecEnv:
         substeps=2,
         episode_steps=5,
     )
-    return VecEnv(task, num_envs=3, dtype=torch.float64, **settings)
+    return VecEnv(task, num_envs=3, dtype=torch.float64, seed=1)
+
+
+def act_of(state: PhysicsState) -> torch.Tensor:
+    assert state.act is not None
+    return state.act
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +51,20 @@ def sim() -> Simulator:
 def test_activation_follows_its_filter(sim: Simulator) -> None:
     state = sim.step(sim.rest_state(), torch.tensor([[1.0, 0.5], [-9.0, 0.0]], dtype=torch.float64))
     decay = 1.0 - (1.0 - DT / 2 / 0.2) ** 2
-    assert state.act is not None
-    np.testing.assert_allclose(state.act, [[decay, 0.5 * DT], [-2.0 * decay, 0.0]], rtol=1e-12)
+    np.testing.assert_allclose(act_of(state), [[decay, 0.5 * DT], [-2.0 * decay, 0.0]], rtol=1e-12)
 
 
 def test_state_without_activations_starts_from_zero(sim: Simulator) -> None:
     rest = sim.rest_state()
     control = torch.ones(2, 2, dtype=torch.float64)
     one, other = sim.step(rest, control), sim.step(State(rest.q, rest.v), control)
-    assert rest.act is not None
-    assert rest.act.count_nonzero() == 0
+    assert act_of(rest).count_nonzero() == 0
     assert torch.equal(one.v, other.v)
-    assert one.act is not None
-    assert torch.equal(one.act, other.act)
+    assert torch.equal(act_of(one), act_of(other))
 
 
 def test_keyframe_sets_activations(sim: Simulator) -> None:
-    assert sim.rest_state("start").act.tolist() == [[0.5, -0.25]] * 2
+    assert act_of(sim.rest_state("start")).tolist() == [[0.5, -0.25]] * 2
 
 
 def test_gradient_reaches_activations_and_controls(sim: Simulator) -> None:
@@ -69,10 +72,10 @@ def test_gradient_reaches_activations_and_controls(sim: Simulator) -> None:
     act = torch.full((2, 2), 0.3, dtype=torch.float64, requires_grad=True)
     control = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
     end = sim.step(State(rest.q, rest.v, act=act), control)
-    (by_act, by_control) = torch.autograd.grad(end.act.sum() + end.v.sum(), (act, control))
+    (by_act, by_control) = torch.autograd.grad(act_of(end).sum() + end.v.sum(), (act, control))
     assert (by_act != 0.0).all()
     assert (by_control != 0.0).all()
-    (by_act,) = torch.autograd.grad(sim.step(State(rest.q, rest.v, act=act), control).act.sum(), act)
+    (by_act,) = torch.autograd.grad(act_of(sim.step(State(rest.q, rest.v, act=act), control)).sum(), act)
     np.testing.assert_allclose(by_act, [[(1.0 - DT / 2 / 0.2) ** 2, 1.0]] * 2, rtol=1e-12)
 
 
@@ -94,35 +97,35 @@ def test_is_finite_sees_activations(sim: Simulator) -> None:
 
 
 def test_environment_resets_and_restores_activations() -> None:
-    env = filtered_env(seed=1)
-    assert env.state.act.tolist() == [[0.5, -0.25]] * 3
-    assert torch.equal(env.obs[:, 1:], env.state.act)
+    env = filtered_env()
+    assert act_of(env.state).tolist() == [[0.5, -0.25]] * 3
+    assert torch.equal(env.obs[:, 1:], act_of(env.state))
     action = torch.tensor([[1.0, 0.5]] * 3, dtype=torch.float64)
     env.step(action)
     saved = env.state_dict()
-    assert torch.equal(saved["act"], env.state.act)
+    assert torch.equal(saved["act"], act_of(env.state))
     first = env.step(action)
     env.load_state_dict(saved)
     assert torch.equal(env.step(action).obs, first.obs)
     env.detach(torch.tensor([True, False, True]))
     env.reset_worlds(torch.tensor([True, False, False]))
-    assert env.state.act[0].tolist() == [0.5, -0.25]
-    assert env.state.act[1].tolist() != [0.5, -0.25]
+    assert act_of(env.state)[0].tolist() == [0.5, -0.25]
+    assert act_of(env.state)[1].tolist() != [0.5, -0.25]
     for _ in range(3):
         env.step(action)
-    assert env.state.act[1].tolist() == [0.5, -0.25], "an episode that ends by its time limit starts over"
+    assert act_of(env.state)[1].tolist() == [0.5, -0.25], "an episode that ends by its time limit starts over"
 
 
 def test_stiffness_of_the_dynamics_covers_activations() -> None:
-    env = filtered_env(seed=1)
+    env = filtered_env()
     step = env.step(torch.zeros(3, 2, dtype=torch.float64))
 
     def end(x: torch.Tensor) -> torch.Tensor:
         context = {"clock": torch.zeros(3, 2, dtype=x.dtype), "noise": env.buffers[4]}
         found = env.sim.step(State(x[:, :1], x[:, 1:2], act=x[:, 2:4]), x[:, 4:], context=context)
-        return torch.cat([found.q, found.v, found.act], dim=-1)
+        return torch.cat([found.q, found.v, act_of(found)], dim=-1)
 
-    x = torch.cat([step.state.q, step.state.v, step.state.act, step.action], dim=-1)
+    x = torch.cat([step.state.q, step.state.v, act_of(step.state), step.action], dim=-1)
     eps = 1e-6
     columns = [(end(x + eps * unit) - end(x - eps * unit)) / (2 * eps) for unit in torch.eye(6, dtype=x.dtype)]
     wanted = torch.stack(columns).square().sum(dim=(0, 2)).sqrt()
@@ -133,7 +136,7 @@ def test_actions_scale_the_controls_of_activated_actuators() -> None:
     env = filtered_env()
     env.step(torch.tensor([[1.0, 0.0]] * 3, dtype=torch.float64))
     keep = (1.0 - DT / 2 / 0.2) ** 2
-    np.testing.assert_allclose(env.state.act[:, 0], 0.5 * keep + 2.0 * (1.0 - keep), rtol=1e-12)
+    np.testing.assert_allclose(act_of(env.state)[:, 0], 0.5 * keep + 2.0 * (1.0 - keep), rtol=1e-12)
 
 
 def test_a_force_law_sees_activations() -> None:
