@@ -60,7 +60,7 @@ CONSTRAINT = int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
 Found = dict[str, Any]
 
 
-def _examine(path: Path, cache: Path, implicit: bool) -> Iterator[Found]:
+def _examine(path: Path, cache: Path, implicit: bool, simulate: bool) -> Iterator[Found]:
     """Yield findings stage by stage; a later one costs more, and depends on the earlier ones."""
     if path.suffix.lower() != ".urdf":
         add_stand_ins(path, cache)
@@ -72,8 +72,10 @@ def _examine(path: Path, cache: Path, implicit: bool) -> Iterator[Found]:
     yield found
     if model is None:
         return
-    yield {"nv": model.nv, "nu": model.nu, "points": len(model.contact_candidates)}
+    yield {"nv": model.nv, "nu": model.nu, "points": len(model.contact_candidates), "notes": list(model.notes)}
     yield {"acceleration_error": _acceleration_error(raw, model)}
+    if not simulate:
+        return
     laws = ForceLaws(compliant if implicit else penalty, implicit=implicit)
     linear = check_stability(replace(model, contact_candidates=()), H, "implicit" if implicit else "explicit")
     yield {"linear_stable": linear.stable, "unstable": linear.cause or ""}
@@ -131,7 +133,7 @@ def _load(path: Path) -> tuple[Model | None, Found]:
             if new := [name for name in named if name and name not in features]:
                 features += new
                 continue
-            features.append(_reason(str(error)))
+            features += _reasons(str(error)) or ["other"]
             break
         if not refusals:
             return model, {"loaded": True, "load_seconds": round(time.monotonic() - began, 2)}
@@ -140,9 +142,9 @@ def _load(path: Path) -> tuple[Model | None, Found]:
     return None, {"loaded": False, "features": features, "refusals": refusals, "ignorable": ignorable}
 
 
-def _reason(message: str) -> str:
-    """Return a short name of a refusal that cannot be ignored."""
-    return next((name for name, words in REASONS.items() if words in message), "other")
+def _reasons(message: str) -> list[str]:
+    """Return short names of refusals that cannot be ignored."""
+    return [name for name, words in REASONS.items() if words in message]
 
 
 def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
@@ -238,11 +240,11 @@ class Rollout:
         return {"gradient": norm, "backward_operations": back.operations, "backward_seconds": seconds}
 
 
-def main(path: Path, cache: Path, implicit: bool) -> int:
+def main(path: Path, cache: Path, implicit: bool, simulate: bool = True) -> int:
     """Write findings to standard output as lines of JSON, stage by stage."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for found in _examine(path, cache, implicit):
+        for found in _examine(path, cache, implicit, simulate):
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
     return 0

@@ -75,7 +75,7 @@ def test_probe_lists_everything_that_refuses_a_file(tmp_path: Path, capsys: pyte
     path.write_text(text.replace('mass="1"', 'mass="1" fluidshape="ellipsoid"'), encoding="utf-8")
     found = findings(path, capsys)
     assert (found["articulated"], found["loaded"], found["ignorable"]) == (True, False, True)
-    assert found["features"] == ["nonlinear_damping", "fluid_shape"]
+    assert found["features"] == ["fluid_shape", "nonlinear_damping"]
 
 
 def test_probe_keeps_the_error_of_mujoco(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
