@@ -82,8 +82,15 @@ COUNTED: dict[str, Callable[[Row], bool]] = {
 }
 
 
+SIMULATED = ("stable", "finite gradient")
+"""Columns that stay empty if files were only loaded."""
+
+
 def _counts(rows: Sequence[Row]) -> list[str]:
-    return [str(sum(map(counted, rows))) for counted in COUNTED.values()]
+    simulated = any(row["gradient"] for row in rows) or not any(map(COUNTED["loaded"], rows))
+    return [
+        str(sum(map(counted, rows))) if simulated or name not in SIMULATED else "–" for name, counted in COUNTED.items()
+    ]
 
 
 def _reasons(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
