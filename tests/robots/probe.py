@@ -47,9 +47,8 @@ IGNORE = re.compile(r"ignore=\[([^\]]*)\]")
 REASONS = {
     "mocap body": "mocap body",
     "pulley": "pulley",
-    "actuator with activation": "is not a motor, servo or muscle",
-    "actuator on a body": "acts on a body",
-    "actuator on a site": "acts on a site",
+    "user-defined actuator": "has the gain, bias and dynamics",
+    "actuator on a body": "acts on a target of kind 'body'",
     "mesh or included file not found": "Error opening file",
     "invalid inertia": "inertia",
 }
@@ -58,6 +57,7 @@ PACKAGE = re.compile(r"package://")
 CONSTRAINT = int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
 
 Found = dict[str, Any]
+State = dict[str, list[float]]
 
 
 def _examine(path: Path, cache: Path, implicit: bool, simulate: bool) -> Iterator[Found]:
@@ -73,7 +73,7 @@ def _examine(path: Path, cache: Path, implicit: bool, simulate: bool) -> Iterato
     if model is None:
         return
     yield {"nv": model.nv, "nu": model.nu, "points": len(model.contact_candidates), "notes": list(model.notes)}
-    yield {"acceleration_error": _acceleration_error(raw, model)}
+    yield {"acceleration_error": _acceleration_error(raw, _unconstrained(path, model))}
     if not simulate:
         return
     laws = ForceLaws(compliant if implicit else penalty, implicit=implicit)
@@ -147,20 +147,30 @@ def _reasons(message: str) -> list[str]:
     return [name for name, words in REASONS.items() if words in message]
 
 
+def _unconstrained(path: Path, model: Model) -> Model:
+    """Return the model without constraints: no contact, limits, dry friction or equality constraints."""
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        spec.option.disableflags |= CONSTRAINT
+        return load_model(spec)
+    except (ValueError, mujoco.FatalError):  # a URDF whose meshes only load_model finds
+        return replace(model, frictionloss=(0.0,) * model.nv, equalities=())
+
+
 def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
     """Return the largest difference from MuJoCo's qacc without constraints, relative to the largest acceleration."""
-    model = with_constants(replace(model, frictionloss=(0.0,) * model.nv, equalities=()), implicit=False)
+    model = with_constants(model, implicit=False)
     laws = ForceLaws(contact_enabled=False)
 
-    def acceleration(q: list[Any], v: list[Any], u: list[Any]) -> dict[str, list[Any]]:
-        world = World(model, normalize(model, q), v, u)
+    def acceleration(q: list[Any], v: list[Any], u: list[Any], act: list[Any]) -> dict[str, list[Any]]:
+        world = World(model, normalize(model, q), v, u, act=act)
         return {"qacc": dynamics.acceleration(model, world.motion, total_forces(world, [0.0] * model.nv, laws))}
 
-    program = trace(acceleration, {"q": model.nq, "v": model.nv, "u": model.nu})
+    program = trace(acceleration, {"q": model.nq, "v": model.nv, "u": model.nu, "act": model.na})
     rng = np.random.default_rng(0)
     data = mujoco.MjData(raw)
     raw.opt.disableflags |= CONSTRAINT
-    groups: dict[str, list[np.ndarray]] = {"q": [], "v": [], "u": []}
+    groups: dict[str, list[np.ndarray]] = {"q": [], "v": [], "u": [], "act": []}
     expected = []
     for _ in range(STATES):
         mujoco.mj_resetData(raw, data)
@@ -168,7 +178,8 @@ def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
         data.qvel[:] = rng.normal(size=raw.nv)
         low, high = np.where(raw.actuator_ctrllimited[:, None], raw.actuator_ctrlrange, (-1.0, 1.0)).T
         data.ctrl[:] = rng.uniform(low, high)
-        for name, values in zip(groups, (data.qpos, data.qvel, data.ctrl), strict=True):
+        data.act[:] = rng.uniform(size=raw.na)
+        for name, values in zip(groups, (data.qpos, data.qvel, data.ctrl, data.act), strict=True):
             groups[name].append(np.array(values))
         mujoco.mj_forward(raw, data)
         expected.append(np.array(data.qacc))
@@ -179,27 +190,29 @@ def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
     return error if math.isfinite(error) else math.inf
 
 
-def _start(raw: mujoco.MjModel, model: Model) -> tuple[list[float], list[float], list[float]]:
-    """Return positions, velocities and controls of the first keyframe, or of the reference pose.
+def _start(raw: mujoco.MjModel, model: Model) -> tuple[State, list[float]]:
+    """Return state and controls of the first keyframe, or of the reference pose.
 
     Small random velocities are added: a robot in an unstable equilibrium would not move.
     """
     push = np.random.default_rng(1).normal(scale=PUSH, size=model.nv)
+    state, u = {"q": list(model.rest_q), "v": push.tolist(), "act": [0.0] * model.na}, [0.0] * model.nu
     if raw.nkey:
-        return raw.key_qpos[0].tolist(), (raw.key_qvel[0] + push).tolist(), raw.key_ctrl[0].tolist()
-    return list(model.rest_q), push.tolist(), [0.0] * model.nu
+        state = {"q": raw.key_qpos[0].tolist(), "v": (raw.key_qvel[0] + push).tolist(), "act": raw.key_act[0].tolist()}
+        u = raw.key_ctrl[0].tolist()
+    return {name: numbers for name, numbers in state.items() if name != "act" or model.na}, u
 
 
 class Rollout:
     """A simulation of one world from a given state, and its gradient."""
 
-    def __init__(self, model: Model, laws: ForceLaws, q: list[float], v: list[float], u: list[float]) -> None:
+    def __init__(self, model: Model, laws: ForceLaws, start: State, u: list[float]) -> None:
         model = with_constants(model, laws.implicit)
         self.program = Programs(model, laws, {}).step().substep
         self.fixed = {"u": u, "f": [0.0] * model.nv, "h": [H]}
         self.advance = Evaluator(self.program)
         self.normalize = Evaluator(trace(lambda q: {"q": normalize(model, q)}, {"q": model.nq}))
-        self.states = [{"q": q, "v": v}]
+        self.states = [start]
         self.stable = False
 
     def forward(self, name: str) -> Found:
@@ -228,12 +241,12 @@ class Rollout:
         if not self.stable:
             return {"gradient": math.inf}
         rng, began = np.random.default_rng(0), time.monotonic()
-        back = Evaluator(adjoint(self.program, ["q", "v"]))
-        bars = {f"{name}_bar": rng.normal(size=len(self.states[0][name])).tolist() for name in ("q", "v")}
+        back = Evaluator(adjoint(self.program, list(self.states[0])))
+        bars = {f"{name}_bar": rng.normal(size=len(numbers)).tolist() for name, numbers in self.states[0].items()}
         try:
             for state in reversed(self.states[:-1]):
                 bars = back({**state, **self.fixed, **bars})
-            norm = math.hypot(*bars["q_bar"], *bars["v_bar"])
+            norm = math.hypot(*(x for bar in bars.values() for x in bar))
         except (FloatingPointError, OverflowError):
             norm = math.inf
         seconds = round(time.monotonic() - began, 2)
