@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-extended test-all lint format train bench faults robots gpu clean distclean
+.PHONY: help install test test-extended test-all lint format train bench faults robots behavior gpu clean distclean
 
 help: ## list these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,11 @@ bench: $(STAMP) ## measure the simulator's speed on this machine
 faults: export OMP_NUM_THREADS ?= 1
 faults: $(STAMP) ## kill runs, damage files, mutate robots, and count failures (half an hour)
 	@PYTHONPATH=tests $(BIN)/python -m faults $(ARGS)
+
+# docs/contact.md has the last output. ARGS="--only bodies" prints a part.
+behavior: export OMP_NUM_THREADS ?= 1
+behavior: $(STAMP) ## compare contact with MuJoCo's (ten minutes)
+	@PYTHONPATH=tests $(BIN)/python -m behavior $(ARGS)
 
 # ARGS="--only mjlab brax" examines some packages; files that were examined before are not examined again.
 robots: export OMP_NUM_THREADS ?= 1

@@ -25,6 +25,8 @@ Groups = dict[str, np.ndarray]
 
 INPUTS = ("q", "v", "u", "f")
 OUTPUTS = ("q", "v", "read_0")
+ACTIVATION = 0.3
+"""Of muscles at the start."""
 TINY = 1e-30
 """Keeps a ratio of two zeros at zero."""
 
@@ -54,10 +56,12 @@ class Chain:
         self.substep = parts.substep
         self.readout = parts.readout
         self.substep_back = adjoint(self.substep, INPUTS)
+        self.act = {"act": np.full(self.model.na, ACTIVATION)} if self.model.na else {}
+        """Activations at the start, where there are any; they are not perturbed."""
 
     def start(self, x: Groups, h: float) -> Groups:
         """What the first substep meets: quaternions of unit length, and `h`."""
-        return {**x, "q": evaluate(self.normalize_state, {"q": x["q"]})["q"], "h": np.array([h])}
+        return {**x, **self.act, "q": evaluate(self.normalize_state, {"q": x["q"]})["q"], "h": np.array([h])}
 
     def run(self, x: Groups, h: float, steps: int) -> Run:
         """From q, v, u, f, over `steps` substeps of `h` seconds."""
@@ -67,23 +71,27 @@ class Chain:
             states.append(state)
             out = self._forth(state)
             branches.append(out["branches"] < 0.0)
-            state = {**state, "q": out["q"], "v": out["v"]}
+            state = {**state, **{name: out[name] for name in ("q", "v", *self.act)}}
         out = evaluate(self._read, between(states[0], state))
         branches.append(out["branches"] < 0.0)
         read = out.get("read_0", stack(x, []))
-        return Run({"q": state["q"], "v": state["v"], "read_0": read}, states, np.concatenate(branches, axis=-1))
+        end = {"q": state["q"], "v": state["v"], "read_0": read}
+        return Run(end, states, np.concatenate(branches, axis=-1))
 
     def pull(self, x: Groups, run: Run, bars: Groups) -> Groups:
         """From the adjoints of q, v, read_0 at the end of a run from `x` to those of q, v, u, f at its start."""
-        bar = evaluate(self._read_back, {**between(run.states[0], run.end), "read_0_bar": bars["read_0"]})
+        end = {**run.end, **self.act}  # no readout looks at activations
+        bar = evaluate(self._read_back, {**between(run.states[0], end), "read_0_bar": bars["read_0"]})
         q_bar = bars["q"] + bar["q_bar"]
         v_bar = bars["v"] + bar["v_bar"]
         u_bar = bar["u_bar"]
         q0_bar = bar["q0_bar"]
         v0_bar = bar["v0_bar"]
         f_bar = np.zeros(1)
+        act_bar = {f"{name}_bar": np.zeros_like(value) for name, value in self.act.items()}
         for state in reversed(run.states):
-            bar = self._back({**state, "q_bar": q_bar, "v_bar": v_bar})
+            bar = self._back({**state, "q_bar": q_bar, "v_bar": v_bar, **act_bar})
+            act_bar = {name: bar[name] for name in act_bar}
             q_bar = bar["q_bar"]
             v_bar = bar["v_bar"]
             u_bar = u_bar + bar["u_bar"]
@@ -97,7 +105,7 @@ class Chain:
 
     @cached_property
     def _back(self) -> Callable[[Groups], Groups]:
-        return as_function(self.substep_back)
+        return as_function(adjoint(self.substep, (*INPUTS, *self.act)))
 
     @cached_property
     def _read(self) -> Program:
@@ -114,7 +122,8 @@ class Chain:
 
 def between(start: Groups, end: Groups) -> Groups:
     """What readouts see."""
-    return {"q": end["q"], "v": end["v"], "u": start["u"], "q0": start["q"], "v0": start["v"]}
+    act = {"act": end["act"], "act0": start["act"]} if "act" in start else {}
+    return {"q": end["q"], "v": end["v"], "u": start["u"], "q0": start["q"], "v0": start["v"], **act}
 
 
 def with_branches(program: Program) -> Program:

@@ -26,7 +26,8 @@ from ahac.sim.model.types import (
     Weld,
 )
 from ahac.sim.physics.constraints import CONSTRAINT_RATE
-from ahac.sim.physics.contact import DAMPING_DEPTH, SLIP_FLOOR
+from ahac.sim.physics.contact import SLIP_FLOOR
+from ahac.sim.physics.implicit_contact import SLIP_OFFSET
 from ahac.sim.physics.joints import STICTION_SPEED, STICTION_SPEED_SLIDE
 from gradients.closed_form import through_integration
 from gradients.textbook import Array, Pass, at, contact_state, crf, forward, skew
@@ -242,16 +243,16 @@ def touch(total: System, candidate: ContactCandidate) -> None:
     if ahead <= 0.0:
         return
     slip = u - n * speed
-    shallow = min(ahead, DAMPING_DEPTH)
-    push = m.stiffness * ahead - m.damping * shallow * speed
-    across = min(m.viscosity, m.friction * m.stiffness * ahead / np.sqrt(slip @ slip + SLIP_FLOOR))
-    by_depth = m.stiffness - m.damping * speed * (ahead < DAMPING_DEPTH)
-    along = max(h * by_depth + m.damping * shallow, 0.0) if push > 0.0 else 0.0
-    total.force += total.state.chain[candidate.link].T @ at(x, max(push, 0.0) * n - across * slip)
+    push = max((m.stiffness - m.damping * speed) * ahead, 0.0)
+    along = max(h * (m.stiffness - m.damping * speed) + m.damping * ahead, 0.0) if push > 0.0 else 0.0
+    # The secant of friction, away from rest by an offset along x or y, whichever is closer to the plane.
+    axis = np.eye(3)[0 if abs(n[0]) <= abs(n[1]) else 1]
+    offset = axis - n * (n @ axis)
+    away = slip + offset * SLIP_OFFSET / np.linalg.norm(offset)
+    across = min(m.viscosity, m.friction * push / np.sqrt(away @ away + SLIP_FLOOR))
+    total.force += total.state.chain[candidate.link].T @ at(x, push * n - across * slip)
     rows = point_jacobian(total, candidate.link, x)[3:]
-    # The secant of friction, by the floor under the square of its slip.
-    secant = across * (slip @ slip) / (slip @ slip + SLIP_FLOOR)
-    total.matrix += h * rows.T @ (along * np.outer(n, n) + secant * (np.eye(3) - np.outer(n, n))) @ rows
+    total.matrix += h * rows.T @ (along * np.outer(n, n) + across * (np.eye(3) - np.outer(n, n))) @ rows
 
 
 def acceleration(model: Model, x: dict[str, Array], h: float) -> Array:

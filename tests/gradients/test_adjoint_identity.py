@@ -46,7 +46,8 @@ def substep_of(case: Case | str) -> Substep:
     else:
         model, x = standing(case, np.random.default_rng(3))
         chain = Chain(model)
-    return Substep(chain.substep, chain.substep_back, chain.start(x, SUBSTEP))
+    still = {f"{name}_bar": np.zeros_like(value) for name, value in chain.act.items()}
+    return Substep(chain.substep, chain.substep_back, {**chain.start(x, SUBSTEP), **still})
 
 
 def draw(at: Groups, names: tuple[str, ...], rng: np.random.Generator) -> Groups:
@@ -61,9 +62,14 @@ def flat(values: Groups) -> np.ndarray:
     return np.concatenate(list(values.values()))
 
 
+def outcome(values: Groups) -> np.ndarray:
+    """All but activations."""
+    return flat({name: value for name, value in values.items() if name != "act"})
+
+
 def difference(program: Program, at: Groups, along: Groups, eps: float) -> np.ndarray:
     """Central difference of all outputs along a direction in the inputs."""
-    ends = [flat(evaluate(program, {**at, **{k: at[k] + e * d for k, d in along.items()}})) for e in (eps, -eps)]
+    ends = [outcome(evaluate(program, {**at, **{k: at[k] + e * d for k, d in along.items()}})) for e in (eps, -eps)]
     return (ends[0] - ends[1]) / (2.0 * eps)
 
 

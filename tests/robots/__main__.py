@@ -69,6 +69,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--integrator", choices=("implicit", "explicit"), default="implicit", help="(default: implicit)"
     )
+    parser.add_argument("--load-only", action="store_true", help="load and compare with MuJoCo, but do not simulate")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="files in parallel")
     parser.add_argument(
         "--limit", type=float, default=600.0, metavar="S", help="time limit of a file [s] (default: %(default)s)"
@@ -124,14 +125,13 @@ class _Examined:
 def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, options: argparse.Namespace) -> Iterator[Found]:
     """Yield the findings of each file as its process ends; forked, so that nothing is imported again."""
     queue, running = list(reversed(waiting)), list[_Examined]()
-    implicit = options.integrator == "implicit"
     with tempfile.TemporaryDirectory() as scratch:
         try:
             while queue or running:
                 while queue and len(running) < options.jobs:
                     robot, about = queue.pop()
                     log = Path(scratch) / f"{len(queue)}.out"
-                    pid = forked(lambda path=robot.path: _in_child(path, cache, implicit), log)
+                    pid = forked(lambda path=robot.path: _in_child(path, cache, options), log)
                     running.append(_Examined(about, Child(("probe",), pid, log)))
                 for examined in list(running):
                     if examined.child.poll(0.0) is not None or examined.late(options.limit):
@@ -143,10 +143,10 @@ def _examine(waiting: Sequence[tuple[Robot, Found]], cache: Path, options: argpa
                 examined.child.kill()
 
 
-def _in_child(path: Path, cache: Path, implicit: bool) -> int:
+def _in_child(path: Path, cache: Path, options: argparse.Namespace) -> int:
     os.chdir(cache)  # MuJoCo writes its log there
     logging.getLogger("ahac").setLevel(logging.ERROR)
-    return probe.main(path, cache, implicit)
+    return probe.main(path, cache, options.integrator == "implicit", simulate=not options.load_only)
 
 
 def _summary(found: Mapping[str, Any]) -> str:
@@ -156,7 +156,9 @@ def _summary(found: Mapping[str, Any]) -> str:
         return "nothing moves" if found.get("mujoco") != "no" else f"MuJoCo: {found['mujoco_error']}"
     if not found.get("loaded"):
         return f"refused: {', '.join(found.get('features', ()))}"
-    error, gradient = found["acceleration_error"], found["gradient"]
+    error, gradient = found["acceleration_error"], found.get("gradient")
+    if gradient is None:
+        return f"error {error:.1e}"
     stable = found["free_stable"] and found["contact_stable"]
     return f"error {error:.1e}, {'stable' if stable else 'UNSTABLE'}, gradient {gradient:.2g}"
 

@@ -46,7 +46,7 @@ FASTEST = 1e3
 IGNORE = re.compile(r"ignore=\[([^\]]*)\]")
 REASONS = {
     "mocap body": "mocap body",
-    "actuator of another kind": "has the gain, bias and dynamics",
+    "user-defined actuator": "has the gain, bias and dynamics",
     "actuator on a body": "acts on a target of kind 'body'",
     "mesh or included file not found": "Error opening file",
     "invalid inertia": "inertia",
@@ -56,9 +56,10 @@ PACKAGE = re.compile(r"package://")
 CONSTRAINT = int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
 
 Found = dict[str, Any]
+State = dict[str, list[float]]
 
 
-def _examine(path: Path, cache: Path, implicit: bool) -> Iterator[Found]:
+def _examine(path: Path, cache: Path, implicit: bool, simulate: bool) -> Iterator[Found]:
     """Yield findings stage by stage; a later one costs more, and depends on the earlier ones."""
     if path.suffix.lower() != ".urdf":
         add_stand_ins(path, cache)
@@ -70,8 +71,10 @@ def _examine(path: Path, cache: Path, implicit: bool) -> Iterator[Found]:
     yield found
     if model is None:
         return
-    yield {"nv": model.nv, "nu": model.nu, "points": len(model.contact_candidates)}
-    yield {"acceleration_error": _acceleration_error(raw, model)}
+    yield {"nv": model.nv, "nu": model.nu, "points": len(model.contact_candidates), "notes": list(model.notes)}
+    yield {"acceleration_error": _acceleration_error(raw, _unconstrained(path, model))}
+    if not simulate:
+        return
     laws = ForceLaws(compliant if implicit else penalty, implicit=implicit)
     linear = check_stability(replace(model, contact_candidates=()), H, "implicit" if implicit else "explicit")
     yield {"linear_stable": linear.stable, "unstable": linear.cause or ""}
@@ -129,7 +132,7 @@ def _load(path: Path) -> tuple[Model | None, Found]:
             if new := [name for name in named if name and name not in features]:
                 features += new
                 continue
-            features.append(_reason(str(error)))
+            features += _reasons(str(error)) or ["other"]
             break
         if not refusals:
             return model, {"loaded": True, "load_seconds": round(time.monotonic() - began, 2)}
@@ -138,9 +141,19 @@ def _load(path: Path) -> tuple[Model | None, Found]:
     return None, {"loaded": False, "features": features, "refusals": refusals, "ignorable": ignorable}
 
 
-def _reason(message: str) -> str:
-    """Return a short name of a refusal that cannot be ignored."""
-    return next((name for name, words in REASONS.items() if words in message), "other")
+def _reasons(message: str) -> list[str]:
+    """Return short names of refusals that cannot be ignored."""
+    return [name for name, words in REASONS.items() if words in message]
+
+
+def _unconstrained(path: Path, model: Model) -> Model:
+    """Return the model without constraints: no contact, limits, dry friction or equality constraints."""
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        spec.option.disableflags |= CONSTRAINT
+        return load_model(spec)
+    except (ValueError, mujoco.FatalError):  # a URDF whose meshes only load_model finds
+        return replace(model, frictionloss=(0.0,) * model.nv, equalities=())
 
 
 def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
@@ -179,27 +192,29 @@ def _acceleration_error(raw: mujoco.MjModel, model: Model) -> float:
     return error if math.isfinite(error) else math.inf
 
 
-def _start(raw: mujoco.MjModel, model: Model) -> tuple[list[float], list[float], list[float]]:
-    """Return positions, velocities and controls of the first keyframe, or of the reference pose.
+def _start(raw: mujoco.MjModel, model: Model) -> tuple[State, list[float]]:
+    """Return state and controls of the first keyframe, or of the reference pose.
 
     Small random velocities are added: a robot in an unstable equilibrium would not move.
     """
     push = np.random.default_rng(1).normal(scale=PUSH, size=model.nv)
+    state, u = {"q": list(model.rest_q), "v": push.tolist(), "act": [0.0] * model.na}, [0.0] * model.nu
     if raw.nkey:
-        return raw.key_qpos[0].tolist(), (raw.key_qvel[0] + push).tolist(), raw.key_ctrl[0].tolist()
-    return list(model.rest_q), push.tolist(), [0.0] * model.nu
+        state = {"q": raw.key_qpos[0].tolist(), "v": (raw.key_qvel[0] + push).tolist(), "act": raw.key_act[0].tolist()}
+        u = raw.key_ctrl[0].tolist()
+    return {name: numbers for name, numbers in state.items() if name != "act" or model.na}, u
 
 
 class Rollout:
     """A simulation of one world from a given state, and its gradient."""
 
-    def __init__(self, model: Model, laws: ForceLaws, q: list[float], v: list[float], u: list[float]) -> None:
+    def __init__(self, model: Model, laws: ForceLaws, start: State, u: list[float]) -> None:
         model = with_constants(model, laws.implicit)
         self.program = Programs(model, laws, {}).step().substep
         self.fixed = {"u": u, "f": [0.0] * model.nv, "h": [H]}
         self.advance = Evaluator(self.program)
         self.normalize = Evaluator(trace(lambda q: {"q": normalize(model, q)}, {"q": model.nq}))
-        self.states = [{"q": q, "v": v, **({"act": [0.0] * model.na} if model.na else {})}]
+        self.states = [start]
         self.stable = False
 
     def forward(self, name: str) -> Found:
@@ -233,18 +248,18 @@ class Rollout:
         try:
             for state in reversed(self.states[:-1]):
                 bars = back({**state, **self.fixed, **bars})
-            norm = math.hypot(*bars["q_bar"], *bars["v_bar"])
+            norm = math.hypot(*(x for bar in bars.values() for x in bar))
         except (FloatingPointError, OverflowError):
             norm = math.inf
         seconds = round(time.monotonic() - began, 2)
         return {"gradient": norm, "backward_operations": back.operations, "backward_seconds": seconds}
 
 
-def main(path: Path, cache: Path, implicit: bool) -> int:
+def main(path: Path, cache: Path, implicit: bool, simulate: bool = True) -> int:
     """Write findings to standard output as lines of JSON, stage by stage."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for found in _examine(path, cache, implicit):
+        for found in _examine(path, cache, implicit, simulate):
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
     return 0

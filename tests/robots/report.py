@@ -13,9 +13,9 @@ __all__ = ["COLUMNS", "read_csv", "tables", "write_csv"]
 
 COLUMNS = (
     "package", "version", "file", "kind", "mujoco", "mujoco_error", "articulated", "loaded", "ignorable", "features",
-    "refusals", "nv", "nu", "points", "acceleration_error", "linear_stable", "unstable", "free_stable", "free_fastest",
-    "contact_stable", "contact_fastest", "free_operations", "contact_operations", "backward_operations", "gradient",
-    "load_seconds", "seconds", "problem",
+    "refusals", "notes", "nv", "nu", "points", "acceleration_error", "linear_stable", "unstable", "free_stable",
+    "free_fastest", "contact_stable", "contact_fastest", "free_operations", "contact_operations",
+    "backward_operations", "gradient", "load_seconds", "seconds", "problem",
 )  # fmt: skip
 TOLERANCE = 1e-8
 """Largest relative difference from MuJoCo's acceleration that counts as a match."""
@@ -82,8 +82,15 @@ COUNTED: dict[str, Callable[[Row], bool]] = {
 }
 
 
+SIMULATED = ("stable", "finite gradient")
+"""Columns that stay empty if files were only loaded."""
+
+
 def _counts(rows: Sequence[Row]) -> list[str]:
-    return [str(sum(map(counted, rows))) for counted in COUNTED.values()]
+    simulated = any(row["gradient"] for row in rows) or not any(map(COUNTED["loaded"], rows))
+    return [
+        str(sum(map(counted, rows))) if simulated or name not in SIMULATED else "–" for name, counted in COUNTED.items()
+    ]
 
 
 def _reasons(rows: Sequence[Row]) -> list[tuple[str, str, str]]:

@@ -94,17 +94,7 @@ class VecEnv:
         )
         self.obs_layout = tracing.observation_sizes(task)
         """Size of each observation term, in order."""
-        self.spec = EnvSpec(
-            name=task.name,
-            num_envs=num_envs,
-            obs_size=sum(self.obs_layout.values()),
-            action_size=task.model.nu,
-            episode_steps=task.episode_steps,
-            dt=task.dt,
-            device=self.sim.device,
-            dtype=dtype,
-            reward_terms=tuple(task.reward),
-        )
+        self.spec = _spec(task, self.sim, sum(self.obs_layout.values()))
         self._reset_function = self.sim.compile_function(
             "episode reset", lambda noise: tracing.reset_outputs(task, noise), {"noise": noise_size}
         )
@@ -304,3 +294,17 @@ def _check_finite_action(action: Tensor) -> None:
             f"action [{world}, {entry}] is {action[world, entry].item()}; actions must be finite. "
             "The environment is unchanged: step again with a valid action"
         )
+
+
+def _spec(task: Task, sim: Simulator, obs_size: int) -> EnvSpec:
+    return EnvSpec(
+        name=task.name,
+        num_envs=sim.num_worlds,
+        obs_size=obs_size,
+        action_size=task.model.nu,
+        episode_steps=task.episode_steps,
+        dt=task.dt,
+        device=sim.device,
+        dtype=sim.dtype,
+        reward_terms=tuple(task.reward),
+    )

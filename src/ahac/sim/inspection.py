@@ -171,7 +171,7 @@ def inspect_model(
         contacts=tuple(_contacts(filled)),
         planes=tuple(plane.name for plane in model.planes),
         keyframes=tuple(model.keyframes),
-        notes=tuple(getattr(model, "notes", ())),
+        notes=model.notes,
         stability=StabilityReport(
             stable=stability.stable, message=stability.message(dt), cause=stability.cause, substeps=needed
         ),

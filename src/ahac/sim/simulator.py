@@ -15,7 +15,7 @@ from ahac.core.hardware import lane_bytes, usable_cores
 from ahac.native.codegen import Target
 from ahac.sim.autograd import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.graph import Real
-from ahac.sim.compiler.program import trace
+from ahac.sim.compiler.program import Program, trace
 from ahac.sim.model.types import Keyframe, Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
@@ -85,22 +85,7 @@ class Simulator:
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
-        programs = self._programs  # a local name, so that no lambda refers to the simulator itself
-        self._mass_matrix = MapKernels(self._launcher, "mass matrix", programs.mass_matrix)
-        self._bias_force = MapKernels(self._launcher, "bias force", programs.bias_force)
-        self._acceleration = MapKernels(
-            self._launcher, "acceleration", lambda: programs.acceleration(contact_enabled=False)
-        )
-        self._in_contact = MapKernels(
-            self._launcher, "acceleration in contact", lambda: programs.acceleration(contact_enabled=True)
-        )
-        self._contacts = MapKernels(self._launcher, "contacts", programs.contacts)
-        self._contact_accelerations = MapKernels(
-            self._launcher, "contact accelerations", programs.contact_accelerations
-        )
-        self._contact_wrenches = MapKernels(self._launcher, "contact wrenches", programs.contact_wrenches)
-        self._poses = MapKernels(self._launcher, "poses", programs.poses)
-        self._readout = MapKernels(self._launcher, "readouts", programs.readout)
+        self._maps = _maps(self._launcher, self._programs)
 
     def rest_state(self, keyframe: str | None = None) -> State:
         """Return all worlds at rest in the model's reference pose, or in the state of a keyframe of the file."""
@@ -153,17 +138,19 @@ class Simulator:
         q = self._checked("state.q", state.q, m.nq)
         v = self._checked("state.v", state.v, m.nv)
         inputs = (q, v, self._control(control), *self._given_act(state))
-        readouts = self._readout(*inputs, *self._checked_context(context))
+        readouts = self._maps["readout"](*inputs, *self._checked_context(context))
         return self._shaped(list(readouts.values()))
 
     def mass_matrix(self, q: Tensor) -> Tensor:
         """Return the mass matrix [N, nv, nv], armature included: MuJoCo's qM as a full matrix."""
-        matrix = self._mass_matrix(self._checked("q", q, self.model.nq))["matrix"]
+        matrix = self._maps["mass_matrix"](self._checked("q", q, self.model.nq))["matrix"]
         return matrix.view(self.num_worlds, self.model.nv, self.model.nv)
 
     def bias_force(self, q: Tensor, v: Tensor) -> Tensor:
         """Return gravity, Coriolis and centrifugal forces [N, nv]: MuJoCo's qfrc_bias."""
-        return self._bias_force(self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))["force"]
+        return self._maps["bias_force"](self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))[
+            "force"
+        ]
 
     def acceleration(self, q: Tensor, v: Tensor, tau: Tensor, contact: bool = False) -> Tensor:
         """Return MuJoCo's qacc [N, nv] under `tau`, springs, damping, fluid and user-defined force laws.
@@ -174,7 +161,7 @@ class Simulator:
             tau: [N, nv] generalized forces.
             contact: Whether contact and joint limits act as well; actuators never do.
         """
-        kernels = self._in_contact if contact else self._acceleration
+        kernels = self._maps["in_contact" if contact else "acceleration"]
         q = self._checked("q", q, self.model.nq)
         v = self._checked("v", v, self.model.nv)
         return kernels(q, v, self._checked("tau", tau, self.model.nv))["qacc"]
@@ -183,7 +170,7 @@ class Simulator:
         """Return depth, velocity, force and the force's derivatives at every contact candidate."""
         q = self._checked("state.q", state.q, self.model.nq)
         v = self._checked("state.v", state.v, self.model.nv)
-        fields = self._contacts(q, v)
+        fields = self._maps["contacts"](q, v)
         points = len(self.model.contact_candidates)
         shaped = {name: fields[name].view(self.num_worlds, points, *shape) for name, shape in CONTACT_FIELDS.items()}
         return Contacts(tuple((c.geom, c.plane.name) for c in self.model.contact_candidates), **shaped)
@@ -193,14 +180,14 @@ class Simulator:
         q = self._checked("state.q", state.q, self.model.nq)
         v = self._checked("state.v", state.v, self.model.nv)
         inputs = (q, v, self._control(control), *self._given_act(state))
-        accelerations = self._contact_accelerations(*inputs)["acceleration"]
+        accelerations = self._maps["contact_accelerations"](*inputs)["acceleration"]
         return accelerations.view(self.num_worlds, len(self.model.contact_candidates), 3)
 
     def contact_wrenches(self, state: State) -> Wrenches:
         """Return the contact wrench on every link with contact candidates, about the position of its tree's root."""
         q = self._checked("state.q", state.q, self.model.nq)
         v = self._checked("state.v", state.v, self.model.nv)
-        fields = self._contact_wrenches(q, v)
+        fields = self._maps["contact_wrenches"](q, v)
         links = dict.fromkeys(candidate.link for candidate in self.model.contact_candidates)
         shaped = {name: numbers.view(self.num_worlds, len(links), 6) for name, numbers in fields.items()}
         return Wrenches(tuple(self.model.links[i].name for i in links), **shaped)
@@ -228,7 +215,7 @@ class Simulator:
 
     def poses(self, q: Tensor) -> Poses:
         """Return position and rotation of every body of the file."""
-        fields = self._poses(self._checked("q", q, self.model.nq))
+        fields = self._maps["poses"](self._checked("q", q, self.model.nq))
         names = tuple(self.model.bodies)
         shape = (self.num_worlds, len(names), 3)
         return Poses(names, fields["position"].view(shape), fields["rotation"].view(*shape, 3))
@@ -287,6 +274,25 @@ class Simulator:
             raise InputError(f"integrator must be 'implicit' or 'explicit', got {self.integrator!r}")
         if self.dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
+
+
+def _maps(launcher: Launcher, programs: Programs) -> dict[str, MapKernels]:
+    """Return the kernels of everything but the step; a program is traced when its kernel is first used."""
+    traces: dict[str, Callable[[], Program]] = {
+        "mass_matrix": programs.mass_matrix,
+        "bias_force": programs.bias_force,
+        "acceleration": lambda: programs.acceleration(contact_enabled=False),
+        "in_contact": lambda: programs.acceleration(contact_enabled=True),
+        "contacts": programs.contacts,
+        "contact_accelerations": programs.contact_accelerations,
+        "contact_wrenches": programs.contact_wrenches,
+        "poses": programs.poses,
+        "readout": programs.readout,
+    }
+    labels = {"in_contact": "acceleration in contact", "readout": "readouts"}
+    return {
+        name: MapKernels(launcher, labels.get(name, name.replace("_", " ")), trace) for name, trace in traces.items()
+    }
 
 
 def _laws(integrator: Integrator, contact_law: ContactLaw | None, forces: Sequence[ForceLaw]) -> ForceLaws:

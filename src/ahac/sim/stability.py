@@ -24,7 +24,7 @@ import numpy as np
 
 from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.program import Program, evaluate, trace
-from ahac.sim.constants import SUPPORT_HEIGHT, with_constants
+from ahac.sim.constants import with_constants
 from ahac.sim.model.types import Joint, JointKind, Model
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
@@ -39,6 +39,8 @@ EPSILON = 1e-6
 """Step of the central differences [rad], [m], [rad/s], [m/s]."""
 TOLERANCE = 1e-3
 """Growth per substep that still counts as stable, because of rounding errors."""
+SUPPORT_HEIGHT = 0.01
+"""A robot stands on all points that are at most this much higher than its lowest one in the rest pose [m]."""
 HALVINGS = 12
 """The step is halved at most this many times to find a stable one."""
 MOST_POSES = 8
@@ -105,9 +107,14 @@ class _Pose:
 def warn_if_unstable(
     model: Model, dt: float, substeps: int, integrator: Literal["implicit", "explicit"], forces: Sequence[ForceLaw] = ()
 ) -> None:
-    """Log a warning if a robot is unstable in free motion or while it stands; skip what is known to be stable."""
+    """Log a warning if a robot is unstable in free motion or while it stands; skip what is known to be stable.
+
+    Contact with constants from the file or the caller counts as tuned.
+    """
     if integrator == "implicit" and not forces and model.fluid is None:
         return
+    untuned = [c for c in model.contact_candidates if None in (c.material.stiffness, c.material.viscosity)]
+    model = replace(model, contact_candidates=tuple(untuned))
     stability = check_stability(model, dt / substeps, integrator, forces, standing_only=True)
     if not stability.stable:
         logger.warning("model %r: %s", model.name, stability.message(dt))

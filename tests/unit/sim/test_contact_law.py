@@ -32,14 +32,15 @@ def test_contacts_are_those_of_the_law(integrator: Integrator, device: torch.dev
     found = sim.contacts(State(torch.tensor(q, device=device), torch.tensor(v, device=device)))
     velocity = v[:, :3] + np.cross(v[:, 3:], [0.0, 0.0, -0.1])
     d = np.maximum(depth, 0.0)
+    damping = 3e2 * d
+    damped = velocity[:, 2]
     if integrator == "explicit":  # penalty
-        damped, damping = np.minimum(velocity[:, 2], 0.0), 3e2 * d
-    else:  # compliant
-        damped, damping = velocity[:, 2], 3e2 * np.minimum(d, 1e-3)
+        damped = np.minimum(damped, 0.0)
     normal = 2e3 * d - damping * damped
+    load = normal if integrator == "implicit" else 2e3 * d
     slip = velocity * [1.0, 1.0, 0.0]
     speed = np.linalg.norm(slip, axis=1)
-    drag = np.minimum(40.0 * speed, 0.5 * 2e3 * d) / speed
+    drag = np.minimum(40.0 * speed, 0.5 * load) / speed
     force = -slip * drag[:, None] + np.outer(normal, [0.0, 0.0, 1.0])
     # One world slides, one sticks: both sides of the friction cone are seen.
     assert (drag[1] < 40.0, drag[2] == 40.0) == (True, True)
@@ -47,8 +48,8 @@ def test_contacts_are_those_of_the_law(integrator: Integrator, device: torch.dev
     np.testing.assert_allclose(found.velocity[:, 0].cpu(), velocity, rtol=CLOSE, atol=CLOSE)
     np.testing.assert_allclose(found.force[:, 0].cpu(), force, rtol=CLOSE, atol=CLOSE)
     by_depth = np.zeros((WORLDS, 3))
-    by_depth[1] = [*(-0.5 * 2e3 * slip[1, :2] / speed[1]), 2e3 + 3e2 * 2.0 * (integrator == "explicit")]
-    by_depth[2:, 2] = 2e3
+    by_depth[1:, 2] = 2e3 - 3e2 * damped[1:]
+    by_depth[1, :2] = -0.5 * load[1] / d[1] * slip[1, :2] / speed[1]
     np.testing.assert_allclose(found.force_by_depth[2:, 0].cpu(), by_depth[2:], atol=1e-7)
     np.testing.assert_allclose(found.force_by_depth[1, 0].cpu(), by_depth[1], atol=1e-7)
     sticking = found.force_by_velocity[2, 0].cpu().numpy()

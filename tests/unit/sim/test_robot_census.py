@@ -71,11 +71,16 @@ def test_probe_finds_an_unstable_robot(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_probe_lists_everything_that_refuses_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "soft.xml"
-    geom = 'mass="1" fluidshape="ellipsoid" surfacevel="1 0 0"'
-    path.write_text(PENDULUM.replace('mass="1"', geom), encoding="utf-8")
+    text = PENDULUM.replace('mass="1"', 'mass="1" fluidshape="ellipsoid"')
+    path.write_text(text, encoding="utf-8")
     found = findings(path, capsys)
     assert (found["articulated"], found["loaded"], found["ignorable"]) == (True, False, True)
-    assert found["features"] == ["fluid_shape", "surface_velocity"]
+    assert found["features"] == ["fluid_shape"]
+    actuator = '<actuator><general joint="swing" gaintype="user"/></actuator>'
+    path.write_text(text.replace("</mujoco>", f"{actuator}</mujoco>"), encoding="utf-8")
+    found = findings(path, capsys)
+    assert found["features"] == ["fluid_shape", "user-defined actuator"]
+    assert not found["ignorable"]
 
 
 def test_probe_keeps_the_error_of_mujoco(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,8 +38,8 @@ def test_a_frame_has_the_poses_and_forces_of_the_simulator() -> None:
     ball = stage.scene.bodies.index("ball")
     assert frame.position[:, ball].tolist() == [pytest.approx([0.0, 0.0, 0.0995], abs=1e-6)] * 2
     assert frame.quaternion[:, ball].tolist() == [pytest.approx([1.0, 0.0, 0.0, 0.0])] * 2
-    # Half a millimetre deep: stiffness times depth, upwards.
-    assert frame.force[0, 0].tolist() == pytest.approx([0.0, 0.0, 1e4 * 5e-4], rel=1e-3, abs=1e-3)
+    # Half a millimetre deep, where a whole one carries its weight: half the weight, upwards.
+    assert frame.force[0, 0].tolist() == pytest.approx([0.0, 0.0, 0.5 * 9.81], rel=1e-3, abs=1e-3)
     assert frame.activation.shape == (2, 0)
 
 

@@ -80,15 +80,14 @@ class ContactMaterial:
     """Normal force per depth, ke [N/m]."""
 
     damping: float | None = None
-    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down. The compliant law
-    does not scale it beyond 1 mm."""
+    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down."""
 
     viscosity: float | None = None
     """Friction force per slip speed while sticking, kf [N s/m]."""
 
     friction: float | None = None
-    """Coulomb coefficient mu: friction never exceeds mu times the elastic part of the normal force. By default the
-    friction that the file gives the pair of geoms."""
+    """Coulomb coefficient mu: friction never exceeds mu times the normal force, or its elastic part in `penalty`. By
+    default the friction that the file gives the pair of geoms."""
 
     def __post_init__(self) -> None:
         require_non_negative(self)

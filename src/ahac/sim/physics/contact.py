@@ -2,11 +2,10 @@
 
 With depth d > 0, point velocity u, normal n, normal speed s = n·u and slip u_t = u − n s:
 
-    compliant    normal = max(0, ke d − kd min(d, d₀) s)           friction = −u_t min(kf, mu ke d / |u_t|)
-    penalty      normal = ke d + kd d max(−s, 0)                   friction the same
+    compliant    normal = max(0, ke d − kd d s)              friction = −u_t min(kf, mu normal / |u_t|)
+    penalty      normal = ke d + kd d max(−s, 0)             friction = −u_t min(kf, mu ke d / |u_t|)
 
-Damping is scaled by depth (up to d₀ = 1 mm in the compliant law), so that the force is continuous at touch-down.
-Friction is bounded by the elastic part alone. Contact between bodies is not simulated.
+Damping is scaled by depth, so that the force is continuous at touch-down. Contact between bodies is not simulated.
 """
 
 from __future__ import annotations
@@ -39,16 +38,11 @@ SLIP_FLOOR = 1e-12
 """Added to the squared slip speed [m²/s²]: at rest the friction law is exactly viscous, with a finite derivative."""
 
 
-DAMPING_DEPTH = 1e-3
-"""Depth d₀ [m] beyond which the damping of the compliant law no longer grows."""
-
-
 def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
     """Return the force of a spring, a damper in both directions, and regularized Coulomb friction."""
     speed = velocity.dot(normal)
-    elastic = depth * material.stiffness
-    normal_force = maximum(0.0, elastic - minimum(depth, DAMPING_DEPTH) * material.damping * speed)
-    return normal * normal_force - _friction(velocity - normal * speed, elastic, material)
+    normal_force = maximum(0.0, depth * material.stiffness - depth * material.damping * speed)
+    return normal * normal_force - _friction(velocity - normal * speed, normal_force, material)
 
 
 def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
@@ -59,8 +53,8 @@ def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstant
     return normal * normal_force - _friction(velocity - normal * speed, elastic, material)
 
 
-def _friction(slip: Vec3, elastic: Real, material: ContactConstants) -> Vec3:
-    return slip * minimum(material.viscosity, elastic * material.friction / norm(slip, SLIP_FLOOR))
+def _friction(slip: Vec3, load: Real, material: ContactConstants) -> Vec3:
+    return slip * minimum(material.viscosity, load * material.friction / norm(slip, SLIP_FLOOR))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from ahac.sim.compiler.loops import RowFunction, sum_over_rows
 from ahac.sim.compiler.operations import barrier, maximum
 from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.model.types import ContactConstants, Plane
-from ahac.sim.physics.algebra import Mat3, Spatial, SpatialMatrix, Vec3
+from ahac.sim.physics.algebra import Mat3, Spatial, SpatialMatrix, Vec3, norm
 from ahac.sim.physics.contact import (
-    SLIP_FLOOR,
     ContactLaw,
     ContactPoint,
     compliant,
@@ -31,7 +30,7 @@ from ahac.sim.physics.contact import (
 )
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["implicit_contacts"]
+__all__ = ["SLIP_OFFSET", "implicit_contacts"]
 
 LOOPED_FROM = 33
 """Number of points of a robot from which they are added up in loops; for fewer, loops are slower."""
@@ -41,6 +40,11 @@ LINK_STATE = 22
 """Numbers that a loop over points takes: rotation, position, origin and velocity of the link, and h."""
 POINT = 4
 """Numbers per point: center and radius."""
+
+SLIP_OFFSET = 1e-6
+"""Added to the slip [m/s] where the secant of friction is taken, so that it is defined at rest."""
+SLIP_FLOOR = 1e-30
+"""Added to the squared slip with offset [m²/s²], which is never zero in practice."""
 
 Response = tuple[Spatial, SpatialMatrix]
 """Wrench and implicit terms on a link."""
@@ -77,14 +81,23 @@ def _response(
 ) -> Response:
     """Return the effect of one point on its link."""
     ahead = barrier(h.graph, depth - h * velocity.dot(normal))
-    fixed = [barrier(h.graph, x) for x in velocity]
+    offset = _perpendicular(normal) * SLIP_OFFSET
+    fixed = [barrier(h.graph, x) for x in velocity + offset]
     force = contact_force(law, ahead, Vec3(*fixed), normal, material)
     by_depth, *by_velocity = pullback(h.graph, [(force.dot(normal), 1.0)], [ahead, *fixed])
     along_normal = maximum(0.0, h * by_depth - Vec3(*by_velocity).dot(normal))
-    slip = velocity - normal * velocity.dot(normal)
+    slip = velocity - normal * velocity.dot(normal) + offset
     across = maximum(0.0, -(force.dot(slip) / (slip.dot(slip) + SLIP_FLOOR)))
+    force = force + offset * across
     matrix = SpatialMatrix.at_point(position, normal, h * along_normal, h * across)
     return Spatial(position.cross(force), force), matrix
+
+
+def _perpendicular(normal: Vec3) -> Vec3:
+    """Return a unit vector across a plane's normal."""
+    axis = min((Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0)), key=lambda axis: abs(normal.dot(axis)))
+    across = axis - normal * normal.dot(axis)
+    return across / norm(across)
 
 
 @dataclass(frozen=True)
