@@ -36,7 +36,7 @@ def contacts(model: Model, states: Groups) -> Groups:
     velocity = found["velocity"].reshape(*depth.shape, 3)
     velocity = np.take_along_axis(velocity, deepest[..., None, None], axis=-2)[..., 0, :]
     slip = velocity - normal * np.sum(velocity * normal, axis=-1, keepdims=True)
-    material = model.contact_candidates[0].material
+    material = with_constants(model, implicit=False).contact_candidates[0].material
     assert isinstance(material, ContactConstants)
     return {
         "depth": np.max(depth, axis=-1),

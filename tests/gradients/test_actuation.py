@@ -77,7 +77,7 @@ def test_substep_is_differentiated_exactly(source: str, implicit: bool) -> None:
 
     def value(name: str, eps: float) -> np.ndarray:
         out = evaluate(substep, {**x, name: x[name] + eps * along[name]})
-        return sum((out[group] * w).sum(axis=-1) for group, w in weights.items())
+        return np.sum([(out[group] * w).sum(axis=-1) for group, w in weights.items()], axis=0)
 
     for name in groups:
         exact = (back[f"{name}_bar"] * along[name]).sum(axis=-1)

@@ -50,8 +50,9 @@ def test_the_compiled_gradient_is_that_of_the_programs(case: Case, device: torch
     seeds = {k: rng.standard_normal(value.shape) for k, value in run.end.items()}
     wanted = case.chain.pull(x, run, seeds)
     inputs = {k: torch.from_numpy(value).to(sim.device).requires_grad_() for k, value in x.items()}
-    act = {k: torch.from_numpy(value).to(sim.device).repeat(WORLDS, 1) for k, value in case.chain.act.items()}
-    end = sim.step(State(inputs["q"], inputs["v"], **act), inputs["u"], inputs["f"])
+    act = case.chain.act.get("act")
+    activations = None if act is None else torch.from_numpy(act).to(sim.device).repeat(WORLDS, 1)
+    end = sim.step(State(inputs["q"], inputs["v"], act=activations), inputs["u"], inputs["f"])
     outputs = {"q": end.q, "v": end.v, "read_0": end.readouts["observed"]}
     for name, value in outputs.items():
         assert relative(value.detach().cpu().numpy(), run.end[name]) < TOLERANCE

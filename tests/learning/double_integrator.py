@@ -35,6 +35,7 @@ class Mass:
     """[N, 1] x [m]."""
     v: Tensor
     """[N, 1] its rate [m/s]."""
+    act: None = None
 
 
 class DoubleIntegrator:

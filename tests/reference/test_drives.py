@@ -45,7 +45,8 @@ CASES = {
         <position cranksite="knuckle" slidersite="eye" cranklength="0.1" kp="20" kv="2" gear="1.3"/>
         <position cranksite="ring" slidersite="base site" cranklength="3" kp="20" kv="2" gear="1.3"/>""",
     "damping and armature of actuators": """
-        <motor joint="bend" gear="3" damping="1 2 3" armature="0.2"/><motor tendon="sum" gear="2" damping="0.3 0.2 0.1"/>
+        <motor joint="bend" gear="3" damping="1 2 3" armature="0.2"/>
+        <motor tendon="sum" gear="2" damping="0.3 0.2 0.1"/>
         <motor joint="neck" gear="2 3 4" damping="0.5 0.2 0.1" armature="0.1"/>
         <motor tendon="across" gear="2" damping="0.3"/>""",
 }

@@ -22,7 +22,8 @@ POINTS = 1000
 
 TWO_POINTS = """
 <geom name="obstacle" {shape}/>{side}
-<body name="a">{slides}<geom size="0.1"/><site name="a"/></body><body name="b">{slides}<geom size="0.1"/><site name="b"/>
+<body name="a">{slides}<geom size="0.1"/><site name="a"/></body>
+<body name="b">{slides}<geom size="0.1"/><site name="b"/>
 </body>
 """
 SLIDES = "".join(f'<joint type="slide" axis="{axis}"/>' for axis in ("1 0 0", "0 1 0", "0 0 1"))
@@ -34,11 +35,13 @@ BODIES = """
   <geom name="ball" type="sphere" size="0.08" pos="0 0 0.15" mass="0.1"/>
   <geom name="rod" type="cylinder" size="0.07 0.2" pos="0.2 0 0.1" euler="1.3 0.2 0.1" mass="0.1"/>
   <site name="beside ball" pos="0 0.05 0.35"/><site name="in ball" pos="0.01 0.02 0.16"/>
-  <site name="beside rod" pos="0.2 0 0.4"/><site name="in rod" pos="0.21 0.01 0.1"/><site name="middle" pos="0.05 0 0.2"/>
+  <site name="beside rod" pos="0.2 0 0.4"/><site name="in rod" pos="0.21 0.01 0.1"/>
+  <site name="middle" pos="0.05 0 0.2"/>
   <body pos="0.3 0 0"><joint name="bend" axis="0.3 1 0"/><joint type="ball" pos="0.1 0 0"/>
     <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03" mass="0.7"/><site name="tip" pos="0.2 0.05 0.1"/></body>
 </body>
-<body pos="0 0.3 1.2"><freejoint/><geom name="float" type="sphere" size="0.2" mass="1"/><site name="ring" pos="0.1 0 0.2"/>
+<body pos="0 0.3 1.2"><freejoint/><geom name="float" type="sphere" size="0.2" mass="1"/>
+  <site name="ring" pos="0.1 0 0.2"/>
 </body>
 """
 
@@ -125,5 +128,5 @@ def test_armature_of_a_tendon(tendon: dict[str, str]) -> None:
 
 def test_side_site_on_another_body_is_refused() -> None:
     path = site("wall") + around("ball", "tip") + site("ring")
-    with pytest.raises(ModelError, match="'tip'.*'ball'.*attach both to one body"):
+    with pytest.raises(ModelError, match=r"'tip'.*'ball'.*attach both to one body"):
         load_model(mjcf(BODIES, rest=f"<tendon><spatial>{path}</spatial></tendon>"))

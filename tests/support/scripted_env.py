@@ -13,6 +13,7 @@ from ahac.core.env import EnvSpec, Step
 class Still:
     q: Tensor
     v: Tensor
+    act: None = None
 
 
 class Scripted:

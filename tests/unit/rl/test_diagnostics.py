@@ -15,6 +15,7 @@ from ahac.rl.schedule import linear_schedule, set_learning_rate
 class State(NamedTuple):
     q: Tensor
     v: Tensor
+    act: None = None
 
 
 def steps(action: Tensor, gains: list[float]) -> list[Step]:

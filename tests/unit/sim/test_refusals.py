@@ -66,7 +66,7 @@ REFUSED = {
         arm(extra='<flexcomp name="f" type="grid" count="3 3 1" spacing="1 1 1" dim="2" radius="0.01" mass="1"/>'),
         "deformable",
     ),
-    "user's gain": (arm(rest=actuator("general", 'joint="j" gaintype="user"')), "'m' has the gain, bias and dynamics us"),
+    "user's gain": (arm(rest=actuator("general", 'joint="j" gaintype="user"')), "'m' has the gain, bias and dynamics"),
     "adhesion": (arm(rest=actuator("adhesion", 'body="b" ctrlrange="0 1"')), "'m' acts on a target of kind 'body'"),
     "inactive": (arm(rest=actuator("motor") + '<option><flag actuation="disable"/></option>'), "disables actuation"),
     "plane on a moving body": (arm().replace("<joint", '<geom type="plane" size="1 1 1"/><joint'), "plane"),
