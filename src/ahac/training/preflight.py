@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ahac.algos.recipes import ALGOS, recipe
@@ -25,7 +26,7 @@ from ahac.core.files import (
     temporary_name,
 )
 from ahac.envs import make_task
-from ahac.training.config import RunConfig
+from ahac.training.config import TASK, RunConfig
 from ahac.training.names import check_name
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "is_leftover",
     "new_folder",
     "validate_config",
+    "with_integrator",
 ]
 
 logger = logging.getLogger("ahac")
@@ -58,6 +60,13 @@ def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> 
                 f"got a {type(config.algorithm).__name__}; "
                 "start from ahac.training.api.configure(task, algo).algorithm and replace the fields that differ"
             )
+
+
+def with_integrator(config: RunConfig) -> RunConfig:
+    """Return the settings with the name of the integrator that the task uses, as config.json has it."""
+    if config.integrator != TASK:
+        return config
+    return replace(config, integrator=make_task(config.task, config.variant).integrator)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from ahac.core.device import resolve_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
-from ahac.envs import VecEnv, make, make_task
+from ahac.envs import VecEnv, make
 from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import Executor
 from ahac.training.checkpoint import (
@@ -42,7 +42,7 @@ from ahac.training.checkpoint import (
     newest_first,
     save_checkpoint,
 )
-from ahac.training.config import NON_SEMANTIC_FIELDS, TASK, RunConfig, config_from_file, config_to_file
+from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig, config_from_file, config_to_file
 from ahac.training.evaluate import Evaluation, evaluate
 from ahac.training.manifest import manifest
 from ahac.training.old_settings import upgrade_settings
@@ -52,6 +52,7 @@ from ahac.training.preflight import (
     free_names,
     new_folder,
     validate_config,
+    with_integrator,
 )
 from ahac.training.process import exclusive_lock, torch_settings
 from ahac.training.replay_files import ReplayFiles
@@ -239,8 +240,7 @@ def create_run(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> Run:
 def _create_folder(config: RunConfig, ranks: ProcessGroup) -> tuple[Path, RunConfig]:
     """Create the folder with its files atomically; return it and the settings with the folder's name."""
     validate_config(config, ranks)
-    if config.integrator == TASK:
-        config = replace(config, integrator=make_task(config.task, config.variant).integrator)
+    config = with_integrator(config)
     about = manifest(config.seed, resolve_run_device(config.device, ranks)) | {"ranks": ranks.size}
     preferred = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
     with new_folder(preferred) as temporary:

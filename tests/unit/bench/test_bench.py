@@ -103,6 +103,7 @@ def test_missing_values_are_null_in_json_and_a_dash_in_the_table(bench: Bench) -
     (rows,) = report["tables"].values()
     assert list(rows[0]) == [
         "task",
+        "substeps",
         "device",
         "threads",
         "worlds",
