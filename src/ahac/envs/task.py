@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
-from ahac.sim import Actuator, Integrator, Model, Real, Vec3, World
+from ahac.sim import Actuator, Integrator, Keyframe, Model, Real, Vec3, World
 
 __all__ = ["Action", "Draw", "ObsTerm", "ResetFn", "RewardTerm", "Task"]
 
@@ -97,7 +97,18 @@ def _with_unit_controls(model: Model) -> Model:
     """Return the model with the control range of every actuator rescaled to [-1, 1]."""
     if all(actuator.control_range == (-1.0, 1.0) for actuator in model.actuators):
         return model
-    return replace(model, actuators=tuple(_with_unit_control(actuator) for actuator in model.actuators))
+    actuators = tuple(_with_unit_control(actuator) for actuator in model.actuators)
+    keyframes = {name: _with_unit_ctrl(keyframe, model.actuators) for name, keyframe in model.keyframes.items()}
+    return replace(model, actuators=actuators, keyframes=keyframes)
+
+
+def _with_unit_ctrl(keyframe: Keyframe, actuators: Sequence[Actuator]) -> Keyframe:
+    """Return a keyframe whose controls are actions: (control − middle) / half."""
+    ctrl = []
+    for control, actuator in zip(keyframe.ctrl, actuators, strict=False):
+        low, high = actuator.control_range or (-1.0, 1.0)
+        ctrl.append((2.0 * control - low - high) / (high - low) if low < high else 0.0)
+    return replace(keyframe, ctrl=tuple(ctrl))
 
 
 def _with_unit_control(actuator: Actuator) -> Actuator:

@@ -17,7 +17,7 @@ exact for a robot that comes down in that pose.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import fields, replace
 from math import sqrt
 from typing import TypeVar
@@ -94,9 +94,9 @@ def _contact_defaults(model: Model) -> list[ContactConstants]:
     """Return the constants of every contact candidate that follow from the weight of its tree."""
     if not model.contact_candidates:
         return []
-    masses = Counter[int]()
+    masses: dict[int, float] = defaultdict(float)
     for i, link in enumerate(model.links):
-        masses[_root(model, i)] += link.mass  # pyright: ignore[reportArgumentType]
+        masses[_root(model, i)] += link.mass
     pairs = [(_root(model, candidate.link), candidate.plane) for candidate in model.contact_candidates]
     supports = _support_counts(model, pairs)
     gravity = sqrt(sum(g * g for g in model.gravity)) or STANDARD_GRAVITY

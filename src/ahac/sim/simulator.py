@@ -147,13 +147,15 @@ class Simulator:
         return matrix.view(self.num_worlds, self.model.nv, self.model.nv)
 
     def bias_force(self, q: Tensor, v: Tensor) -> Tensor:
-        """Return gravity, Coriolis and centrifugal forces [N, nv]: MuJoCo's qfrc_bias."""
+        """Return gravity, Coriolis and centrifugal forces [N, nv]: MuJoCo's qfrc_bias without armature of tendons."""
         return self._maps["bias_force"](self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))[
             "force"
         ]
 
     def acceleration(self, q: Tensor, v: Tensor, tau: Tensor, contact: bool = False) -> Tensor:
-        """Return MuJoCo's qacc [N, nv] under `tau`, springs, damping, fluid and user-defined force laws.
+        """Return the acceleration [N, nv] of a state under `tau` and all forces but those of actuators.
+
+        It is MuJoCo's qacc where no constraint acts (dry friction, equalities, limits, contact), for both integrators.
 
         Args:
             q: [N, nq] positions.

@@ -2,7 +2,7 @@
 
 Free motion: the substep is linearized about the rest pose and the keyframes, without contact and joint limits. An
 explicit spring or damper that is too stiff for the step overshoots: it is an eigenvalue λ with |λ| > 1 and a negative
-real part. A robot that falls over has real parts above zero, and is none of our business.
+real part. The eigenvalues of a robot that falls over have positive real parts, and do not count.
 
 Contact and limits act along a direction J with stiffness k and damping c. Alone, with g = J M⁻¹ Jᵀ, they are an
 oscillator whose two eigenvalues follow from

@@ -166,7 +166,7 @@ class _FrameBuilder:
         actuators = sim.model.actuators
         self._muscles = [k for k, actuator in enumerate(actuators) if actuator.tendon is not None]
         self._activations = {k: a.activation.index for k, a in enumerate(actuators) if a.activation is not None}
-        motors = [(k, a) for k, a in enumerate(actuators) if len(a.dofs) == 1 and a.is_linear]
+        motors = [(k, a) for k, a in enumerate(actuators) if len(a.dofs) == 1 and a.is_linear and not any(a.bias[1:])]
         self._torque = {f"torque {a.name}": (k, a.gain * a.dofs[0][1]) for k, a in motors}
         self._low, self._high = torch.tensor([a.control_range or (-1.0, 1.0) for a in actuators]).reshape(-1, 2).T
 

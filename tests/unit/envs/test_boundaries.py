@@ -171,3 +171,13 @@ def test_a_custom_pose_sets_the_initial_state() -> None:
     unknown = NoisyReset(keyframe=None, pose={"knee": 1.0})
     with pytest.raises(InputError, match="no hinge or slide matches 'knee'"):
         ahac.make(RobotTask(model=load_model(WAIST), torso="torso", reset=unknown), num_envs=1)
+
+
+def test_controls_of_keyframes_become_actions() -> None:
+    key = '<keyframe><key name="home" qpos="0 0 1 1 0 0 0 0 0.5" ctrl="0.5"/></keyframe></mujoco>'
+    servo = '<position joint="shoulder" kp="10" ctrlrange="0 2"/>'
+    source = WAIST.replace('<motor joint="shoulder" gear="5" ctrlrange="-1 1"/>', servo).replace("</mujoco>", key)
+    task = RobotTask(model=load_model(source), torso="torso")
+    assert load_model(source).keyframes["home"].ctrl == (0.5,)
+    assert task.model.keyframes["home"].ctrl == (-0.5,)
+    assert dataclasses.replace(task, dt=0.01).model.keyframes["home"].ctrl == (-0.5,)

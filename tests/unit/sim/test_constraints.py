@@ -83,6 +83,14 @@ def test_violations_of_poses_are_those_of_mujoco() -> None:
     assert compared == 6
 
 
+def test_weld_without_torque_is_a_ball_joint() -> None:
+    weld = '<equality><weld body1="fore" body2="other" torquescale="{}"/></equality>'
+    for scale, kind in ((0, Connect), (1, Weld)):
+        raw, tree = compiled(weld.format(scale))
+        (equality,) = equalities(raw, tree, RestPose.of(raw))
+        assert type(equality) is kind
+
+
 def test_couplings_are_read_and_inactive_constraints_are_not() -> None:
     raw, tree = compiled()
     found = {equality.name: equality for equality in equalities(raw, tree, RestPose.of(raw))}

@@ -66,6 +66,9 @@ def test_a_misspelt_topic_in_the_file_is_refused() -> None:
     numeric = '<custom><numeric name="ahac:contacts" data="1 2 3 4"/></custom></mujoco>'
     with pytest.raises(ModelError, match="'ahac:contacts' is not a known setting; known: ahac:contact, ahac:limit"):
         load_model(PENDULUM.replace("</mujoco>", numeric))
+    text = '<custom><text name="ahac:muscle" data="linear"/></custom></mujoco>'
+    with pytest.raises(ModelError, match="'ahac:muscle' is not a known setting; known: ahac:muscles"):
+        load_model(PENDULUM.replace("</mujoco>", text))
 
 
 @pytest.mark.parametrize(

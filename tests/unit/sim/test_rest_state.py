@@ -49,6 +49,13 @@ def test_two_robots_are_lifted_one_by_one() -> None:
     assert (model.rest_q[2], model.rest_q[9]) == pytest.approx((0.2, 0.3))
 
 
+def test_arm_on_a_fixed_base_does_not_lift_another_robot() -> None:
+    arm = '<body name="base"><body><joint axis="0 1 0"/><geom size="0.1" pos="0 0 -1"/></body></body>'
+    model = load_model(mjcf(arm + '<body pos="1 0 0.5"><freejoint/><geom size="0.1"/></body>'), ground=True)
+    assert model.rest_q[3] == 0.5
+    assert not [note for note in model.notes if "lifted" in note]
+
+
 def test_robot_on_a_slope_is_lifted_until_it_touches() -> None:
     slope = '<geom type="plane" size="1 1 1" euler="0 0.5 0" conaffinity="1"/>'
     source = mjcf(slope + '<body pos="0.3 0 -1"><freejoint/><geom size="0.1"/></body>')

@@ -76,7 +76,10 @@ def _has_linear_muscles(model: mujoco.MjModel) -> bool:
     It does so by `<custom><text name="ahac:muscles" data="linear"/></custom>`.
     """
     for i in range(model.ntext):
-        if element_name(model, "text", i) == MUSCLE_SETTING:
+        name = element_name(model, "text", i)
+        if name.startswith("ahac:") and name != MUSCLE_SETTING:
+            raise ModelError(f"text {name!r} is not a known setting; known: {MUSCLE_SETTING}")
+        if name == MUSCLE_SETTING:
             data = model.text_data[model.text_adr[i] : model.text_adr[i] + model.text_size[i]]
             value = bytes(data).split(b"\0")[0].decode()
             if value not in MUSCLE_MODELS:

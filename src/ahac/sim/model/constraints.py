@@ -145,8 +145,8 @@ def _pose_equality(raw: mujoco.MjModel, tree: Tree, pose: RestPose, i: int) -> I
     inertia = 1.0 / inverse_inertia if inverse_inertia else 0.0
     if first.link == second.link or not (inverse_mass or inverse_inertia):
         return
-    if welded:
-        scale = float(raw.eq_data[i, 10])
+    scale = float(raw.eq_data[i, 10])
+    if welded and scale:
         yield Weld(
             name=name,
             first=first,
@@ -156,7 +156,7 @@ def _pose_equality(raw: mujoco.MjModel, tree: Tree, pose: RestPose, i: int) -> I
             effective_mass=mass,
             effective_inertia=inertia,
         )
-    else:
+    else:  # a weld with a torquescale of 0 does not hold rotations
         yield Connect(name=name, first=first, second=second, solref=solref, effective_mass=mass)
 
 

@@ -39,7 +39,7 @@ def standing_pose(raw: mujoco.MjModel, touching: Sequence[TouchingGeom], notes: 
         upward = t.plane.normal[2]
         root = int(raw.body_rootid[raw.geom_bodyid[t.geom]])
         first = int(raw.body_jntadr[root])
-        if upward < UPRIGHT or raw.jnt_type[first] != mujoco.mjtJoint.mjJNT_FREE:
+        if upward < UPRIGHT or first < 0 or raw.jnt_type[first] != mujoco.mjtJoint.mjJNT_FREE:
             continue
         address = int(raw.jnt_qposadr[first])
         lifts[address] = max(lifts.get(address, 0.0), -float(t.heights(data).min()) / upward)

@@ -185,7 +185,7 @@ def _ball_limits(model: mujoco.MjModel) -> Elements:
 def _colliding(model: mujoco.MjModel, shape: mujoco.mjtGeom, moving: bool) -> Elements:
     for i in np.flatnonzero(model.geom_type == shape):
         on_link = model.body_weldid[model.geom_bodyid[i]] != 0
-        if (model.geom_contype[i] or model.geom_conaffinity[i]) and on_link in (moving, True):
+        if (model.geom_contype[i] or model.geom_conaffinity[i]) and (on_link or not moving):
             yield element_name(model, "geom", int(i))
 
 
