@@ -26,6 +26,7 @@ __all__ = [
     "compliant",
     "contact_force",
     "contact_points",
+    "contact_wrench",
     "depth_below",
     "penalty",
     "wrenches",
@@ -100,11 +101,18 @@ def wrenches(points: Iterable[ContactPoint], law: ContactLaw) -> dict[int, Spati
     """Return the contact wrench on every link with contact candidates, about its tree's origin."""
     total: dict[int, Spatial] = {}
     for point in points:
-        force = contact_force(law, point.depth, point.velocity, point.normal, point.material)
-        wrench = Spatial(point.position.cross(force), force)
+        wrench = contact_wrench(law, point.depth, point.velocity, point.position, point.normal, point.material)
         link = point.candidate.link
         total[link] = total[link] + wrench if link in total else wrench
     return total
+
+
+def contact_wrench(
+    law: ContactLaw, depth: Real, velocity: Vec3, position: Vec3, normal: Vec3, material: ContactConstants
+) -> Spatial:
+    """Return the wrench of a point on its link, about its tree's origin."""
+    force = contact_force(law, depth, velocity, normal, material)
+    return Spatial(position.cross(force), force)
 
 
 def contact_force(law: ContactLaw, depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:

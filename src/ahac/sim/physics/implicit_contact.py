@@ -10,24 +10,17 @@ A robot with many points adds up those of each link in a loop, whose code does n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.loops import RowFunction, sum_over_rows
+from ahac.sim.compiler.loops import RowFunction
 from ahac.sim.compiler.operations import barrier, maximum
 from ahac.sim.compiler.reverse_mode import pullback
-from ahac.sim.model.types import ContactConstants, Plane
+from ahac.sim.model.types import ContactConstants
 from ahac.sim.physics.algebra import Mat3, Spatial, SpatialMatrix, Vec3, norm
-from ahac.sim.physics.contact import (
-    ContactLaw,
-    ContactPoint,
-    compliant,
-    contact_force,
-    depth_below,
-    penalty,
-)
+from ahac.sim.physics.contact import ContactLaw, ContactPoint, contact_force
+from ahac.sim.physics.contact_loops import Surface, grouped, row_function, sum_over_points
 from ahac.sim.physics.kinematics import Motion
 
 __all__ = ["SLIP_OFFSET", "implicit_contacts"]
@@ -36,10 +29,6 @@ LOOPED_FROM = 33
 """Number of points of a robot from which they are added up in loops; for fewer, loops are slower."""
 LOOP_POINTS = 2
 """Number of points of a link that such a loop takes at least."""
-LINK_STATE = 22
-"""Numbers that a loop over points takes: rotation, position, origin and velocity of the link, and h."""
-POINT = 4
-"""Numbers per point: center and radius."""
 
 SLIP_OFFSET = 1e-6
 """Added to the slip [m/s] where the secant of friction is taken, so that it is defined at rest."""
@@ -56,14 +45,13 @@ def implicit_contacts(
     """Return the wrenches, and the implicit terms h · damping + h² · stiffness, of links with contact candidates."""
     wrenches: dict[int, Spatial] = {}
     damping: dict[int, SpatialMatrix] = {}
-    row_function = cache(lambda surface: _row_function(law, surface))
+    function = cache(lambda surface: _row_function(law, surface))
     loops = len(points) >= LOOPED_FROM
-    for (link, surface), group in _grouped(points, law).items():
+    for (link, surface), group in grouped(points, law).items():
         if not loops or surface is None or len(group) < LOOP_POINTS:
             responses = [_response(law, p.depth, p.velocity, p.position, p.normal, p.material, h) for p in group]
         else:
-            rows = [(*point.candidate.center, point.candidate.radius) for point in group]
-            responses = [_response_of(sum_over_rows(row_function(surface), _link_state(motion, link, h), rows))]
+            responses = [_response_of(sum_over_points(function(surface), group, motion, link, [h]))]
         for wrench, matrix in responses:
             wrenches[link] = wrenches[link] + wrench if link in wrenches else wrench
             damping[link] = damping[link] + matrix if link in damping else matrix
@@ -100,50 +88,16 @@ def _perpendicular(normal: Vec3) -> Vec3:
     return across / norm(across)
 
 
-@dataclass(frozen=True)
-class _Surface:
-    """What the points of one loop have in common."""
+def _row_function(law: ContactLaw, surface: Surface) -> RowFunction:
+    """Return the sum of responses over points of one surface, as a function of the link's motion and h."""
+    normal = Vec3.of(surface.plane.normal)
 
-    plane: Plane
-    material: ContactConstants
-
-
-def _grouped(points: Iterable[ContactPoint], law: ContactLaw) -> dict[tuple[int, _Surface | None], list[ContactPoint]]:
-    """Group the points by link and surface; None for points that cannot be added up in a loop.
-
-    A user-defined law may use the constants in ways that only work with plain numbers, and an ellipsoid has more
-    constants than a ball.
-    """
-    groups: dict[tuple[int, _Surface | None], list[ContactPoint]] = {}
-    for point in points:
-        looped = law in (compliant, penalty) and point.candidate.is_ball
-        surface = _Surface(point.candidate.plane, point.material) if looped else None
-        groups.setdefault((point.candidate.link, surface), []).append(point)
-    return groups
-
-
-def _row_function(law: ContactLaw, surface: _Surface) -> RowFunction:
-    """Return the sum of responses over points of one surface, as a function of the link's state."""
-
-    def body(state: Sequence[Real], point: Sequence[Real]) -> list[Real]:
-        rotation = Mat3(*(Vec3(*state[3 * k : 3 * k + 3]) for k in range(3)))
-        frame, origin, angular, linear = (Vec3(*state[k : k + 3]) for k in (9, 12, 15, 18))
-        h = state[21]
+    def effect(depth: Real, velocity: Vec3, position: Vec3, further: Sequence[Real]) -> list[Real]:
+        (h,) = further
         assert isinstance(h, Scalar), "the body of a loop is traced"
-        normal = Vec3.of(surface.plane.normal)
-        position = frame + rotation @ Vec3(*point[:3]) - normal * point[3]
-        depth = depth_below(surface.plane, origin, position)
-        velocity = Spatial(angular, linear).at(position)
         return _numbers(*_response(law, depth, velocity, position, normal, surface.material, h))
 
-    return RowFunction(body, LINK_STATE, POINT)
-
-
-def _link_state(motion: Motion, link: int, h: Scalar) -> list[Real]:
-    """Return the numbers of a link that a loop over its points takes."""
-    velocity = motion.velocity[link]
-    vectors = (*motion.rotation[link].rows, motion.position[link], motion.origin[link])
-    return [*(x for vector in (*vectors, velocity.angular, velocity.linear) for x in vector), h]
+    return row_function(surface, effect, num_further=1)
 
 
 def _numbers(wrench: Spatial, matrix: SpatialMatrix) -> list[Real]:

@@ -17,6 +17,7 @@ from ahac.sim.physics import (
     actuators,
     constraints,
     contact,
+    contact_loops,
     dynamics,
     fluid,
     gravity,
@@ -112,7 +113,7 @@ def _contacts(world: World, laws: ForceLaws, h: Real) -> tuple[dict[int, Spatial
         return {}, {}
     if isinstance(h, Scalar):
         return implicit_contact.implicit_contacts(world.contact_points, world.motion, laws.contact, h)
-    return contact.wrenches(world.contact_points, laws.contact), {}
+    return contact_loops.explicit_contacts(world.contact_points, world.motion, laws.contact), {}
 
 
 def _add_extra_forces(
