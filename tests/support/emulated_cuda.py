@@ -73,7 +73,7 @@ SHARED_WORLDS = r"""
 #define __device__
 #define __constant__
 #define __shared__
-#define __noinline__ __attribute__((noinline))
+#define __forceinline__ inline
 #define CUDA_CALLABLE
 double slots[NUMBERS];
 struct Index { int x; };

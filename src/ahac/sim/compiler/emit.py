@@ -55,6 +55,8 @@ def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Sourc
 
 
 STATE = ("q", "v", "act")
+FIXED_INPUTS = ("u", "f", "h")
+"""Inputs of a substep that are the same in all substeps of a control step."""
 IDENTITY = {g: g for g in (*STATE, "u", "f", "h", "q0", "v0", "act0")}
 
 
@@ -90,7 +92,9 @@ def step_source(programs: StepPrograms, threads: int = 1) -> Source:
     for group, size in state.items():
         writer.declare(f"{group}0", size)
         writer.each(size, f"{group}0[{{i}}] = {group}[{{i}}];")
-    writer.substeps(lambda thread: writer.save_state(state, thread), programs.substep, IDENTITY, IDENTITY)
+    writer.substeps(
+        lambda thread: writer.save_state(state, thread), programs.substep, IDENTITY, IDENTITY, fixed=FIXED_INPUTS
+    )
     _, readouts = _sizes(programs.readout)
     context = context_groups(programs.readout)
     for group, size in context.items():
@@ -145,7 +149,7 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
         writer.each(sizes["v"], "qacc[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];")
 
     inputs = {**IDENTITY, **bars, "qacc": "qacc"}
-    writer.substeps(restore, substep, inputs, bars, add=("u_bar", "f_bar"), backward=True)
+    writer.substeps(restore, substep, inputs, bars, add=("u_bar", "f_bar"), backward=True, fixed=FIXED_INPUTS)
     for group in (*state, "u", "f"):
         writer.zero_unless("used", f"{group}_bar", sizes[group])
     for group in (*state, "u"):

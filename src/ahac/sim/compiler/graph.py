@@ -113,6 +113,11 @@ class Call(Protocol):
         """How many operations of each kind it performs."""
         ...
 
+    @property
+    def repetitions(self) -> int:
+        """How many times it repeats the same code."""
+        ...
+
     def values(self, arguments: Sequence[Any]) -> Sequence[Any]:
         """Return the results for numbers or numpy arrays."""
         ...

@@ -21,13 +21,32 @@ MAX_CONSTANT_BYTES = 2**15
 
 DEFINITIONS = """\
 #if defined(__CUDA_ARCH__) || defined(__CUDACC__)
-#define ROW_FUNCTION static __device__ __noinline__
+#define ROW_FUNCTION static __device__ __forceinline__
 #define ROW_TABLE static {space}
 #else
 #define ROW_FUNCTION static __attribute__((noinline))
 #define ROW_TABLE static
 #endif
+#if defined(__CUDA_ARCH__) && !WIDE_REAL
+#define APPROXIMATE(f) \\
+    static __device__ __forceinline__ T row_##f(T a) {{ \\
+        T y; \\
+        asm(#f ".approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a)); \\
+        return y; \\
+    }}
+APPROXIMATE(rcp)
+APPROXIMATE(sqrt)
+#else
+#define row_rcp lane::rcp
+#define row_sqrt lane::sqrt
+#endif
 """
+"""On CUDA a call is inlined: passing its numbers through local memory and saving registers would take as many
+instructions as the body. Its reciprocals and square roots have an error of one unit in the last place; the exact ones
+branch, which keeps the compiler from reordering instructions."""
+
+APPROXIMATE = ("rcp", "sqrt")
+"""Operations that are approximate in float32 on CUDA."""
 
 
 @dataclass
@@ -112,7 +131,7 @@ def _definition(function: RowFunction, name: str, picked: set[int]) -> list[str]
             width = len(function.varying)
             inside.append(f"const T t{index} = x[i * {width} + {function.varying.index(position)}];")
         else:
-            inside.append(f"const T t{index} = {expression(program.graph, index)};")
+            inside.append(f"const T t{index} = {_row_expression(program, index)};")
     row_size = len(program.inputs["row"])
     types = {"a": "const T* a", "x": "const T* x", "s": "T* s", "y": "T* y"}
     parameters = [*(types[p] for p in _parameters(function)), "const real* row", "int count"]
@@ -128,3 +147,11 @@ def _definition(function: RowFunction, name: str, picked: set[int]) -> list[str]
         *(f"s[{k}] = s{k};" for k in sums),
         "}",
     ]
+
+
+def _row_expression(program: Program, index: int) -> str:
+    """Return the expression of a node's value in the body of a loop."""
+    operation, *arguments = program.graph.nodes[index]
+    if operation in APPROXIMATE:
+        return f"row_{operation}({term(program.graph.argument(arguments[0]))})"
+    return expression(program.graph, index)

@@ -201,6 +201,11 @@ class RowCall:
         """Number of operations of each kind in all rows together."""
         return Counter({kind: count * len(self.rows) for kind, count in self.function.operations.items()})
 
+    @property
+    def repetitions(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
     def values(self, arguments: Sequence[Any]) -> list[Any]:
         """Return the results for numbers or arrays; sums are taken in the order of the rows."""
         batch = np.broadcast_shapes(*(np.shape(x) for x in arguments))

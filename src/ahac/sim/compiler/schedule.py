@@ -22,6 +22,11 @@ INSTRUCTIONS = {
 }  # fmt: skip
 """Approximate number of CUDA instructions per operation; operations that are not listed take one."""
 
+LOOP_INSTRUCTIONS = {**INSTRUCTIONS, "sqrt": 2.0, "rcp": 2.0}
+"""The same in a loop over rows, where square roots and reciprocals are approximate."""
+REPETITION = 0.5
+"""Cost of an instruction in a loop for each row, relative to fetching it once."""
+
 LONG = 64.0
 """Cost above which a node is not started in a stage that it would prolong, unless it cannot wait."""
 
@@ -81,8 +86,9 @@ def schedule(program: Program, threads: int) -> ThreadSchedule:
 def _instructions(program: Program, index: int) -> float:
     """Return the approximate number of CUDA instructions of a node."""
     if index in program.graph.calls:
-        operations = program.graph.calls[index].operations
-        return sum(count * INSTRUCTIONS.get(kind, 1.0) for kind, count in operations.items())
+        call = program.graph.calls[index]
+        repeated = sum(count * LOOP_INSTRUCTIONS.get(kind, 1.0) for kind, count in call.operations.items())
+        return repeated / call.repetitions + REPETITION * repeated
     return INSTRUCTIONS.get(program.graph.nodes[index][0], 1.0)
 
 

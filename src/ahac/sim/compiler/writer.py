@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ahac.native.source import Source
 from ahac.sim.compiler.expressions import expression, term
 from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.invariants import FIXED, split, sum_of
 from ahac.sim.compiler.loop_writer import LoopWriter
 from ahac.sim.compiler.program import Program
 from ahac.sim.compiler.schedule import ThreadSchedule, schedule
@@ -120,12 +121,34 @@ class Writer:
         outputs: Mapping[str, str],
         add: Sequence[str] = (),
         backward: bool = False,
+        fixed: Sequence[str] = (),
     ) -> None:
         """Run a program once per substep `s`, from the last to the first if `backward`.
 
-        `begin(thread)` writes the statements with which each iteration of a thread begins.
+        `begin(thread)` writes the statements with which each iteration of a thread begins. Programs with loops are
+        long: of these, what depends only on the inputs `fixed` is computed once, before or after all substeps.
         """
         header = BACKWARD if backward else FORWARD
+        if not program.picks:
+            self._repeat(header, begin, program, inputs, outputs, add)
+            return
+        parts = split(program, fixed, add)
+        self.declare(FIXED, len(parts.before.outputs[FIXED]))
+        self.run(parts.before, inputs, {FIXED: FIXED})
+        inputs = {**inputs, FIXED: FIXED}
+        self._repeat(header, begin, parts.inside, inputs, outputs, add)
+        self.run(parts.after, {**inputs, **{sum_of(name): outputs[name] for name in add}}, outputs)
+
+    def _repeat(
+        self,
+        header: str,
+        begin: Callable[[int], None],
+        program: Program,
+        inputs: Mapping[str, str],
+        outputs: Mapping[str, str],
+        add: Sequence[str],
+    ) -> None:
+        """Write the loop over substeps."""
         if self.threads == 1:
             self.lines.append(f"{header} {{")
             begin(0)
