@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ahac.sim.compiler.expressions import expression, number, term
+from ahac.sim.compiler.graph import Graph
 from ahac.sim.compiler.loops import RowCall, RowFunction, Rows
 from ahac.sim.compiler.program import Program
 
-__all__ = ["LoopWriter"]
+__all__ = ["LoopWriter", "fast_expression"]
 
 MAX_CONSTANT_BYTES = 2**15
 """Largest table in CUDA's constant memory, which is fast if all threads read the same row, but limited to 64 KiB."""
@@ -29,7 +30,7 @@ DEFINITIONS = """\
 #endif
 #if defined(__CUDA_ARCH__) && !WIDE_REAL
 #define APPROXIMATE(f) \\
-    static __device__ __forceinline__ T row_##f(T a) {{ \\
+    static __device__ __forceinline__ T fast_##f(T a) {{ \\
         T y; \\
         asm(#f ".approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a)); \\
         return y; \\
@@ -37,16 +38,18 @@ DEFINITIONS = """\
 APPROXIMATE(rcp)
 APPROXIMATE(sqrt)
 #else
-#define row_rcp lane::rcp
-#define row_sqrt lane::sqrt
+#define fast_rcp lane::rcp
+#define fast_sqrt lane::sqrt
 #endif
 """
 """On CUDA a call is inlined: passing its numbers through local memory and saving registers would take as many
-instructions as the body. Its reciprocals and square roots have an error of one unit in the last place; the exact ones
-branch, which keeps the compiler from reordering instructions."""
+instructions as the body."""
 
 APPROXIMATE = ("rcp", "sqrt")
-"""Operations that are approximate in float32 on CUDA."""
+"""Operations with an error of one unit in the last place in programs with loops, in float32 on CUDA.
+
+The exact ones branch, which keeps the compiler from reordering instructions. Programs without loops use these, so that
+their results stay the same to the bit."""
 
 
 @dataclass
@@ -105,6 +108,14 @@ class LoopWriter:
         return "\n" + "\n".join(lines)
 
 
+def fast_expression(graph: Graph, index: int) -> str:
+    """Return the expression of a node's value in a program with loops."""
+    operation, *arguments = graph.nodes[index]
+    if operation in APPROXIMATE:
+        return f"fast_{operation}({term(graph.argument(arguments[0]))})"
+    return expression(graph, index)
+
+
 def _parameters(function: RowFunction) -> list[str]:
     """Return the names of the arrays that a function takes."""
     outputs = function.program.outputs
@@ -131,7 +142,7 @@ def _definition(function: RowFunction, name: str, picked: set[int]) -> list[str]
             width = len(function.varying)
             inside.append(f"const T t{index} = x[i * {width} + {function.varying.index(position)}];")
         else:
-            inside.append(f"const T t{index} = {_row_expression(program, index)};")
+            inside.append(f"const T t{index} = {fast_expression(program.graph, index)};")
     row_size = len(program.inputs["row"])
     types = {"a": "const T* a", "x": "const T* x", "s": "T* s", "y": "T* y"}
     parameters = [*(types[p] for p in _parameters(function)), "const real* row", "int count"]
@@ -147,11 +158,3 @@ def _definition(function: RowFunction, name: str, picked: set[int]) -> list[str]
         *(f"s[{k}] = s{k};" for k in sums),
         "}",
     ]
-
-
-def _row_expression(program: Program, index: int) -> str:
-    """Return the expression of a node's value in the body of a loop."""
-    operation, *arguments = program.graph.nodes[index]
-    if operation in APPROXIMATE:
-        return f"row_{operation}({term(program.graph.argument(arguments[0]))})"
-    return expression(program.graph, index)

@@ -13,7 +13,7 @@ from ahac.native.source import Source
 from ahac.sim.compiler.expressions import expression, term
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.invariants import FIXED, split, sum_of
-from ahac.sim.compiler.loop_writer import LoopWriter
+from ahac.sim.compiler.loop_writer import LoopWriter, fast_expression
 from ahac.sim.compiler.program import Program
 from ahac.sim.compiler.schedule import ThreadSchedule, schedule
 
@@ -206,6 +206,7 @@ class Writer:
     ) -> None:
         """Compute nodes one after the other, and copy those with a slot to shared memory."""
         graph, shared = program.graph, slots or {}
+        written = fast_expression if program.picks else expression
         for index in nodes:
             if (source := program.source(index)) is not None:
                 group, position = source
@@ -213,7 +214,7 @@ class Writer:
             elif index in graph.calls:
                 self.lines += self.loops.call(program, index)
             elif graph.nodes[index][0] != "pick":  # a call writes its results itself
-                self.lines.append(f"const T t{index} = {expression(graph, index)};")
+                self.lines.append(f"const T t{index} = {written(graph, index)};")
             if index in shared:
                 self.lines.append(f"SMEM({shared[index]}) = t{index};")
 
