@@ -32,7 +32,7 @@ def plot_robot(path: Path, title: str, views: Mapping[str, View]) -> None:
             # Edges in the color of the face hide the gaps between neighboring triangles.
             axes.add_collection(PolyCollection(list(triangles), facecolors=colors, edgecolors=colors, linewidths=0.2))
             axes.scatter(*points.T, s=14, color=COLORS[1], edgecolors="white", linewidths=0.4, zorder=3)
-            axes.set_aspect("equal")
+            axes.set_aspect("equal", adjustable="datalim")
             axes.autoscale_view()
             axes.set_title(name)
             axes.set_xlabel("[m]")
