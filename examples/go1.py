@@ -40,5 +40,5 @@ def go1(variant: str = "paper") -> RobotTask:
 if __name__ == "__main__":
     ahac.register_task("go1", go1)
     iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    run = ahac.train("go1", "shac", num_envs=64, iterations=iterations, device="cpu", eval_episodes=32)
+    run = ahac.train("go1", "ahac", num_envs=128, iterations=iterations, device="cpu", eval_episodes=32)
     sys.stdout.write(f"return {run.evaluate().summary()['mean']:.0f} in {run.folder}\n")

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 import torch
 
-from ahac.sim import Integrator, Simulator, load_model
+from ahac.sim import ContactMaterial, Integrator, Simulator, load_model
 from support.integrators import INTEGRATORS
 from support.marks import keep
 from support.robots import gymnasium_file
@@ -21,7 +21,7 @@ STILL_MOVING = 0.1
 def test_a_robot_settles_and_the_ground_carries_its_weight(
     robot: str, integrator: Integrator, device: torch.device
 ) -> None:
-    model = load_model(gymnasium_file(robot))
+    model = load_model(gymnasium_file(robot), contact=ContactMaterial(friction=0.8))
     sim = Simulator(model, num_worlds=2, dt=1 / 60, substeps=16, device=device, integrator=integrator)
     state = sim.rest_state()
     with torch.no_grad():

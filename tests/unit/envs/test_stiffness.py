@@ -27,7 +27,6 @@ DIFFERENCED = 1e-7
 """Relative to the norm, at a world's best eps. Measured: at most 2e-9, apart from rounding of the signal."""
 SLIP_FLOOR = 1e-12
 """Constant that the contact law adds to the squared slip speed [m²/s²]."""
-DAMPING_DEPTH = 1e-3
 """Depth beyond which the damping of the compliant law no longer grows [m]."""
 ROUNDING = 1e-15
 """Rounding error of a signal, which grows in a difference quotient as eps shrinks."""
@@ -143,11 +142,12 @@ def contact_force(depth: Tensor, velocity: Tensor, material: ContactConstants, i
     """Contact force [3] of one point on level ground, by the laws of docs/architecture.md."""
     d = depth.clamp(min=0.0)
     if implicit:  # compliant
-        push = (material.stiffness * d - material.damping * d.clamp(max=DAMPING_DEPTH) * velocity[2]).clamp(min=0.0)
+        push = load = (material.stiffness * d - material.damping * d * velocity[2]).clamp(min=0.0)
     else:  # penalty
         push = material.stiffness * d - material.damping * d * velocity[2].clamp(max=0.0)
+        load = material.stiffness * d
     slip = (velocity[0] ** 2 + velocity[1] ** 2 + SLIP_FLOOR).sqrt()
-    drag = (material.friction * material.stiffness * d / slip).clamp(max=material.viscosity)
+    drag = (material.friction * load / slip).clamp(max=material.viscosity)
     return torch.stack([-drag * velocity[0], -drag * velocity[1], push])
 
 

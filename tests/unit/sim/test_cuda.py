@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import ContactMaterial, JointLimit, Simulator, State, World, atan2, exp, load_model, log, tanh
+from ahac.sim import ContactMaterial, JointLimit, Simulator, State, World, atan2, compliant, exp, load_model, log, tanh
+from ahac.sim.physics.substep import ForceLaws
 from ahac.sim.programs import Readout
 from gradients.chains import Chain, relative
 
@@ -68,7 +69,7 @@ def test_step_and_gradient_are_those_of_the_traced_physics() -> None:
     end = sim.step(state, control)
     inputs = {"q": state.q, "v": state.v, "u": control}
     gradients = torch.autograd.grad(end.q.sum() + end.v.sum() + end.readouts["probe"].sum(), list(inputs.values()))
-    chain = Chain(sim.model, readouts={"probe": probe})  # pyright: ignore[reportArgumentType]
+    chain = Chain(sim.model, ForceLaws(compliant, implicit=True), {"probe": probe})  # pyright: ignore[reportArgumentType]
     x = {name: value.detach().cpu().numpy() for name, value in inputs.items()} | {"f": np.zeros((WORLDS, sim.model.nv))}
     run = chain.run(x, DT / SUBSTEPS, SUBSTEPS)
     bars = chain.pull(x, run, {name: np.ones_like(value) for name, value in run.end.items()})

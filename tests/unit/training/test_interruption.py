@@ -218,4 +218,4 @@ def test_ctrl_c_ends_the_command_with_a_checkpoint_and_resume_completes_it(tmp_p
     assert str(folder) in done.stdout
     assert state(folder) == state(whole.folder)
     assert table(folder) == table(whole.folder)
-    assert open_run(folder).config == replace(config, name="stopped")
+    assert open_run(folder).config == replace(config, name="stopped", integrator="explicit")
