@@ -29,6 +29,7 @@ class Numeric:
     def __init__(self, source: str | os.PathLike[str], laws: ForceLaws | None = None, **options: Any) -> None:  # noqa: ANN401
         programs = Programs(load_model(source, **options), laws or ForceLaws(), {})
         self.model = programs.model
+        self._implicit = programs.laws.implicit
         self._program = cache(lambda name, *arguments: getattr(programs, name)(*arguments))
 
     def mass_matrix(self, q: np.ndarray) -> np.ndarray:
@@ -84,7 +85,7 @@ class Numeric:
         """[..., na]: activations after a substep of `h` seconds."""
         model = self.model
         sizes = {"u": model.nu, "act": model.na}
-        program = trace(lambda u, act: {"act": activation.advance(model, u, act, h)}, sizes)
+        program = trace(lambda u, act: {"act": activation.advance(model, u, act, h, self._implicit)}, sizes)
         return evaluate(program, {"u": control, "act": act})["act"]
 
     def step(self, q: np.ndarray, v: np.ndarray, h: float, **groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

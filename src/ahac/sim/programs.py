@@ -51,7 +51,7 @@ class Programs:
 
         def advance(q: Reals, v: Reals, u: Reals, f: Reals, h: Reals, act: Reals = ()) -> Groups:
             q1, v1 = substep(World(m, q, v, u, act=act), f, h[0], self.laws)
-            later = {"act": activation.advance(m, u, act, h[0])} if act else {}
+            later = {"act": activation.advance(m, u, act, h[0], self.laws.implicit)} if act else {}
             return {"q": q1, "v": v1, **later}
 
         before = {f"{group}0": size for group, size in {"q": m.nq, "v": m.nv, **self._act}.items()}

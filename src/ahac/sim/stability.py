@@ -10,6 +10,8 @@ oscillator whose two eigenvalues follow from
     λ² − (2 − h c g − h² k g) λ + (1 − h c g) = 0        unstable where 2 h c g + h² k g > 4
 
 The points that a robot stands on act together; then g is the largest eigenvalue of all their directions.
+
+An activation with the time constant τ that Euler's method advances is the eigenvalue λ = 1 − h / τ.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from ahac.sim.compiler.graph import Scalar
 from ahac.sim.compiler.program import Program, evaluate, trace
 from ahac.sim.constants import with_constants
 from ahac.sim.model.types import Joint, JointKind, Model
+from ahac.sim.physics.activation import shortest_time_constant
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.physics.world import World
@@ -143,11 +146,12 @@ def check_stability(
     poses = list(_poses(model, with_elements=not implicit))
     if standing_only:
         poses = [replace(pose, contacts=[]) for pose in poses]
-    growth, cause = _worst(model, program, poses, h)
+    lags = [] if implicit else list(_lags(model))
+    growth, cause = _worst(model, program, poses, lags, h)
     stable_step = h
     if cause is not None:
         steps = (h / 2**k for k in range(1, HALVINGS + 1))
-        stable_step = next((step for step in steps if _worst(model, program, poses, step)[1] is None), None)
+        stable_step = next((step for step in steps if _worst(model, program, poses, lags, step)[1] is None), None)
     return Stability(h, growth, cause, stable_step)
 
 
@@ -160,12 +164,15 @@ def _unsaturated(model: Model) -> Model:
     return replace(model, actuators=actuators, links=links)
 
 
-def _worst(model: Model, program: Program, poses: Sequence[_Pose], h: float) -> tuple[float, str | None]:
+def _worst(
+    model: Model, program: Program, poses: Sequence[_Pose], lags: Sequence[tuple[str, float]], h: float
+) -> tuple[float, str | None]:
     """Return the largest growth of an oscillation in any pose, and what oscillates."""
     found = [
         *(_free_motion(model, program, pose, h) for pose in poses),
         *(_alone(element, pose, h) for pose in poses for element in (*pose.limits, *pose.contacts)),
         *(_together(pose, h) for pose in poses if pose.standing),
+        *((max(0.0, h / tau - 1.0), label) for label, tau in lags),
     ]
     growth, cause = max(found)
     return (growth, cause) if growth > 1.0 + TOLERANCE else (min(growth, 1.0), None)
@@ -243,6 +250,15 @@ def _limits(model: Model) -> Iterator[_Element]:
                 joint.limit.stiffness or 0.0,
                 joint.limit.damping or 0.0,
             )
+
+
+def _lags(model: Model) -> Iterator[tuple[str, float]]:
+    """Return label and time constant [s] of all activations that explicit steps advance by Euler's method."""
+    for actuator in model.actuators:
+        if actuator.activation is not None and not actuator.disabled:
+            tau = shortest_time_constant(actuator.activation)
+            if tau is not None:
+                yield f"the activation of actuator {actuator.name!r}", tau
 
 
 def _points(model: Model) -> Program:

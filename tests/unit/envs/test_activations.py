@@ -50,7 +50,7 @@ def sim() -> Simulator:
 
 def test_activation_follows_its_filter(sim: Simulator) -> None:
     state = sim.step(sim.rest_state(), torch.tensor([[1.0, 0.5], [-9.0, 0.0]], dtype=torch.float64))
-    decay = 1.0 - (1.0 - DT / 2 / 0.2) ** 2
+    decay = 1.0 - np.exp(-DT / 0.2)
     np.testing.assert_allclose(act_of(state), [[decay, 0.5 * DT], [-2.0 * decay, 0.0]], rtol=1e-12)
 
 
@@ -76,7 +76,7 @@ def test_gradient_reaches_activations_and_controls(sim: Simulator) -> None:
     assert (by_act != 0.0).all()
     assert (by_control != 0.0).all()
     (by_act,) = torch.autograd.grad(act_of(sim.step(State(rest.q, rest.v, act=act), control)).sum(), act)
-    np.testing.assert_allclose(by_act, [[(1.0 - DT / 2 / 0.2) ** 2, 1.0]] * 2, rtol=1e-12)
+    np.testing.assert_allclose(by_act, [[np.exp(-DT / 0.2), 1.0]] * 2, rtol=1e-12)
 
 
 def test_activations_are_checked(sim: Simulator) -> None:

@@ -64,6 +64,42 @@ def test_saturated_servo_counts_as_unsaturated() -> None:
     assert check_stability(load_model(hinge("", rest)), 1 / 240, "explicit").cause == "joint 'knee'"
 
 
+@pytest.mark.parametrize(
+    ("actuator", "tau"),
+    [
+        ('<general joint="knee" dyntype="filter" dynprm="0.001"/>', 1e-3),
+        ('<muscle joint="knee" lengthrange="-1 1" force="1e-3" timeconst="0.003 0.04"/>', 1.5e-3),
+        ('<muscle joint="knee" lengthrange="-1 1" force="1e-3" timeconst="0.03 0.004" tausmooth="0.1"/>', 2e-3),
+    ],
+)
+def test_activations_overshoot_in_explicit_steps_only(actuator: str, tau: float) -> None:
+    named = actuator.replace("joint", 'name="biceps" joint')
+    model = load_model(hinge('damping="1e-5"', f"<actuator>{named}</actuator>"))
+    for h in (1.9 * tau, 2.1 * tau):
+        found = check_stability(model, h, "explicit")
+        assert found.cause == (None if h < 2.0 * tau else "the activation of actuator 'biceps'")
+    assert found.growth == pytest.approx(1.1)
+    assert check_stability(model, 2.1 * tau).stable
+
+
+@pytest.mark.parametrize("implicit", [False, True])
+@pytest.mark.parametrize(
+    "actuator",
+    [
+        '<general joint="knee" dyntype="filter" dynprm="0.001"/>',
+        '<muscle joint="knee" lengthrange="-1 1" force="1e-3" timeconst="0.001 0.002"/>',
+    ],
+)
+def test_fast_activations_follow_their_control_in_implicit_steps(actuator: str, implicit: bool) -> None:
+    numeric = Numeric(hinge("", f"<actuator>{actuator}</actuator>"), ForceLaws(implicit=implicit))
+    act, furthest = np.array([0.0]), 0.0
+    for k in range(60):
+        act = numeric.activations(np.array([0.8 if k < 30 else 0.2]), act, 1 / 240)
+        furthest = max(furthest, abs(act[0]))
+    assert bool(furthest <= 0.8) is implicit
+    assert bool(abs(act[0] - 0.2) < 1e-6) is implicit
+
+
 def test_falling_is_not_an_instability() -> None:
     upright = mjcf('<body><joint axis="0 1 0"/><geom size="0.1" pos="0 0 0.5"/></body>')
     assert check_stability(load_model(upright), 1 / 60, "explicit").stable

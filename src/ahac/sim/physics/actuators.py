@@ -149,8 +149,8 @@ class _Force:
 def _force(model: Model, i: int, inputs: Inputs, length: Real, speed: Real) -> _Force:
     """Return the force of an actuator at the length and speed of its transmission, before its bounds."""
     actuator = model.actuators[i]
-    signal = drive_signal(actuator, inputs.control[i], inputs.act, inputs.duration)
     h = inputs.h
+    signal = drive_signal(actuator, inputs.control[i], inputs.act, inputs.duration, isinstance(h, Scalar))
     if actuator.period is not None:
         length = signal - _shortest(signal - length, actuator.period)
     constant, by_length, by_speed = actuator.bias
