@@ -101,6 +101,11 @@ def test_nonlinear_springs_and_dampers_of_joints() -> None:
     Driven.of(mjcf(bodies)).assert_equal()
 
 
+def test_nonlinear_spring_of_a_free_joint_takes_the_distance() -> None:
+    joint = '<joint type="free" stiffness="2 3 5" damping="1 2 3"/>'
+    Driven.of(mjcf(f'<body pos="1 2 3">{joint}<geom type="box" size="0.1 0.2 0.3"/></body>')).assert_equal()
+
+
 def test_flags_disable_passive_forces() -> None:
     bodies = limb(arm='gravcomp="0.7"', bend='stiffness="2 3 5" damping="1 2 3"')
     rest = tendons(across='stiffness="5" damping="2"')

@@ -135,7 +135,7 @@ def test_stiffness_of_the_dynamics_covers_activations() -> None:
 def test_actions_scale_the_controls_of_activated_actuators() -> None:
     env = filtered_env()
     env.step(torch.tensor([[1.0, 0.0]] * 3, dtype=torch.float64))
-    keep = (1.0 - DT / 2 / 0.2) ** 2
+    keep = np.exp(-DT / 0.2)
     np.testing.assert_allclose(act_of(env.state)[:, 0], 0.5 * keep + 2.0 * (1.0 - keep), rtol=1e-12)
 
 

@@ -157,6 +157,7 @@ def _elementary(model: mujoco.MjModel, j: int, limit_of: Callable[[str], JointLi
                     q=q + k,
                     v=v + k,
                     spring_reference=(float(spring[q + k]),),
+                    spring_dofs=(v, v + 1, v + 2),
                     inertia=_inertia(model, v + k),
                 )
                 for k, letter in enumerate("xyz")

@@ -141,6 +141,9 @@ class Joint:
     the slides of a free joint the harmonic mean of three."""
     stiffness_slopes: tuple[float, ...] = ()
     """Coefficients k₁, k₂ ... of a nonlinear spring: its stiffness is stiffness + k₁ x + k₂ x² ... at deflection x."""
+    spring_dofs: tuple[int, ...] = ()
+    """Velocity coordinates whose distance is the deflection x of the nonlinear spring of a free joint's slide: those of
+    all three slides; empty for all other joints, which deflect on their own."""
     compensated: bool = False
     """Whether gravity compensation of this joint counts as force of its actuators, within their bounds."""
 

@@ -21,19 +21,19 @@ __all__ = ["nonlinear_joint_forces", "tendon_forces", "tendon_inertia"]
 def nonlinear_joint_forces(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 0.0) -> Forces:
     """Return what nonlinear springs and dampers of joints add to the linear ones.
 
-    The deflection of a ball joint is its angle of rotation.
+    The deflection of a ball joint is its angle of rotation, that of a free joint's slides their distance.
     """
     total = Forces([0.0] * model.nv)
     coefficients: dict[int, Real] = {}
-    for joint in model.joints:
-        if not joint.stiffness_slopes:
-            continue
-        stretch = [x + v[k] * h for x, k in zip(joint_stretch(joint, q), joint.dofs, strict=True)]
-        deflection = stretch[0] if len(stretch) == 1 else norm(Vec3(*stretch))
+    nonlinear = [joint for joint in model.joints if joint.stiffness_slopes]
+    stretch = {k: x + v[k] * h for joint in nonlinear for k, x in zip(joint.dofs, joint_stretch(joint, q), strict=True)}
+    for joint in nonlinear:
+        along = [stretch[k] for k in joint.spring_dofs or joint.dofs]
+        deflection = along[0] if len(along) == 1 else norm(Vec3(*along))
         added = (0.0, *joint.stiffness_slopes)
         stiffness = _positive(_slope(added, deflection))
-        for k, x in zip(joint.dofs, stretch, strict=True):
-            total.joint[k] = -(x * _polynomial(added, deflection))
+        for k in joint.dofs:
+            total.joint[k] = -(stretch[k] * _polynomial(added, deflection))
             coefficients[k] = implicit_coefficient(h, 0.0, stiffness)
     for k, slopes in model.damping_slopes.items():
         speed, added = abs_(v[k]), (0.0, *slopes)
