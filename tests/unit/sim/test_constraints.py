@@ -5,6 +5,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from ahac.sim import load_model
 from ahac.sim.model.constraints import RestPose, dry_friction, equalities
 from ahac.sim.model.tree import Tree, build_tree
 from ahac.sim.model.types import WORLD, Connect, Frame, JointEquality, JointLimit, TendonEquality, Weld
@@ -77,7 +78,7 @@ def test_violations_of_poses_are_those_of_mujoco() -> None:
         residual = data.efc_pos[rows]
         np.testing.assert_allclose(residual[:3], x1 - x2, atol=1e-12)
         if isinstance(equality, Weld):
-            ours = equality.torque_scale * rotation_residual(r1, r2)
+            ours = raw.eq_data[i, 10] * rotation_residual(r1, r2)
             np.testing.assert_allclose(np.abs(residual[3:]), np.abs(ours), atol=1e-12)
         compared += 1
     assert compared == 6
@@ -101,13 +102,25 @@ def test_couplings_are_read_and_inactive_constraints_are_not() -> None:
     assert mimic.second is not None
     assert (mimic.second.name, mimic.second.reference) == ("b", 0.3)
     assert mimic.polynomial == (0.1, 0.5, 0.2, 0.0, 0.0)
-    assert mimic.solref == (0.01, 0.8)
     assert isinstance(lock, JointEquality)
     assert lock.second is None
     assert isinstance(cable, TendonEquality)
     assert (cable.first, cable.second) == ("t", "u")
     assert cable.references == pytest.approx(tuple(raw.tendon_length0))
     assert cable.effective_mass == pytest.approx(1.0 / (raw.tendon_invweight0[0] + 4.0 * raw.tendon_invweight0[1]))
+
+
+def test_solver_settings_that_are_not_read_are_noted() -> None:
+    friction = '<body name="slow"><joint frictionloss="1" solreffriction="0.1 1"/><geom size="0.1"/></body>'
+    ranged = EQUALITIES.replace('name="t"', 'name="t" range="0 1" solreflimit="0.1 1" frictionloss="2" margin="0.1"')
+    notes = load_model(mjcf(TWO_ARMS + friction, rest=ranged)).notes
+    assert {
+        "tendon limits: solref and solimp of 1 tendons not read; their forces are those of JointLimit",
+        "tendon limits: margin of 1 tendons not read",
+        "equality constraints (9) act as stiff, damped springs; solref or solimp (1), torquescale (1) not read",
+        "dry friction (2 coordinates) is smooth near zero speed; solref or solimp (1) not read",
+        "dry friction of tendons (1) is smooth near zero speed",
+    } <= set(notes)
 
 
 def test_effective_masses_are_those_of_mujocos_jacobians() -> None:
@@ -126,7 +139,7 @@ def test_effective_masses_are_those_of_mujocos_jacobians() -> None:
         assert equality.effective_mass == pytest.approx(1.0 / rows[:3].mean(), rel=1e-9), equality.name
         if equality.name == "glue as they are":  # without violation, the residual of a rotation is half its angle
             assert isinstance(equality, Weld)
-            scale = 0.25 * equality.torque_scale**2
+            scale = 0.25 * 0.5**2
             assert equality.effective_inertia == pytest.approx(scale / rows[3:].mean(), rel=1e-9)
 
 
@@ -155,4 +168,3 @@ def test_inertias_of_joints_are_those_that_a_force_accelerates(source: str) -> N
             assert joint.inertia == pytest.approx(1.0 / inverse[joint.v])
         else:
             assert joint.inertia == pytest.approx(1.0 / inverse[list(joint.dofs)].mean(), rel=0.7)
-    assert all(min(link.inverse_weight) > 0.0 for link in tree.links)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ahac.core.checks import check_int
 from ahac.sim.model.actuators import build_actuators
-from ahac.sim.model.constraints import RestPose, dry_friction, equalities
+from ahac.sim.model.constraints import RestPose, dry_friction, equalities, note_constraints
 from ahac.sim.model.contact_geoms import contact_candidates, ignored_pairs, static_planes, touching_geoms
 from ahac.sim.model.notes import Notes, counted
 from ahac.sim.model.overrides import lookup, max_contact_points_in
@@ -111,7 +111,7 @@ def build_model(raw: mujoco.MjModel, settings: Settings) -> Model:
     reference = RestPose.of(raw)
     warn_singular(raw, reference, notes)
     constraints = equalities(raw, tree, reference)
-    _note_constraints(raw, constraints, notes)
+    note_constraints(raw, constraints, notes)
     parts = _Parts(tree, tendons, actuators, tuple(planes.values()), candidates, floats(rest_q), constraints)
     return _assemble(raw, parts, settings, notes)
 
@@ -149,15 +149,6 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
         notes=notes.lines(),
         visuals=visuals_of(raw),
     )
-
-
-def _note_constraints(raw: mujoco.MjModel, constraints: Collection[Equality], notes: Notes) -> None:
-    if constraints:
-        notes.add(f"equality constraints ({len(constraints)}) act as stiff, damped springs")
-    if count := sum(friction > 0.0 for friction in dry_friction(raw)):
-        notes.add(f"dry friction ({count} coordinates) is smooth near zero speed")
-    if not constraints_disabled(raw, "FRICTIONLOSS") and (count := int((raw.tendon_frictionloss > 0.0).sum())):
-        notes.add(f"dry friction of tendons ({count}) is smooth near zero speed")
 
 
 def _keyframe(raw: mujoco.MjModel, k: int, own_actuators: bool, na: int) -> Keyframe:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 
-from ahac.sim.model.tree import Tree, frame_on, pair
+from ahac.sim.model.notes import Notes
+from ahac.sim.model.solver_settings import count_unusual
+from ahac.sim.model.tree import Tree, frame_on
 from ahac.sim.model.types import (
     WORLD,
     Connect,
@@ -23,9 +25,11 @@ from ahac.sim.model.types import (
 )
 from ahac.sim.model.unsupported import constraints_disabled, element_name
 
-__all__ = ["RestPose", "dry_friction", "equalities"]
+__all__ = ["RestPose", "dry_friction", "equalities", "note_constraints"]
 
 EQUALITY = mujoco.mjtEq
+TORQUE_SCALE = 10
+"""Place of a weld's torquescale in its data."""
 IDENTITY_QUATERNION = np.array([1.0, 0.0, 0.0, 0.0])
 
 
@@ -111,7 +115,6 @@ def _joint_equality(raw: mujoco.MjModel, tree: Tree, pose: RestPose, i: int) -> 
         first=first,
         second=second,
         polynomial=polynomial,
-        solref=pair(raw.eq_solref[i]),
         effective_mass=1.0 / pose.inverse_mass(jacobian),
     )
 
@@ -128,7 +131,6 @@ def _tendon_equality(raw: mujoco.MjModel, i: int) -> TendonEquality:
         second=element_name(raw, "tendon", second) if second >= 0 else None,
         references=(float(raw.tendon_length0[first]), float(raw.tendon_length0[second]) if second >= 0 else 0.0),
         polynomial=polynomial,
-        solref=pair(raw.eq_solref[i]),
         effective_mass=1.0 / inverse if inverse else 0.0,
     )
 
@@ -138,26 +140,42 @@ def _pose_equality(raw: mujoco.MjModel, tree: Tree, pose: RestPose, i: int) -> I
     ends = _site_frames(raw, tree, i) if _uses_sites(raw, i) else _body_frames(raw, tree, i, welded)
     (first, first_body), (second, second_body) = ends
     translations, rotations = zip(pose.jacobians(first, first_body), pose.jacobians(second, second_body), strict=True)
-    name, solref = element_name(raw, "equality", i), pair(raw.eq_solref[i])
+    name = element_name(raw, "equality", i)
     inverse_mass = pose.inverse_mass(translations[0] - translations[1])
     inverse_inertia = pose.inverse_mass(rotations[0] - rotations[1])
     mass = 1.0 / inverse_mass if inverse_mass else 0.0
     inertia = 1.0 / inverse_inertia if inverse_inertia else 0.0
     if first.link == second.link or not (inverse_mass or inverse_inertia):
         return
-    scale = float(raw.eq_data[i, 10])
-    if welded and scale:
-        yield Weld(
-            name=name,
-            first=first,
-            second=second,
-            torque_scale=scale,
-            solref=solref,
-            effective_mass=mass,
-            effective_inertia=inertia,
-        )
+    if welded and raw.eq_data[i, TORQUE_SCALE]:
+        yield Weld(name=name, first=first, second=second, effective_mass=mass, effective_inertia=inertia)
     else:  # a weld with a torquescale of 0 does not hold rotations
-        yield Connect(name=name, first=first, second=second, solref=solref, effective_mass=mass)
+        yield Connect(name=name, first=first, second=second, effective_mass=mass)
+
+
+def note_constraints(raw: mujoco.MjModel, constraints: Collection[Equality], notes: Notes) -> None:
+    """Note that equality constraints and dry friction are approximated, and which of their settings are not read."""
+    if constraints:
+        active = np.flatnonzero(raw.eq_active0)
+        welds = active[raw.eq_type[active] == EQUALITY.mjEQ_WELD]
+        unread = {
+            "solref or solimp": count_unusual(raw.eq_solref[active], raw.eq_solimp[active]),
+            "torquescale": sum(scale not in (0.0, 1.0) for scale in raw.eq_data[welds, TORQUE_SCALE]),
+        }
+        listed = ", ".join(f"{name} ({count})" for name, count in unread.items() if count)
+        ending = f"; {listed} not read" if listed else ""
+        notes.add(f"equality constraints ({len(constraints)}) act as stiff, damped springs{ending}")
+    if constraints_disabled(raw, "FRICTIONLOSS"):
+        return
+    for what, losses, solref, solimp in (
+        ("({} coordinates)", raw.dof_frictionloss, raw.dof_solref, raw.dof_solimp),
+        ("of tendons ({})", raw.tendon_frictionloss, raw.tendon_solref_fri, raw.tendon_solimp_fri),
+    ):
+        rubbing = losses > 0.0
+        if rubbing.any():
+            unusual = count_unusual(solref[rubbing], solimp[rubbing])
+            ending = f"; solref or solimp ({unusual}) not read" if unusual else ""
+            notes.add(f"dry friction {what.format(int(rubbing.sum()))} is smooth near zero speed{ending}")
 
 
 def _uses_sites(raw: mujoco.MjModel, i: int) -> bool:

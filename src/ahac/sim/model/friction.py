@@ -14,11 +14,10 @@ import mujoco
 import numpy as np
 
 from ahac.sim.model.notes import Notes
+from ahac.sim.model.solver_settings import DEFAULT_SOLIMP, DEFAULT_SOLREF, count_unusual, differs
 
 __all__ = ["Friction", "explicit_pair", "friction_between", "note_approximations"]
 
-DEFAULT_SOLREF = (0.02, 1.0)
-DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 TORSIONAL, ROLLING = 4, 6
 """Smallest dimensions of a contact with torsional and with rolling friction."""
 
@@ -63,7 +62,7 @@ def explicit_pair(model: mujoco.MjModel, a: int, b: int) -> int | None:
 def note_approximations(
     model: mujoco.MjModel, touching: Collection[int], frictions: Collection[Friction], notes: Notes
 ) -> None:
-    """Note which settings of contacts and joint limits are not simulated.
+    """Note which settings of contacts and limits are not simulated.
 
     Args:
         model: The compiled file.
@@ -85,14 +84,21 @@ def note_approximations(
             f"contact: {', '.join(f'{name} ({count})' for name, count in names.items())} of geoms not read; "
             "stiffness and damping are those of ContactMaterial"
         )
-    limited = [j for j in range(model.njnt) if model.jnt_limited[j]]
-    limits = sum(
-        _differs(model.jnt_solref[j], DEFAULT_SOLREF) or _differs(model.jnt_solimp[j], DEFAULT_SOLIMP) for j in limited
-    )
-    if limits:
-        notes.add(f"joint limits: solref and solimp of {limits} joints not read; their forces are those of JointLimit")
-    if margins := sum(bool(model.jnt_margin[j]) for j in limited):
-        notes.add(f"joint limits: margin of {margins} joints not read")
+    _note_limits(model, notes)
+
+
+def _note_limits(model: mujoco.MjModel, notes: Notes) -> None:
+    joints, tendons = (np.flatnonzero(limited) for limited in (model.jnt_limited, model.tendon_limited))
+    for kind, solref, solimp, margin in (
+        ("joint", model.jnt_solref[joints], model.jnt_solimp[joints], model.jnt_margin[joints]),
+        ("tendon", model.tendon_solref_lim[tendons], model.tendon_solimp_lim[tendons], model.tendon_margin[tendons]),
+    ):
+        if limits := count_unusual(solref, solimp):
+            notes.add(
+                f"{kind} limits: solref and solimp of {limits} {kind}s not read; their forces are those of JointLimit"
+            )
+        if margins := int(np.count_nonzero(margin)):
+            notes.add(f"{kind} limits: margin of {margins} {kind}s not read")
 
 
 def _unusual(model: mujoco.MjModel, geoms: list[int]) -> dict[str, int]:
@@ -101,10 +107,6 @@ def _unusual(model: mujoco.MjModel, geoms: list[int]) -> dict[str, int]:
     counts = {}
     for name, default in (("solref", DEFAULT_SOLREF), ("solimp", DEFAULT_SOLIMP), ("margin", 0.0), ("gap", 0.0)):
         of_geoms, of_pairs = getattr(model, f"geom_{name}"), getattr(model, f"pair_{name}")
-        counts[name] = sum(_differs(of_geoms[g], default) for g in geoms)
-        counts[name] += sum(_differs(of_pairs[i], default) for i in pairs)
+        counts[name] = sum(differs(of_geoms[g], default) for g in geoms)
+        counts[name] += sum(differs(of_pairs[i], default) for i in pairs)
     return {name: count for name, count in counts.items() if count}
-
-
-def _differs(values: np.ndarray, default: float | tuple[float, ...]) -> bool:
-    return not np.allclose(values, default)

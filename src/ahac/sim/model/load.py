@@ -36,8 +36,9 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
     """Read a robot from MJCF or URDF.
 
     Kinematics, inertias, passive forces, actuators and friction coefficients are those of the file. Contact with
-    planes and joint limits are springs and dampers instead of MuJoCo's constraints: solref, solimp, margin and gap are
-    not read. `Model.notes` lists everything in this file that is approximated or dropped.
+    planes, limits and equality constraints are springs and dampers instead of MuJoCo's constraints: solref, solimp,
+    margin, gap and torquescale are not read. `Model.notes` lists everything in this file that is approximated or
+    dropped.
 
     Args:
         source: Path of a file, XML text, or a `mujoco.MjSpec`.

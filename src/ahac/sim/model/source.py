@@ -169,7 +169,7 @@ def _check_numbers(raw: mujoco.MjModel) -> None:
 FINITE = (
     "body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia", "jnt_pos", "jnt_axis", "jnt_range",
     "jnt_stiffness", "jnt_actfrcrange", "dof_damping", "dof_armature", "dof_frictionloss", "geom_pos", "geom_quat",
-    "geom_size", "geom_friction", "pair_friction", "site_pos", "site_quat", "eq_data", "eq_solref", "actuator_gear",
+    "geom_size", "geom_friction", "pair_friction", "site_pos", "site_quat", "eq_data", "actuator_gear",
     "actuator_gainprm", "actuator_biasprm", "actuator_ctrlrange", "actuator_forcerange", "wrap_prm", "key_qpos",
     "key_qvel", "key_ctrl", "key_act", "qpos0", "qpos_spring", "opt.gravity", "opt.wind", "opt.density",
     "opt.viscosity",

@@ -70,7 +70,6 @@ def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> 
                 center_of_mass=center,
                 moments=moments,
                 principal=principal,
-                inverse_weight=pair(model.body_invweight0[body]),
             )
         )
     return tree

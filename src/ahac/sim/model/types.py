@@ -171,9 +171,6 @@ class Link:
     """Principal moments of inertia about the center of mass [kg m²]."""
     principal: Matrix
     """Principal axes in the link's frame, as columns."""
-    inverse_weight: tuple[float, float] = (0.0, 0.0)
-    """Mean linear and angular acceleration per unit of force [1/kg] and torque [1/(kg m²)] at the center of mass, in
-    the reference pose: MuJoCo's body_invweight0."""
 
     @property
     def dofs(self) -> list[int]:
@@ -340,8 +337,6 @@ class JointEquality:
     """A hinge or slide."""
     second: Joint | None
     polynomial: Polynomial
-    solref: tuple[float, float]
-    """MuJoCo's solref: time constant [s] and damping ratio, or −stiffness and −damping per unit of mass."""
     effective_mass: float
     """1 / (J M⁻¹ Jᵀ) in the reference pose, with J the gradient of the violation [kg m²] or [kg]."""
 
@@ -357,7 +352,6 @@ class TendonEquality:
     references: tuple[float, float]
     """Lengths in the reference pose [m]; the second is zero if there is no second tendon."""
     polynomial: Polynomial
-    solref: tuple[float, float]
     effective_mass: float
     """As in `JointEquality`, but without the inertial coupling of the two tendons."""
 
@@ -369,7 +363,6 @@ class Connect:
     name: str
     first: Frame
     second: Frame
-    solref: tuple[float, float]
     effective_mass: float
     """Inverse of the mean diagonal of J M⁻¹ Jᵀ in the reference pose, J that of the relative position [kg]."""
 
@@ -381,9 +374,6 @@ class Weld:
     name: str
     first: Frame
     second: Frame
-    torque_scale: float
-    """Factor of the rotational violation relative to the translational one [m]."""
-    solref: tuple[float, float]
     effective_mass: float
     """As in `Connect` [kg]."""
     effective_inertia: float
