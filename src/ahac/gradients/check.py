@@ -74,9 +74,9 @@ class GradientReport:
     tolerance: float
     """Largest relative error that passes."""
     inputs: list[GradientRow]
-    """Positions and velocities per joint, and controls."""
+    """Positions and velocities per joint, controls and activations."""
     outputs: list[GradientRow]
-    """Outputs of a step: positions and velocities; for a task, also observation parts and reward terms."""
+    """Outputs of a step: positions, velocities and activations; for a task, also observation parts and reward terms."""
     contacts: list[GradientRow]
     """Derivatives of contact forces with respect to the state, per geom and plane."""
     errors: np.ndarray
@@ -173,7 +173,7 @@ def _summarize(name: str, error: Tensor, kinks: int, others: Sequence[str], touc
 
 def _contact_rows(case: CheckCase, tolerance: float, names: Sequence[str], track: Track) -> list[GradientRow]:
     """Return a row per geom and plane, over the states in which they are in contact."""
-    q, v, _ = case.inputs
+    q, v, *_ = case.inputs
     force = compare(
         case.contact_forces, (q, v), [3] * len(case.sim.model.contact_candidates), tolerance, track, "contact forces"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -31,8 +31,8 @@ HOLD_STEPS = 10
 STATES_PER_CONTACT = 2
 """Number of states in which each contact point should be in contact, if such states occur."""
 
-Inputs = tuple[Tensor, Tensor, Tensor]
-"""Positions [S, nq], velocities [S, nv] and controls [S, nu]."""
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Positions [S, nq], velocities [S, nv], controls [S, nu] and activations [S, na]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +42,25 @@ class CheckCase:
     name: str
     sim: Simulator
     inputs: Inputs
-    outcome: Callable[[Tensor, Tensor, Tensor], Tensor]
+    outcome: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     """Function from the inputs to all outputs of a control step, [S, outputs]."""
     outputs: Mapping[str, int]
     """Size of each output, in order."""
 
     @property
     def coordinates(self) -> list[str]:
-        """Names of the nq + nv + nu input coordinates."""
+        """Names of the nq + nv + nu + na input coordinates."""
         m = self.sim.model
         q, v = [""] * m.nq, [""] * m.nv
         for joint in m.joints:
             width = len(joint.dofs) + (len(joint.dofs) == 3)  # a ball joint has four positions and three velocities
             q[joint.q : joint.q + width] = [f"position of {joint.name}"] * width
             v[joint.v : joint.dofs.stop] = [f"velocity of {joint.name}"] * len(joint.dofs)
-        return [*q, *v, *(f"control of {actuator.name}" for actuator in m.actuators)]
+        act = ["unused activation"] * m.na
+        for actuator in m.actuators:
+            if actuator.activation is not None:
+                act[actuator.activation.index] = f"activation of {actuator.name}"
+        return [*q, *v, *(f"control of {actuator.name}" for actuator in m.actuators), *act]
 
     def contact_forces(self, q: Tensor, v: Tensor) -> Tensor:
         """Return the forces on all P contact points, [S, 3 P]."""
@@ -99,13 +103,14 @@ def _task_case(task: Task, states: int, steps: int, seed: int) -> CheckCase:
 
     inputs = _collect_states(env.sim, env.state, advance, steps, rng)
     context = {name: torch.full((states, size), 0.5, dtype=torch.float64) for name, size in env.sim.context.items()}
-    outputs = {"positions": env.sim.model.nq, "velocities": env.sim.model.nv}
+    outputs = _state_outputs(env.sim.model)
     outputs |= {f"observation: {name}": size for name, size in env.obs_layout.items()}
     outputs |= {f"reward: {name}": 1 for name in task.reward}
 
-    def outcome(q: Tensor, v: Tensor, u: Tensor) -> Tensor:
-        end = env.sim.step(State(q, v), u, context=context)
-        return torch.cat([end.q, end.v, end.readouts["step.final_obs"], end.readouts["step.reward_terms"]], dim=-1)
+    def outcome(q: Tensor, v: Tensor, u: Tensor, act: Tensor) -> Tensor:
+        end = env.sim.step(State(q, v, act=act), u, context=context)
+        readouts = [end.readouts["step.final_obs"], end.readouts["step.reward_terms"]]
+        return torch.cat([*_state_tensors(end), *readouts], dim=-1)
 
     return CheckCase(task.name, env.sim, inputs, outcome, outputs)
 
@@ -114,18 +119,28 @@ def _model_case(model: Model, states: int, steps: int, seed: int) -> CheckCase:
     sim = Simulator(model, num_worlds=states, dt=DT, substeps=SUBSTEPS, dtype=torch.float64)
     rng = torch.Generator().manual_seed(seed)
     rest = sim.rest_state()
-    start = State(rest.q, rest.v + STATE_NOISE * torch.randn(rest.v.shape, generator=rng, dtype=torch.float64))
+    start = replace(rest, v=rest.v + STATE_NOISE * torch.randn(rest.v.shape, generator=rng, dtype=torch.float64))
 
     def advance(state: State, action: Tensor) -> State:
         end = sim.step(state, action)
         return end.where(sim.is_finite(end), start)
 
-    def outcome(q: Tensor, v: Tensor, u: Tensor) -> Tensor:
-        end = sim.step(State(q, v), u)
-        return torch.cat([end.q, end.v], dim=-1)
+    def outcome(q: Tensor, v: Tensor, u: Tensor, act: Tensor) -> Tensor:
+        return torch.cat(_state_tensors(sim.step(State(q, v, act=act), u)), dim=-1)
 
     inputs = _collect_states(sim, start, advance, steps, rng)
-    return CheckCase(model.name, sim, inputs, outcome, {"positions": model.nq, "velocities": model.nv})
+    return CheckCase(model.name, sim, inputs, outcome, _state_outputs(model))
+
+
+def _state_outputs(model: Model) -> dict[str, int]:
+    """Return the size of each part of a state that the model has."""
+    sizes = {"positions": model.nq, "velocities": model.nv, "activations": model.na}
+    return {name: size for name, size in sizes.items() if size}
+
+
+def _state_tensors(state: State) -> list[Tensor]:
+    """Return positions, velocities and activations, [S, 0] if there are none."""
+    return [state.q, state.v, state.q[:, :0] if state.act is None else state.act]
 
 
 @torch.no_grad()
@@ -141,14 +156,15 @@ def _collect_states(
         if k % HOLD_STEPS == 0:
             noise = 2.0 * torch.rand(sim.num_worlds, sim.model.nu, generator=rng, dtype=torch.float64) - 1.0
             action = MAX_ACTION * scale * noise
-        visited.append((state.q, state.v, action))
+        q, v, act = _state_tensors(state)
+        visited.append((q, v, action, act))
         touching.append(
             sim.contacts(state).depth > 0.0 if sim.model.contact_candidates else torch.zeros(sim.num_worlds, 0) > 0.0
         )
         state = advance(state, action)
     selection = _choose_covering(torch.cat(touching), sim.num_worlds, rng)
-    q, v, u = (torch.cat(column)[selection] for column in zip(*visited, strict=True))
-    return q, v, u
+    q, v, u, act = (torch.cat(column)[selection] for column in zip(*visited, strict=True))
+    return q, v, u, act
 
 
 def _choose_covering(touching: Tensor, count: int, rng: torch.Generator) -> list[int]:

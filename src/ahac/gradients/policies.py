@@ -109,8 +109,7 @@ def load_target(
         env = make(task, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
         algo = ShortHorizonActorCritic(recipe(task.name, "shac").algorithm, env.spec, seed)
     else:
-        task = make_task(*run.config.env_settings.values())
-        env = make(task, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
+        env = make(**run.config.env_settings, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
         restored = Run(run.folder, replace(run.config, num_envs=1, device=resolved))
         restored.restore(checkpoint, with_env=False)
         if not isinstance(algo := restored.algo, ShortHorizonActorCritic):

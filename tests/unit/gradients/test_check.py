@@ -167,6 +167,16 @@ def test_a_seed_repeats_a_check(crate: GradientReport) -> None:
     assert np.array_equal(again.errors, crate.errors)
 
 
+def test_activations_are_inputs_and_outputs() -> None:
+    filtered = '<general name="elbow" joint="elbow" dyntype="filter" dynprm="0.05" ctrlrange="-2 2"/>'
+    motor = '<motor name="elbow" joint="elbow" ctrlrange="-2 2"/>'
+    report = check(load_model(ROBOT.replace(motor, filtered)), replace(SMALL, states=2, steps=12))
+    assert report.passed
+    assert [row.name for row in report.inputs][-2:] == ["control of elbow", "activation of elbow"]
+    assert [row.name for row in report.outputs] == ["positions", "velocities", "activations"]
+    assert np.isfinite(report.errors[-1]).all(), "derivatives by activations are compared"
+
+
 @pytest.mark.parametrize("what", ["carpole", "robot.obj", "runs"])
 def test_an_unknown_task_or_robot_is_refused(what: str) -> None:
     with pytest.raises(InputError, match=r"is neither a task nor a robot file \(\.xml, \.mjcf, \.urdf\); tasks: ho"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ahac.sim import InputError, Model, load_model
+from ahac.sim import InputError, Model, ModelError, load_model
 from ahac.sim.model.notes import log_once
 from support.robots import SHAPES
 
@@ -80,6 +80,13 @@ def test_a_file_can_set_the_limit_and_the_caller_overrides_it() -> None:
     source = robot().replace("</mujoco>", own)
     assert len(load_model(source).contact_candidates) == 30
     assert len(load_model(source, max_contact_points=20).contact_candidates) == 20
+
+
+@pytest.mark.parametrize("data", ["0", "0.5", "-3", "2 3"])
+def test_the_limit_of_a_file_must_be_a_whole_number(data: str) -> None:
+    own = f'<custom><numeric name="ahac:max_contact_points" data="{data}"/></custom></mujoco>'
+    with pytest.raises(ModelError, match=f"max_contact_points' must be a whole number of at least 1, got {data}"):
+        load_model(robot().replace("</mujoco>", own))
 
 
 def test_few_points_are_all_used_in_the_order_of_the_file() -> None:

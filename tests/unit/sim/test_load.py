@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ahac.sim import Keyframe, ModelError, Motor, Simulator, load_model
+from ahac.sim import Keyframe, ModelError, Motor, Servo, Simulator, load_model
 from support.mujoco_oracle import compiled
 from support.robots import (
     FREE_SPHERE,
@@ -110,6 +110,13 @@ def test_motors_in_place_of_the_files_actuators_have_no_controls_in_keyframes() 
     servo = '<actuator><position joint="j" kp="5"/></actuator><keyframe><key name="home" qpos="1" ctrl="1"/></keyframe>'
     model = load_model(hinge('name="j"', rest=servo), motors={"j": Motor(strength=2.0)})
     assert model.keyframes["home"] == Keyframe(q=(1.0,), v=(0.0,), ctrl=(0.0,))
+
+
+def test_servos_in_place_of_the_files_actuators_hold_the_joints_of_keyframes() -> None:
+    keys = '<keyframe><key name="near" qpos="0.3"/><key name="far" qpos="1"/></keyframe>'
+    servo = Servo(stiffness=5.0, damping=0.1, stance=0.2, reach=0.4)
+    model = load_model(hinge('name="j"', rest=keys), motors={"j": servo})
+    assert [keyframe.ctrl for keyframe in model.keyframes.values()] == [(0.3,), (pytest.approx(0.6),)]
 
 
 def test_text_can_refer_to_assets() -> None:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -121,6 +122,7 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
     damping, damping_slopes = joint_damping(raw)
     # Linear muscles have no activation, although MuJoCo gives them one.
     na = raw.na if any(actuator.activation is not None for actuator in parts.actuators) else 0
+    drives = None if settings.own_actuators else parts.actuators
     gravity_scale = 0.0 if disabled(raw, "GRAVITY") else 1.0
     sites = [frame_on(frames[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
@@ -139,7 +141,7 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
         sites={element_name(raw, "site", s): frame for s, frame in enumerate(sites)},
         fluid=_fluid(raw, parts.tree),
         rest_q=parts.rest_q,
-        keyframes={element_name(raw, "key", k): _keyframe(raw, k, settings.own_actuators, na) for k in range(raw.nkey)},
+        keyframes={element_name(raw, "key", k): _keyframe(raw, k, drives, na) for k in range(raw.nkey)},
         frictionloss=dry_friction(raw),
         equalities=parts.equalities,
         na=na,
@@ -151,9 +153,18 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
     )
 
 
-def _keyframe(raw: mujoco.MjModel, k: int, own_actuators: bool, na: int) -> Keyframe:
-    ctrl = floats(raw.key_ctrl[k]) if own_actuators else (0.0,) * raw.nu
-    return Keyframe(q=floats(raw.key_qpos[k]), v=floats(raw.key_qvel[k]), ctrl=ctrl, act=floats(raw.key_act[k][:na]))
+def _keyframe(raw: mujoco.MjModel, k: int, drives: Sequence[Actuator] | None, na: int) -> Keyframe:
+    """Return a keyframe; `drives` are the motors and servos that replace the actuators of the file."""
+    q = floats(raw.key_qpos[k])
+    ctrl = floats(raw.key_ctrl[k]) if drives is None else tuple(_holding_control(drive, q) for drive in drives)
+    return Keyframe(q=q, v=floats(raw.key_qvel[k]), ctrl=ctrl, act=floats(raw.key_act[k][:na]))
+
+
+def _holding_control(drive: Actuator, q: Sequence[float]) -> float:
+    """Return the control with which a motor or servo on a joint holds a pose, apart from gravity."""
+    low, high = drive.control_range or (-math.inf, math.inf)
+    is_servo = drive.bias[1] != 0.0
+    return min(max(q[drive.coordinates[0][0]], low), high) if is_servo else 0.0
 
 
 def _note_ignored_pairs(raw: mujoco.MjModel, tree: Tree, strict: bool, refusals: Refusals, notes: Notes) -> None:

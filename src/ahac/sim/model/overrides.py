@@ -73,6 +73,11 @@ def _in_file(raw: mujoco.MjModel, prefix: str, settings_type: type[Settings]) ->
 def max_contact_points_in(raw: mujoco.MjModel) -> int | None:
     """Return the file's own limit of contact points, if it sets one."""
     for i in range(raw.nnumeric):
-        if element_name(raw, "numeric", i) == f"ahac:{POINTS}":
-            return int(raw.numeric_data[raw.numeric_adr[i]])
+        name = element_name(raw, "numeric", i)
+        if name == f"ahac:{POINTS}":
+            data = raw.numeric_data[raw.numeric_adr[i] : raw.numeric_adr[i] + raw.numeric_size[i]]
+            if len(data) != 1 or data[0] < 1.0 or data[0] % 1.0:
+                received = " ".join(f"{value:g}" for value in data)
+                raise ModelError(f"numeric {name!r} must be a whole number of at least 1, got {received}")
+            return int(data[0])
     return None

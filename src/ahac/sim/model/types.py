@@ -249,7 +249,8 @@ class Keyframe:
     q: tuple[float, ...]
     v: tuple[float, ...]
     ctrl: tuple[float, ...] = ()
-    """Controls; zero for motors that replace the file's actuators."""
+    """Controls. Of servos that replace the file's actuators, the positions of their joints within the range of targets;
+    zero for motors that replace them."""
     act: tuple[float, ...] = ()
     """Activations of actuators."""
 
