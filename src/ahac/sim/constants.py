@@ -23,7 +23,6 @@ from math import sqrt
 from typing import TypeVar
 
 from ahac.sim.model.types import (
-    WORLD,
     ContactConstants,
     ContactMaterial,
     JointLimit,
@@ -96,8 +95,8 @@ def _contact_defaults(model: Model) -> list[ContactConstants]:
         return []
     masses: dict[int, float] = defaultdict(float)
     for i, link in enumerate(model.links):
-        masses[_root(model, i)] += link.mass
-    pairs = [(_root(model, candidate.link), candidate.plane) for candidate in model.contact_candidates]
+        masses[model.chain(i)[-1]] += link.mass
+    pairs = [(model.chain(candidate.link)[-1], candidate.plane) for candidate in model.contact_candidates]
     supports = _support_counts(model, pairs)
     gravity = sqrt(sum(g * g for g in model.gravity)) or STANDARD_GRAVITY
     return [_contact_material(masses[pair[0]] / supports[pair], gravity) for pair in pairs]
@@ -124,9 +123,3 @@ def _support_counts(model: Model, pairs: list[tuple[int, Plane]]) -> dict[tuple[
         pair: sum(max(0.0, 1.0 - (max(values) - value) / REST_DEPTH) for value in values)
         for pair, values in depths.items()
     }
-
-
-def _root(model: Model, link: int) -> int:
-    while model.links[link].parent != WORLD:
-        link = model.links[link].parent
-    return link

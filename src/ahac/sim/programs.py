@@ -12,7 +12,7 @@ from ahac.sim.compiler.operations import barrier
 from ahac.sim.compiler.program import Program, StepPrograms, trace
 from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.constants import with_constants
-from ahac.sim.model.types import WORLD, Model
+from ahac.sim.model.types import Model
 from ahac.sim.physics import activation, contact, dynamics, inertia, springs
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalize
@@ -213,9 +213,7 @@ def _velocity_product(model: Model, motion: Motion, link: int) -> Spatial:
 
     With root velocity u it is A − (0 ; u × ω): zero for the root itself, and independent of how fast the robot travels.
     """
-    root = link
-    while model.links[root].parent != WORLD:
-        root = model.links[root].parent
+    root = model.chain(link)[-1]
     travel = motion.velocity[root].linear.cross(motion.velocity[link].angular)
     return dynamics.without_gravity(model, motion.acceleration[link]) - Spatial(ZERO, travel)
 

@@ -10,8 +10,7 @@ import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
-from ahac.sim.model.tendons import site_frame
-from ahac.sim.model.tree import Tree, pair, vector
+from ahac.sim.model.tree import Tree, pair, site_frame, vector
 from ahac.sim.model.types import (
     Activation,
     ActivationKind,

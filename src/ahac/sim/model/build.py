@@ -19,7 +19,7 @@ from ahac.sim.model.overrides import lookup, max_contact_points_in
 from ahac.sim.model.passive import compensated_masses, joint_armature, joint_damping
 from ahac.sim.model.rest_state import pose, standing_pose, warn_singular
 from ahac.sim.model.tendons import build_tendons
-from ahac.sim.model.tree import Tree, box_of, build_tree, floats, frame_on, vector
+from ahac.sim.model.tree import Tree, box_of, build_tree, floats, site_frame, vector
 from ahac.sim.model.types import (
     WORLD,
     Actuator,
@@ -118,13 +118,11 @@ def build_model(raw: mujoco.MjModel, settings: Settings) -> Model:
 
 
 def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Notes) -> Model:
-    frames = parts.tree.frames
     damping, damping_slopes = joint_damping(raw)
     # Linear muscles have no activation, although MuJoCo gives them one.
     na = raw.na if any(actuator.activation is not None for actuator in parts.actuators) else 0
     drives = None if settings.own_actuators else parts.actuators
     gravity_scale = 0.0 if disabled(raw, "GRAVITY") else 1.0
-    sites = [frame_on(frames[raw.site_bodyid[s]], raw.site_pos[s], raw.site_quat[s]) for s in range(raw.nsite)]
     return Model(
         name=model_name(raw),
         nq=raw.nq,
@@ -137,8 +135,8 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
         contact_candidates=parts.candidates,
         planes=parts.planes,
         actuators=parts.actuators,
-        bodies={element_name(raw, "body", b): frame for b, frame in enumerate(frames)},
-        sites={element_name(raw, "site", s): frame for s, frame in enumerate(sites)},
+        bodies={element_name(raw, "body", b): frame for b, frame in enumerate(parts.tree.frames)},
+        sites={element_name(raw, "site", s): site_frame(raw, parts.tree, s) for s in range(raw.nsite)},
         fluid=_fluid(raw, parts.tree),
         rest_q=parts.rest_q,
         keyframes={element_name(raw, "key", k): _keyframe(raw, k, drives, na) for k in range(raw.nkey)},

@@ -11,7 +11,7 @@ import numpy as np
 
 from ahac.sim.model.notes import Notes
 from ahac.sim.model.solver_settings import count_unusual
-from ahac.sim.model.tree import Tree, frame_on
+from ahac.sim.model.tree import Tree, frame_on, site_frame
 from ahac.sim.model.types import (
     WORLD,
     Connect,
@@ -184,11 +184,8 @@ def _uses_sites(raw: mujoco.MjModel, i: int) -> bool:
 
 def _site_frames(raw: mujoco.MjModel, tree: Tree, i: int) -> list[tuple[Frame, int]]:
     """Return the frames of the two sites that a constraint joins, each with the body that carries its link."""
-    frames = []
-    for site in (int(raw.eq_obj1id[i]), int(raw.eq_obj2id[i])):
-        body = int(raw.site_bodyid[site])
-        frames.append((frame_on(tree.frames[body], raw.site_pos[site], raw.site_quat[site]), _carrier(raw, body)))
-    return frames
+    sites = (int(raw.eq_obj1id[i]), int(raw.eq_obj2id[i]))
+    return [(site_frame(raw, tree, site), _carrier(raw, int(raw.site_bodyid[site]))) for site in sites]
 
 
 def _body_frames(raw: mujoco.MjModel, tree: Tree, i: int, welded: bool) -> list[tuple[Frame, int]]:

@@ -7,11 +7,11 @@ import mujoco
 import numpy as np
 
 from ahac.core.errors import ModelError
-from ahac.sim.model.tree import Tree, coefficients, floats, frame_on, pair, vector
-from ahac.sim.model.types import Frame, Obstacle, Tendon, Vector
+from ahac.sim.model.tree import Tree, coefficients, floats, frame_on, pair, site_frame, vector
+from ahac.sim.model.types import Obstacle, Tendon, Vector
 from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name
 
-__all__ = ["added_by_actuators", "build_tendons", "site_frame"]
+__all__ = ["added_by_actuators", "build_tendons"]
 
 WRAP = mujoco.mjtWrap
 OBSTACLES = (int(WRAP.mjWRAP_SPHERE), int(WRAP.mjWRAP_CYLINDER))
@@ -20,11 +20,6 @@ OBSTACLES = (int(WRAP.mjWRAP_SPHERE), int(WRAP.mjWRAP_CYLINDER))
 def build_tendons(model: mujoco.MjModel, tree: Tree) -> tuple[Tendon, ...]:
     """Return all tendons of a model."""
     return tuple(_tendon(model, tree, i) for i in range(model.ntendon))
-
-
-def site_frame(model: mujoco.MjModel, tree: Tree, site: int) -> Frame:
-    """Return the frame of a site on its link."""
-    return frame_on(tree.frames[model.site_bodyid[site]], model.site_pos[site], model.site_quat[site])
 
 
 def added_by_actuators(model: mujoco.MjModel, kinds: tuple[int, ...], target: int) -> tuple[np.ndarray, float]:

@@ -22,6 +22,7 @@ __all__ = [
     "matrix",
     "pair",
     "rotation_matrix",
+    "site_frame",
     "vector",
 ]
 
@@ -73,6 +74,11 @@ def build_tree(model: mujoco.MjModel, limit_of: Callable[[str], JointLimit]) -> 
             )
         )
     return tree
+
+
+def site_frame(model: mujoco.MjModel, tree: Tree, site: int) -> Frame:
+    """Return the frame of a site on its link."""
+    return frame_on(tree.frames[model.site_bodyid[site]], model.site_pos[site], model.site_quat[site])
 
 
 def frame_on(parent: Frame, position: np.ndarray, quaternion: np.ndarray) -> Frame:

@@ -304,13 +304,17 @@ class Model:
         """All elementary joints, in the order of their coordinates."""
         return tuple(joint for link in self.links for joint in link.joints)
 
+    def chain(self, link: int) -> list[int]:
+        """Return a link and all links before it in its tree, the root last; none for WORLD."""
+        found: list[int] = []
+        while link != WORLD:
+            found.append(link)
+            link = self.links[link].parent
+        return found
+
     def path(self, link: int) -> list[int]:
         """Return the velocity coordinates that move a link; none for WORLD."""
-        coordinates: list[int] = []
-        while link != WORLD:
-            coordinates = [*self.links[link].dofs, *coordinates]
-            link = self.links[link].parent
-        return coordinates
+        return [k for i in reversed(self.chain(link)) for k in self.links[i].dofs]
 
     def ancestors(self) -> list[list[int]]:
         """Return the ancestors of every velocity coordinate, nearest first."""

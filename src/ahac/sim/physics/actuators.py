@@ -156,7 +156,7 @@ def _force(model: Model, i: int, inputs: Inputs, length: Real, speed: Real) -> _
     constant, by_length, by_speed = actuator.bias
     # A force that grows with length or speed does not oppose motion and stays explicit.
     stiffness: Real = max(-by_length, 0.0)
-    damping = _positive(-(signal * actuator.gain_slopes[1] + by_speed))
+    damping = maximum(0.0, -(signal * actuator.gain_slopes[1] + by_speed))
     ahead = length + speed * h if stiffness else length
     gain: Real = actuator.gain
     if any(actuator.gain_slopes):
@@ -166,12 +166,8 @@ def _force(model: Model, i: int, inputs: Inputs, length: Real, speed: Real) -> _
     if actuator.gain_curves is not None or actuator.bias_curves is not None:
         tension = muscle_tension(actuator.gain_curves, actuator.bias_curves, signal, length + speed * h, speed)
         force = force - tension.force
-        stiffness, damping = stiffness + _positive(tension.by_length), damping + _positive(tension.by_speed)
+        stiffness, damping = stiffness + maximum(0.0, tension.by_length), damping + maximum(0.0, tension.by_speed)
     return _Force(force, implicit_coefficient(h, damping, stiffness))
-
-
-def _positive(x: Real) -> Real:
-    return maximum(0.0, x)
 
 
 def _shortest(error: Real, period: float) -> Real:
@@ -217,7 +213,10 @@ def _path_force(model: Model, i: int, inputs: Inputs, path: Path, speed: Real) -
 
 
 def _shared_force(model: Model, tendon: Tendon, inputs: Inputs, path: Path, speed: Real) -> _Force:
-    """Return the total force of a tendon's actuators, scaled down to the tendon's force range; then it is explicit."""
+    """Return the total force of a tendon's actuators, scaled down to the tendon's force range.
+
+    Beyond that range the force is explicit (c = 0), unlike that of a saturated servo on its own.
+    """
     acting = [i for i in tendon.actuators if not model.actuators[i].disabled]
     forces = {i: _path_force(model, i, inputs, path, speed) for i in acting}
     total = sum((part.force for part in forces.values()), 0.0)

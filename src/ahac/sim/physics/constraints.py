@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.model.types import WORLD, Connect, Frame, JointEquality, Model, Polynomial, TendonEquality, Weld
-from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3
+from ahac.sim.model.types import WORLD, Connect, JointEquality, Model, Polynomial, TendonEquality, Weld
+from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Spatial, Vec3
 from ahac.sim.physics.forces import Dashpot, Forces, implicit_coefficient
 from ahac.sim.physics.kinematics import Motion
-from ahac.sim.physics.paths import tendon_path
+from ahac.sim.physics.paths import Placement, tendon_path
 
 __all__ = ["CONSTRAINT_RATE", "equality_forces"]
 
@@ -91,8 +91,9 @@ def _couple_tendons(
 
 def _connect(total: Forces, model: Model, motion: Motion, equality: Connect | Weld, h: Real) -> None:
     """Pull the origins of two frames together."""
-    first, second = _lever(motion, equality.first), _lever(motion, equality.second)
-    gap = first - second + (_origin(motion, equality.first.link) - _origin(motion, equality.second.link))
+    place = Placement(motion)
+    first, second = (place.point(frame.link, frame.position) for frame in (equality.first, equality.second))
+    gap = place.about(first, equality.first.link, equality.second.link) - second
     speed = _velocity(motion, equality.first.link).at(first) - _velocity(motion, equality.second.link).at(second)
     stiffness, damping = _constants(equality.effective_mass)
     force = -((gap + speed * h) * stiffness + speed * damping)
@@ -110,7 +111,7 @@ def _align(total: Forces, model: Model, motion: Motion, weld: Weld, h: Real) -> 
     """Turn two frames towards each other; the violation is the sine of the angle between them, about its axis."""
     if not weld.effective_inertia:
         return
-    first, second = _axes(motion, weld.first), _axes(motion, weld.second)
+    first, second = (Placement(motion).axes(frame) for frame in (weld.first, weld.second))
     turned = sum((second.column(k).cross(first.column(k)) for k in range(3)), ZERO) * 0.5
     speed = _velocity(motion, weld.first.link).angular - _velocity(motion, weld.second.link).angular
     stiffness, damping = _constants(weld.effective_inertia)
@@ -149,21 +150,6 @@ def _add_dashpot(total: Forces, jacobian: dict[int, Real], coefficient: Real) ->
 def _add_wrench(total: Forces, link: int, wrench: Spatial) -> None:
     if link != WORLD:
         total.wrenches[link] = total.wrenches.get(link, ZERO_SPATIAL) + wrench
-
-
-def _origin(motion: Motion, link: int) -> Vec3:
-    return ZERO if link == WORLD else motion.origin[link]
-
-
-def _lever(motion: Motion, frame: Frame) -> Vec3:
-    """Return the position of a frame relative to the origin of its tree."""
-    position = Vec3.of(frame.position)
-    return position if frame.link == WORLD else motion.position[frame.link] + motion.rotation[frame.link] @ position
-
-
-def _axes(motion: Motion, frame: Frame) -> Mat3:
-    rotation = Mat3.of(frame.rotation)
-    return rotation if frame.link == WORLD else motion.rotation[frame.link].times(rotation)
 
 
 def _velocity(motion: Motion, link: int) -> Spatial:

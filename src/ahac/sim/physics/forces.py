@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import maximum, where
+from ahac.sim.compiler.operations import maximum, minimum, sqrt, where
+from ahac.sim.model.types import JointLimit
 from ahac.sim.physics.algebra import Spatial, SpatialMatrix
 
-__all__ = ["Dashpot", "Forces", "clipped_coefficient", "implicit_coefficient"]
+__all__ = [
+    "Dashpot",
+    "Forces",
+    "clipped_coefficient",
+    "dry_friction",
+    "implicit_coefficient",
+    "limit_constants",
+    "range_force",
+]
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,36 @@ def implicit_coefficient(h: Real, damping: Real, stiffness: Real) -> Real:
     return h * (damping + h * stiffness)
 
 
+def dry_friction(loss: float, speed: Real, floor: float, h: Real) -> tuple[Real, Real]:
+    """Return dry friction, −loss · speed / √(speed² + floor²), and its implicit coefficient.
+
+    An implicit step takes the secant loss / √(speed² + floor²) as damping: it slows motion down, but never reverses it.
+    """
+    secant = loss / sqrt(speed * speed + floor**2)
+    return -(secant * speed), implicit_coefficient(h, secant, 0.0)
+
+
+def range_force(
+    bounds: tuple[float, float], limit: JointLimit, position: Real, speed: Real, h: Real
+) -> tuple[Real, Real]:
+    """Return stiffness · (bound − position) − damping · speed outside of a range, zero inside, and the coefficient."""
+    low, high = bounds
+    stiffness, damping = limit_constants(limit)
+    # Positive below the range, negative above it, zero inside; on a bound the derivative is zero, as inside.
+    violation = maximum(0.0, low - position) + minimum(0.0, high - position)
+    damped = where(position < low, speed, where(position > high, speed, 0.0))
+    force = violation * stiffness - damped * damping
+    coefficient = implicit_coefficient(h, damping, stiffness)
+    return force, where(position < low, coefficient, where(position > high, coefficient, 0.0))
+
+
+def limit_constants(limit: JointLimit) -> tuple[float, float]:
+    """Return stiffness and damping of a limit, which the simulator has chosen where the model leaves them open."""
+    assert limit.stiffness is not None, "constants are chosen before the physics is traced"
+    assert limit.damping is not None, "constants are chosen before the physics is traced"
+    return limit.stiffness, limit.damping
+
+
 def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, float], inertia: Real) -> Real:
     """Return the implicit coefficient of a force that is clipped to `bounds`, of a servo that moves `inertia`.
 
@@ -54,7 +93,8 @@ def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, flo
         c' = max(0, (I + c) F / f − I)
 
     It is c up to the bound and continuous there. With c' = 0 instead, a strong servo would throw its joint back and
-    forth at speeds of h F / I.
+    forth at speeds of h F / I. Only a range with zero in its interior is treated so: beyond the bounds of a one-sided
+    range, such as that of an actuator that only pulls, c' = 0.
     """
     low, high = bounds
     if not isinstance(coefficient, Scalar):

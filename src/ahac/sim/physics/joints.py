@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import maximum, minimum, sqrt, where
+from ahac.sim.compiler.operations import where
 from ahac.sim.model.types import Joint, JointKind, Model
 from ahac.sim.physics.algebra import Quat, Vec3, norm, rotation_vector
-from ahac.sim.physics.forces import Dashpot, implicit_coefficient
+from ahac.sim.physics.forces import Dashpot, dry_friction, implicit_coefficient, limit_constants, range_force
 
 __all__ = ["STICTION_SPEED", "STICTION_SPEED_SLIDE", "friction_force", "joint_stretch", "limit_force", "passive_force"]
 
@@ -41,19 +41,14 @@ def passive_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 
 
 
 def friction_force(model: Model, v: Sequence[Real], h: Real = 0.0) -> tuple[list[Real], Dashpots]:
-    """Return dry friction, −loss · v / √(v² + v₀²).
-
-    An implicit step takes the secant loss / √(v² + v₀²) as damping: it slows a joint down, but never reverses it.
-    """
+    """Return dry friction, which is viscous below the speed v₀."""
     force: list[Real] = [0.0] * model.nv
     coefficients: dict[int, Real] = {}
     for joint in model.joints:
         floor = STICTION_SPEED_SLIDE if joint.kind is JointKind.SLIDE else STICTION_SPEED
         for k in joint.dofs:
             if model.frictionloss[k]:
-                secant = model.frictionloss[k] / sqrt(v[k] * v[k] + floor**2)
-                force[k] = -(secant * v[k])
-                coefficients[k] = h * secant
+                force[k], coefficients[k] = dry_friction(model.frictionloss[k], v[k], floor, h)
     return force, _dashpots(coefficients)
 
 
@@ -68,27 +63,20 @@ def limit_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 0.
     for joint in model.joints:
         if joint.range is None:
             continue
-        low, high = joint.range
         if joint.kind is JointKind.BALL:
             force[joint.v : joint.dofs.stop], added = _limit_ball(joint, q, v, h)
             dashpots += added
             continue
-        stiffness, damping = _constants(joint)
         speed = v[joint.v]
         position = q[joint.q] + speed * h
-        # Positive below the range, negative above it, zero inside; on a bound the derivative is zero, as inside.
-        violation = maximum(0.0, low - position) + minimum(0.0, high - position)
-        damped = where(position < low, speed, where(position > high, speed, 0.0))
-        force[joint.v] = violation * stiffness - damped * damping
-        coefficient = implicit_coefficient(h, damping, stiffness)
-        coefficients[joint.v] = where(position < low, coefficient, where(position > high, coefficient, 0.0))
+        force[joint.v], coefficients[joint.v] = range_force(joint.range, joint.limit, position, speed, h)
     return force, [*dashpots, *_dashpots(coefficients)]
 
 
 def _limit_ball(joint: Joint, q: Sequence[Real], v: Sequence[Real], h: Real) -> tuple[list[Real], Dashpots]:
     """Return the torque that keeps the rotation angle of a ball joint below its bound."""
     assert joint.range is not None
-    stiffness, damping = _constants(joint)
+    stiffness, damping = limit_constants(joint.limit)
     rotation = rotation_vector(Quat.of(q[joint.q : joint.q + 4]))
     angle = norm(rotation)
     axis = rotation / angle
@@ -98,14 +86,6 @@ def _limit_ball(joint: Joint, q: Sequence[Real], v: Sequence[Real], h: Real) -> 
     coefficient = where(excess > 0.0, implicit_coefficient(h, damping, stiffness), 0.0)
     jacobian = dict(zip(joint.dofs, axis, strict=True))
     return [torque * j for j in axis], [Dashpot(jacobian, coefficient)] if isinstance(coefficient, Scalar) else []
-
-
-def _constants(joint: Joint) -> tuple[float, float]:
-    """Return stiffness and damping of a limit, which the simulator has chosen where the model leaves them open."""
-    stiffness, damping = joint.limit.stiffness, joint.limit.damping
-    assert stiffness is not None, "constants are chosen before the physics is traced"
-    assert damping is not None, "constants are chosen before the physics is traced"
-    return stiffness, damping
 
 
 def _dashpots(coefficients: Mapping[int, Real]) -> Dashpots:

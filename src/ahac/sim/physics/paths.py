@@ -106,7 +106,7 @@ def lines_jacobian(model: Model, motion: Motion, lines: Iterable[Line]) -> dict[
     """Return the Jacobian of the length of some lines."""
     wrenches: dict[int, Spatial] = {}
     for line in lines:
-        near, far = (_links_moving(model, link) for link in (line.near, line.far))
+        near, far = (model.chain(link) for link in (line.near, line.far))
         for i in far:
             if i not in near:
                 wrenches[i] = wrenches.get(i, ZERO_SPATIAL) + line.on_far
@@ -114,15 +114,6 @@ def lines_jacobian(model: Model, motion: Motion, lines: Iterable[Line]) -> dict[
             if i not in far:
                 wrenches[i] = wrenches.get(i, ZERO_SPATIAL) - line.on_near
     return {k: motion.joint_subspace[k].dot(wrenches[i]) for i in sorted(wrenches) for k in model.links[i].dofs}
-
-
-def _links_moving(model: Model, link: int) -> list[int]:
-    """Return a link and all links before it in the tree."""
-    found: list[int] = []
-    while link != WORLD:
-        found.append(link)
-        link = model.links[link].parent
-    return found
 
 
 def line_between(place: Placement, near: int, far: int, point: Vec3, force: Vec3) -> Line:

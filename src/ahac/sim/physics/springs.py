@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import abs_, maximum, minimum, sqrt, where
+from ahac.sim.compiler.operations import abs_, maximum, minimum, where
 from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.model.types import JointKind, Model, Tendon
 from ahac.sim.physics.algebra import Quat, Vec3, norm
-from ahac.sim.physics.forces import Dashpot, Forces, implicit_coefficient
+from ahac.sim.physics.forces import Dashpot, Forces, dry_friction, implicit_coefficient, range_force
 from ahac.sim.physics.joints import STICTION_SPEED, STICTION_SPEED_SLIDE, joint_stretch
 from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.paths import tendon_path
@@ -31,14 +31,14 @@ def nonlinear_joint_forces(model: Model, q: Sequence[Real], v: Sequence[Real], h
         along = [stretch[k] for k in joint.spring_dofs or joint.dofs]
         deflection = along[0] if len(along) == 1 else norm(Vec3(*along))
         added = (0.0, *joint.stiffness_slopes)
-        stiffness = _positive(_slope(added, deflection))
+        stiffness = maximum(0.0, _slope(added, deflection))
         for k in joint.dofs:
             total.joint[k] = -(stretch[k] * _polynomial(added, deflection))
             coefficients[k] = implicit_coefficient(h, 0.0, stiffness)
     for k, slopes in model.damping_slopes.items():
         speed, added = abs_(v[k]), (0.0, *slopes)
         total.joint[k] = total.joint[k] - v[k] * _polynomial(added, speed)
-        coefficients[k] = coefficients.get(k, 0.0) + implicit_coefficient(h, _positive(_slope(added, speed)), 0.0)
+        coefficients[k] = coefficients.get(k, 0.0) + implicit_coefficient(h, maximum(0.0, _slope(added, speed)), 0.0)
     total.dashpots = [Dashpot({k: 1.0}, c) for k, c in coefficients.items() if isinstance(c, Scalar)]
     return total
 
@@ -54,8 +54,8 @@ def tendon_forces(
         path = tendon_path(model, motion, tendon, q)
         speed = path.speed(v)
         parts = [_spring(tendon, path.length + speed * h, h), _damper(tendon, speed, h), _friction(tendon, speed, h)]
-        if limited:
-            parts.append(_limit(tendon, path.length + speed * h, speed, h))
+        if limited and tendon.range is not None:
+            parts.append(range_force(tendon.range, tendon.limit, path.length + speed * h, speed, h))
         force = sum((part for part, _ in parts), 0.0)
         coefficient = sum((part for _, part in parts), 0.0)
         if tendon.armature:
@@ -87,7 +87,7 @@ def _spring(tendon: Tendon, length: Real, h: Real) -> tuple[Real, Real]:
         return 0.0, 0.0
     low, high = tendon.spring_range
     elongation = maximum(0.0, length - high) + minimum(0.0, length - low)
-    stiffness = _positive(_slope(tendon.stiffness, elongation))
+    stiffness = maximum(0.0, _slope(tendon.stiffness, elongation))
     if low < high:
         stiffness = where(length > high, stiffness, where(length < low, stiffness, 0.0))
     return -(elongation * _polynomial(tendon.stiffness, elongation)), implicit_coefficient(h, 0.0, stiffness)
@@ -97,38 +97,23 @@ def _damper(tendon: Tendon, speed: Real, h: Real) -> tuple[Real, Real]:
     if not tendon.damping:
         return 0.0, 0.0
     size = abs_(speed)
-    damping = _positive(_slope(tendon.damping, size))
+    damping = maximum(0.0, _slope(tendon.damping, size))
     return -(speed * _polynomial(tendon.damping, size)), implicit_coefficient(h, damping, 0.0)
 
 
 def _friction(tendon: Tendon, speed: Real, h: Real) -> tuple[Real, Real]:
-    """Return dry friction, as that of joints."""
     if not tendon.frictionloss:
         return 0.0, 0.0
     floor = STICTION_SPEED if tendon.joints else STICTION_SPEED_SLIDE
-    secant = tendon.frictionloss / sqrt(speed * speed + floor**2)
-    return -(secant * speed), implicit_coefficient(h, secant, 0.0)
-
-
-def _limit(tendon: Tendon, length: Real, speed: Real, h: Real) -> tuple[Real, Real]:
-    """Return the force that pushes a tendon back into its range, as that of joints."""
-    if tendon.range is None:
-        return 0.0, 0.0
-    low, high = tendon.range
-    stiffness, damping = tendon.limit.stiffness, tendon.limit.damping
-    assert stiffness is not None, "constants are chosen before the physics is traced"
-    assert damping is not None, "constants are chosen before the physics is traced"
-    violation = maximum(0.0, low - length) + minimum(0.0, high - length)
-    damped = where(length < low, speed, where(length > high, speed, 0.0))
-    coefficient = implicit_coefficient(h, damping, stiffness)
-    return (
-        violation * stiffness - damped * damping,
-        where(length < low, coefficient, where(length > high, coefficient, 0.0)),
-    )
+    return dry_friction(tendon.frictionloss, speed, floor, h)
 
 
 def _speed_rate(model: Model, q: Sequence[Real], v: Sequence[Real], speed: Real) -> Real:
-    """Return the rate of change of a tendon's speed that is due to the change of its Jacobian, J̇ v."""
+    """Return the rate of change of a tendon's speed that is due to the change of its Jacobian, J̇ v.
+
+    Tendons with armature have no obstacles: MuJoCo's compiler refuses those. So the speed depends on no solution by
+    Newton's method, of which only the first derivative would be exact.
+    """
     moving = [x for x in q if isinstance(x, Scalar)]
     if not isinstance(speed, Scalar) or not moving:
         return 0.0
@@ -143,10 +128,6 @@ def _speed_rate(model: Model, q: Sequence[Real], v: Sequence[Real], speed: Real)
         else:
             rate = rate + v[joint.v] * by_q[joint.q]
     return rate
-
-
-def _positive(x: Real) -> Real:
-    return maximum(0.0, x)
 
 
 def _polynomial(coefficients: Sequence[float], x: Real) -> Real:
