@@ -106,6 +106,16 @@ def test_nonlinear_spring_of_a_free_joint_takes_the_distance() -> None:
     Driven.of(mjcf(f'<body pos="1 2 3">{joint}<geom type="box" size="0.1 0.2 0.3"/></body>')).assert_equal()
 
 
+@pytest.mark.parametrize("where", ["tendon", "actuator"])
+def test_armature_of_tendons_with_obstacles_is_refused(where: str) -> None:
+    armature = {"tendon": "", "actuator": "", where: 'armature="0.1"'}
+    rest = f"""<tendon><spatial name="t" {armature["tendon"]}><site site="a"/><geom geom="g"/><site site="b"/></spatial>
+      </tendon><actuator><motor tendon="t" {armature["actuator"]}/></actuator>"""
+    body = '<body><joint/><geom name="g" size="0.1"/><site name="b" pos="0.5 0 0"/></body><site name="a" pos="0 1 0"/>'
+    with pytest.raises(ModelError, match="geom wrapping not supported"):
+        load_model(mjcf(body, rest=rest))
+
+
 def test_flags_disable_passive_forces() -> None:
     bodies = limb(arm='gravcomp="0.7"', bend='stiffness="2 3 5" damping="1 2 3"')
     rest = tendons(across='stiffness="5" damping="2"')

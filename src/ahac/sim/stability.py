@@ -24,12 +24,14 @@ from typing import Literal
 
 import numpy as np
 
-from ahac.sim.compiler.graph import Scalar
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.program import Program, evaluate, trace
 from ahac.sim.constants import with_constants
-from ahac.sim.model.types import Joint, JointKind, Model
+from ahac.sim.model.types import Joint, JointKind, Model, Tendon
 from ahac.sim.physics.activation import shortest_time_constant
+from ahac.sim.physics.forces import limit_constants
 from ahac.sim.physics.integrate import normalize
+from ahac.sim.physics.paths import tendon_path
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.physics.world import World
 from ahac.sim.programs import Programs
@@ -84,7 +86,7 @@ class Stability:
 
 @dataclass(frozen=True)
 class _Element:
-    """A force of one contact point or joint limit, along one direction in joint space."""
+    """A force of one contact point or limit, along one direction in joint space."""
 
     label: str
     direction: np.ndarray
@@ -100,7 +102,7 @@ class _Pose:
     v: np.ndarray
     inverse_mass: np.ndarray
     limits: list[_Element]
-    """Forces of joint limits."""
+    """Forces of the limits of joints and tendons."""
     contacts: list[_Element]
     """Forces of all contact points, each alone."""
     standing: list[_Element]
@@ -135,7 +137,7 @@ def check_stability(
     Args:
         model: A model from `load_model`.
         h: Length of a substep [s].
-        integrator: As in `Simulator`. Contact and joint limits are checked for "explicit" only.
+        integrator: As in `Simulator`. Contact, limits and activations are checked for "explicit" only.
         forces: User-defined force laws, as in `Simulator`.
         standing_only: Whether to check only those contact points that the robot stands on in these poses.
     """
@@ -230,6 +232,7 @@ def _poses(model: Model, with_elements: bool) -> Iterator[_Pose]:
     states = [(model.rest_q, (0.0,) * model.nv), *keyframes][: 1 + MOST_POSES]
     mass_matrix = Programs(model, ForceLaws(), {}).mass_matrix()
     points = _points(model) if with_elements and model.contact_candidates else None
+    tendons = _tendon_jacobians(model) if with_elements else None
     for positions, velocities in states:
         q, v = np.array(positions), np.array(velocities)
         mass = evaluate(mass_matrix, {"q": q})["matrix"].reshape(model.nv, model.nv)
@@ -237,19 +240,43 @@ def _poses(model: Model, with_elements: bool) -> Iterator[_Pose]:
             yield _Pose(q, v, np.zeros_like(mass), [], [], [])
             continue
         contacts, standing = _contact_elements(model, points, q) if points else ([], [])
-        yield _Pose(q, v, np.linalg.inv(mass), list(_limits(model)), contacts, standing)
+        inverse = np.linalg.inv(mass)
+        limits = [*_joint_limits(model, inverse), *(_tendon_limits(model, tendons, q) if tendons else ())]
+        yield _Pose(q, v, inverse, limits, contacts, standing)
 
 
-def _limits(model: Model) -> Iterator[_Element]:
+def _joint_limits(model: Model, inverse_mass: np.ndarray) -> Iterator[_Element]:
     for joint in model.joints:
-        if joint.range is not None and joint.kind is not JointKind.BALL:
-            direction = np.eye(model.nv)[joint.v]
-            yield _Element(
-                f"the limit of joint {joint.name!r}",
-                direction,
-                joint.limit.stiffness or 0.0,
-                joint.limit.damping or 0.0,
-            )
+        if joint.range is not None:
+            # A ball joint may reach its limit about any axis: take that of the least inertia.
+            axes = np.linalg.eigh(inverse_mass[np.ix_(joint.dofs, joint.dofs)])[1]
+            direction = np.zeros(model.nv)
+            direction[list(joint.dofs)] = axes[:, -1]
+            yield _Element(f"the limit of joint {joint.name!r}", direction, *limit_constants(joint.limit))
+
+
+def _tendon_jacobians(model: Model) -> Program | None:
+    """Trace q -> Jacobians of all tendons with a range, one after the other; None if there are none."""
+    ranged = _ranged(model)
+
+    def jacobians(q: list[Scalar]) -> dict[str, list[Real]]:
+        at = normalize(model, q)
+        motion = World(model, at, [0.0] * model.nv, []).motion
+        paths = [tendon_path(model, motion, tendon, at) for tendon in ranged]
+        return {"jacobian": [path.jacobian.get(k, 0.0) for path in paths for k in range(model.nv)]}
+
+    return trace(jacobians, {"q": model.nq}) if ranged else None
+
+
+def _ranged(model: Model) -> list[Tendon]:
+    return [tendon for tendon in model.tendons if tendon.range is not None]
+
+
+def _tendon_limits(model: Model, jacobians: Program, q: np.ndarray) -> Iterator[_Element]:
+    ranged = _ranged(model)
+    directions = evaluate(jacobians, {"q": q})["jacobian"].reshape(len(ranged), model.nv)
+    for tendon, direction in zip(ranged, directions, strict=True):
+        yield _Element(f"the limit of tendon {tendon.name!r}", direction, *limit_constants(tendon.limit))
 
 
 def _lags(model: Model) -> Iterator[tuple[str, float]]:

@@ -100,6 +100,26 @@ def test_fast_activations_follow_their_control_in_implicit_steps(actuator: str, 
     assert bool(abs(act[0] - 0.2) < 1e-6) is implicit
 
 
+@pytest.mark.parametrize(
+    ("joint", "rest", "cause", "mobility"),
+    [
+        ('type="ball" range="0 1" limited="true"', "", "joint 'knee'", 1.0 / (0.4 * 0.1 * 0.02**2)),
+        (
+            "",
+            '<tendon><fixed name="strap" range="-1 1" limited="true"><joint joint="knee" coef="3"/></fixed></tendon>',
+            "tendon 'strap'",
+            9.0 / INERTIA,
+        ),
+    ],
+)
+def test_limits_of_balls_and_tendons_count(joint: str, rest: str, cause: str, mobility: float) -> None:
+    # By default explicit limits have a stiffness of 1e3 and a damping of 1: unstable where (2 h + 1e3 h²) g > 4.
+    bound = (sqrt(1.0 + 4e3 / mobility) - 1.0) / 1e3
+    model = load_model(hinge(joint, rest))
+    assert check_stability(model, 0.99 * bound, "explicit").stable
+    assert check_stability(model, 1.02 * bound, "explicit").cause == f"the limit of {cause}"
+
+
 def test_falling_is_not_an_instability() -> None:
     upright = mjcf('<body><joint axis="0 1 0"/><geom size="0.1" pos="0 0 0.5"/></body>')
     assert check_stability(load_model(upright), 1 / 60, "explicit").stable
