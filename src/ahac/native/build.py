@@ -181,7 +181,8 @@ class Kernel:
     def _define(self) -> Any:
         """Register the kernel with Warp, without compiling it."""
         code = wrap_kernel(self.source, self.target)
-        return warp_kernels.define_kernel(code, self.target, self.source.shared_words * self._block_items, self._block)
+        shared = self.source.shared_words * self._block_items
+        return warp_kernels.define_kernel(code, self.target, shared, self._block, bool(self.source.functions))
 
 
 def wait_for_pending_builds() -> None:

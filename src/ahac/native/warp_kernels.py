@@ -38,6 +38,8 @@ CPU_FLAGS = (
     "-mllvm=-enable-misched=0"
 )
 """Without the machine scheduler: the order of the traced graph keeps fewer values alive (docs/performance.md)."""
+LOOP_FLAGS = "-O1"
+"""For kernels with loops over rows, which are large: they compile faster and run as fast (docs/performance.md)."""
 CUDA_OPTIMIZATION = 2
 """Compiles and runs faster than level 3 (docs/performance.md)."""
 
@@ -54,7 +56,7 @@ _defining = threading.Lock()
 _streams: dict[tuple[str, int], wp.Stream] = {}
 
 
-def define_kernel(code: str, target: Target, shared: int, block: int) -> Any:
+def define_kernel(code: str, target: Target, shared: int, block: int, has_loops: bool = False) -> Any:
     """Register a kernel with Warp, without compiling it.
 
     Args:
@@ -62,10 +64,13 @@ def define_kernel(code: str, target: Target, shared: int, block: int) -> Any:
         target: Device and precision.
         shared: Numbers of shared memory per CUDA block.
         block: CUDA threads per block.
+        has_loops: Whether it contains loops over rows.
     """
     with _defining:
         _init_warp(target.cuda)
-        return _cuda_kernel(code, target.float64, shared, block) if target.cuda else _cpu_kernel(code)
+        if target.cuda:
+            return _cuda_kernel(code, target.float64, shared, block)
+        return _cpu_kernel(code, f"{CPU_FLAGS} {LOOP_FLAGS}" if has_loops else CPU_FLAGS)
 
 
 def load_module(kernel: Any, device: str, block: int) -> None:
@@ -127,11 +132,11 @@ def cache_error(folder: Path, reason: str) -> CompileError:
     )
 
 
-def _cpu_kernel(code: str) -> Any:
+def _cpu_kernel(code: str, flags: str) -> Any:
     @wp.func_native(code)
     def body(address: Address) -> None: ...
 
-    @wp.kernel(enable_backward=False, module="unique", module_options={"cpu_compiler_flags": CPU_FLAGS})
+    @wp.kernel(enable_backward=False, module="unique", module_options={"cpu_compiler_flags": flags})
     def kernel(address: Address) -> None:
         body(address)
 
