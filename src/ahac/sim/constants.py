@@ -1,18 +1,18 @@
-"""Choose the constants of contact and joint limits that a model leaves open.
+"""Choose the constants of contact and of joint and tendon limits that a model does not set.
 
-For explicit integration they are stable at small steps and suit robots of a few kilograms. Implicit integration is
-stable with any constants, so they follow from the robot. If it stands on n points with its weight W:
+For explicit integration they are fixed numbers that suit small steps and robots of a few kilograms. Implicit
+integration is stable for any constants, so they follow from the robot. For a robot of weight W that stands on n points:
 
     contact      ke = W / (n δ)        kd δ = 2 ζ √(ke W / (n g))        kf = W / (n v₀)
     limits       k = I ω²              c = 2 I ω, critical, with I the inertia that the joint moves
 
-So it sinks in by δ = 1 mm, and slips at less than v₀ while the tangential force is below its weight. Damping is
-proportional to depth: ζ at rest, and more than critical in an impact that is deeper than 5 mm. A foot is much lighter
-than the robot and stops at a smaller depth, where it is damped less: with critical damping at every depth, gradients
-over a second with several touch-downs are up to ten times as large.
+The robot sinks in by δ = 1 mm. While all points stick, it slips at less than v₀ if the tangential force is below its
+weight. Damping is proportional to depth: the damping ratio is ζ at rest, and above critical in impacts deeper than
+5 mm. A foot is much lighter than the robot and stops at a smaller depth, where damping is lower. With critical damping
+at every depth, gradients over a second with several touch-downs are up to ten times as large.
 
-Points that are higher than the lowest one by a height z < δ in the rest pose count as 1 − z / δ points, so the depth is
-exact for a robot that comes down in that pose.
+A point that is higher than the lowest one by z < δ in the rest pose counts as 1 − z / δ points, so the depth is exact
+for a robot that comes down in that pose.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ REST_DAMPING = 0.2
 CREEP_SPEED = 1e-3
 """Slip speed at which friction equals the weight, v₀ [m/s]."""
 STANDARD_GRAVITY = 9.81
-"""Gravity where the model has none [m/s²]."""
+"""Gravity assumed for models without gravity [m/s²]."""
 
 
 def with_constants(model: Model, implicit: bool) -> Model:
-    """Return the model with a number for every constant of contact and joint limits."""
+    """Return the model with a number for every constant of contact, joint limits and tendon limits."""
     materials = _contact_defaults(model) if implicit else [EXPLICIT_CONTACT] * len(model.contact_candidates)
     candidates = tuple(
         replace(candidate, material=ContactConstants(**_fill(candidate.material, material)))
@@ -90,7 +90,7 @@ def _limit(inertia: float) -> JointLimit:
 
 
 def _contact_defaults(model: Model) -> list[ContactConstants]:
-    """Return the constants of every contact candidate that follow from the weight of its tree."""
+    """Return the constants of every contact candidate, derived from the weight of its tree."""
     if not model.contact_candidates:
         return []
     masses: dict[int, float] = defaultdict(float)

@@ -32,7 +32,7 @@ TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
 
 
 class Simulator:
-    """Simulates N worlds of one model in parallel; every result is differentiable."""
+    """Simulate N worlds of one model in parallel; every result is differentiable."""
 
     def __init__(  # noqa: PLR0913 - public settings, keyword-only
         self,
@@ -65,9 +65,10 @@ class Simulator:
             contact_law: Contact force between a point and a plane; by default `compliant` for implicit and `penalty`
                 for explicit integration.
             context: Sizes of the named groups of numbers that the caller passes to each step, for readouts to use.
-            integrator: "implicit" takes contact, joint limits, springs, dampers, dry friction and servos at the end of
-                each substep: stable and with useful gradients for any constants. "explicit" takes all forces at the
-                start (semi-implicit Euler): exact for the paper's tasks, stable for small substeps only.
+            integrator: "implicit" evaluates contact, limits, springs, dampers, dry friction, servos, tendons and
+                equality constraints at the end of each substep; it is stable for any constants. "explicit" evaluates
+                all forces at the start (semi-implicit Euler), as the paper's simulator does; it is stable for small
+                substeps only.
         """
         self.model = model
         self.integrator: Integrator = integrator
@@ -147,13 +148,13 @@ class Simulator:
         return matrix.view(self.num_worlds, self.model.nv, self.model.nv)
 
     def bias_force(self, q: Tensor, v: Tensor) -> Tensor:
-        """Return gravity, Coriolis and centrifugal forces [N, nv]: MuJoCo's qfrc_bias without armature of tendons."""
+        """Return gravity, Coriolis and centrifugal forces [N, nv]: MuJoCo's qfrc_bias without tendon armature."""
         return self._maps["bias_force"](self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))[
             "force"
         ]
 
     def acceleration(self, q: Tensor, v: Tensor, tau: Tensor, contact: bool = False) -> Tensor:
-        """Return the acceleration [N, nv] of a state under `tau` and all forces but those of actuators.
+        """Return the acceleration [N, nv] of a state under `tau` and all forces except those of actuators.
 
         It is MuJoCo's qacc where no constraint acts (dry friction, equalities, limits, contact), for both integrators.
 

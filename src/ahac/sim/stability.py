@@ -1,17 +1,17 @@
 """Check whether a substep is short enough for the forces that it integrates explicitly.
 
 Free motion: the substep is linearized about the rest pose and the keyframes, without contact and joint limits. An
-explicit spring or damper that is too stiff for the step overshoots: it is an eigenvalue λ with |λ| > 1 and a negative
-real part. The eigenvalues of a robot that falls over have positive real parts, and do not count.
+explicit spring or damper that is too stiff for the step overshoots: it has an eigenvalue λ with |λ| > 1 and a negative
+real part. The eigenvalues of a robot that falls over have positive real parts and are not counted.
 
-Contact and limits act along a direction J with stiffness k and damping c. Alone, with g = J M⁻¹ Jᵀ, they are an
-oscillator whose two eigenvalues follow from
+Contact and limits act along a direction J with stiffness k and damping c. Each on its own is an oscillator with
+g = J M⁻¹ Jᵀ, whose two eigenvalues follow from
 
     λ² − (2 − h c g − h² k g) λ + (1 − h c g) = 0        unstable where 2 h c g + h² k g > 4
 
-The points that a robot stands on act together; then g is the largest eigenvalue of all their directions.
+The points that a robot stands on act together; g is then the largest eigenvalue over all their directions.
 
-An activation with the time constant τ that Euler's method advances is the eigenvalue λ = 1 − h / τ.
+An activation with time constant τ, advanced by Euler's method, has the eigenvalue λ = 1 − h / τ.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ logger = logging.getLogger("ahac")
 EPSILON = 1e-6
 """Step of the central differences [rad], [m], [rad/s], [m/s]."""
 TOLERANCE = 1e-3
-"""Growth per substep that still counts as stable, because of rounding errors."""
+"""Growth per substep above 1 that still counts as stable, because of rounding errors."""
 SUPPORT_HEIGHT = 0.01
-"""A robot stands on all points that are at most this much higher than its lowest one in the rest pose [m]."""
+"""A robot stands on all points that are less than this much higher than its lowest one in a pose [m]."""
 HALVINGS = 12
 """The step is halved at most this many times to find a stable one."""
 MOST_POSES = 8
-"""Number of keyframes that are checked, at most."""
+"""Maximum number of keyframes that are checked."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Stability:
 
 @dataclass(frozen=True)
 class _Element:
-    """A force of one contact point or limit, along one direction in joint space."""
+    """The force of one contact point or limit along one direction in joint space."""
 
     label: str
     direction: np.ndarray
@@ -96,7 +96,7 @@ class _Element:
 
 @dataclass(frozen=True)
 class _Pose:
-    """What the check needs of one pose."""
+    """What the check needs to know about one pose."""
 
     q: np.ndarray
     v: np.ndarray
@@ -112,9 +112,9 @@ class _Pose:
 def warn_if_unstable(
     model: Model, dt: float, substeps: int, integrator: Literal["implicit", "explicit"], forces: Sequence[ForceLaw] = ()
 ) -> None:
-    """Log a warning if a robot is unstable in free motion or while it stands; skip what is known to be stable.
+    """Log a warning if a robot is unstable in free motion or while it stands.
 
-    Contact with constants from the file or the caller counts as tuned.
+    The check is skipped if all forces are implicit. It leaves out contacts whose constants the file or the caller sets.
     """
     if integrator == "implicit" and not forces and model.fluid is None:
         return
@@ -181,7 +181,7 @@ def _worst(
 
 
 def _free_motion(model: Model, program: Program, pose: _Pose, h: float) -> tuple[float, str]:
-    """Return growth and joint of the fastest growing oscillation of the linearized substep."""
+    """Return the growth and the joint of the fastest growing oscillation of the linearized substep."""
     jacobian = _jacobian(model, program, pose, h)
     if not np.isfinite(jacobian).all():
         return np.inf, "a mass matrix that is singular"

@@ -193,7 +193,7 @@ class Actuator:
     """Passive curve of a muscle; it replaces the bias."""
     activation: Activation | None = None
     period: float | None = None
-    """Period of the length of a servo on a rotation: it turns the shorter way towards its target."""
+    """Period of the length of a servo on a rotation: it turns the shorter way toward its target."""
     disabled: bool = False
     """Whether it exerts no force and its activation does not change."""
 

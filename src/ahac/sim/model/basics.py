@@ -40,14 +40,15 @@ def require_non_negative(settings: object) -> None:
 class JointLimit:
     """Force that pushes a joint back into its range: stiffness · violation − damping · speed, zero inside.
 
-    What is None is chosen for the joint: from its inertia for implicit integration, 1e3 and 1 for explicit integration.
+    Fields that are None are chosen by the simulator: from the inertia of the joint for implicit integration, 1e3 and 1
+    for explicit integration.
     """
 
     stiffness: float | None = None
     """Force per violation [N m/rad] or [N/m]."""
 
     damping: float | None = None
-    """Force per speed [N m s/rad] or [N s/m]; explicit substeps of h seconds stay stable while h · damping < joint
+    """Force per speed [N m s/rad] or [N s/m]; explicit substeps of h seconds are stable if h · damping < joint
     inertia."""
 
     def __post_init__(self) -> None:

@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false
-"""Load a `Model` from an MJCF or URDF file, or its text, by way of MuJoCo's compiler."""
+"""Load a `Model` from an MJCF or URDF file or its text, using MuJoCo's compiler."""
 
 from __future__ import annotations
 
@@ -36,34 +36,35 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
     """Read a robot from MJCF or URDF.
 
     Kinematics, inertias, passive forces, actuators and friction coefficients are those of the file. Contact with
-    planes, limits and equality constraints are springs and dampers instead of MuJoCo's constraints: solref, solimp,
-    margin, gap and torquescale are not read. `Model.notes` lists everything in this file that is approximated or
+    planes, limits and equality constraints are modeled as springs and dampers instead of MuJoCo's constraints: solref,
+    solimp, margin, gap and torquescale are not read. `Model.notes` lists everything in the file that is approximated or
     dropped.
 
     Args:
         source: Path of a file, XML text, or a `mujoco.MjSpec`.
-        contact: Contact material of all geoms; by default the file's, else `ContactMaterial()`, whose friction is
-            that of the geoms by MuJoCo's rules. A ground added by `ground` has no friction of its own. A file sets
-            it by `<custom><numeric name="ahac:contact" data="stiffness damping viscosity friction"/></custom>`.
-        materials: Contact materials of individual geoms, by name; a file sets one by "ahac:contact:GEOM". In a
-            contact the geom's material takes precedence over the plane's.
-        limit: Stiffness and damping of joint limits; by default the file's "ahac:limit" (data="stiffness
-            damping"), else `JointLimit()`.
-        limits: Limits of individual joints, by name; a file sets one by "ahac:limit:JOINT".
+        contact: Contact material of all geoms. Defaults to the file's, which is set with
+            `<custom><numeric name="ahac:contact" data="stiffness damping viscosity friction"/></custom>`, or else to
+            `ContactMaterial()`, whose friction is that of the geoms by MuJoCo's rules. A ground added by `ground` has
+            no friction of its own.
+        materials: Contact materials of individual geoms, by name; a file sets one with "ahac:contact:GEOM". In a
+            contact, the geom's material takes precedence over the plane's.
+        limit: Stiffness and damping of joint limits. Defaults to the file's "ahac:limit" (data="stiffness damping"),
+            or else to `JointLimit()`.
+        limits: Limits of individual joints, by name; a file sets one with "ahac:limit:JOINT".
         motors: Motors or servos that replace the file's actuators: by joint name, where * and ? are wildcards, or one
             for every hinge and slide except those of the root body.
         ground: Whether to add the plane z = 0 to a model without planes.
         floating: Whether to add a free joint to bodies that are fixed to the world, such as the base of a URDF.
         strict: Whether to raise an error for a model with contact between bodies, instead of a warning.
-        ignore: Features of the file to drop; the error for features that are not simulated names them all.
+        ignore: Features of the file to drop; the error about unsupported features lists their names.
         assets: Files that an XML text refers to, by name.
         mesh_points: Maximum number of hull vertices per mesh used for contact; by default all of them, within
             `max_contact_points`.
-        max_contact_points: Maximum number of contact points; by default the file's "ahac:max_contact_points", else 64.
-            Of more points, those of the feet are used first: links without children that are lowest in the first
-            keyframe, or in the reference pose without keyframes.
-        balance_inertia: Whether to repair inertias that no rigid body has, and raise masses to 1 g and moments of
-            inertia to 1e-6 kg m².
+        max_contact_points: Maximum number of contact points. Defaults to the file's "ahac:max_contact_points", or else
+            to 64. If there are more points, those of the feet are used first: links without children that are lowest
+            in the first keyframe, or in the reference pose if there is no keyframe.
+        balance_inertia: Whether to repair physically impossible inertias, and raise masses to at least 1 g and moments
+            of inertia to at least 1e-6 kg m².
 
     Raises:
         ModelError: If the file cannot be read, or uses a feature that is not simulated.

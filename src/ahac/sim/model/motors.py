@@ -50,9 +50,10 @@ class Servo:
     armature: float = 0.0
     """Added inertia [kg m²] or [kg]."""
     stance: float = 0.0
-    """Middle of the range of targets [rad] or [m]."""
+    """Middle of the range of targets [rad] or [m]; used only with `reach`."""
     reach: float | None = None
-    """Targets are between stance − reach and stance + reach; None takes the range of the joint instead."""
+    """Targets are between stance − reach and stance + reach. If None, they span the joint's range, and `stance` is
+    ignored."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.stance, float | int) or not math.isfinite(self.stance):
@@ -65,7 +66,7 @@ Drive = Motor | Servo
 
 
 def replace_actuators(spec: mujoco.MjSpec, motors: Drive | Mapping[str, Drive]) -> None:
-    """Replace the specification's actuators by motors and servos on its joints."""
+    """Replace the specification's actuators with motors and servos on its joints."""
     pairs = _drive_of_each_joint(spec, motors)
     # Sensors are not simulated, and one may refer to an actuator that is removed.
     for element in [*spec.sensors, *spec.actuators]:
@@ -121,7 +122,7 @@ def _increase_damping(damping: float | np.ndarray, by: float) -> float | np.ndar
 def _drive_of_each_joint(
     spec: mujoco.MjSpec, motors: Drive | Mapping[str, Drive]
 ) -> list[tuple[mujoco.MjsJoint, Drive]]:
-    """Return (joint, drive) pairs in the file's order; a single drive applies to all joints but the root body's."""
+    """Return (joint, drive) pairs in the file's order; a single drive applies to all joints except the root body's."""
     joints = [joint for joint in spec.joints if int(joint.type) in SINGLE]
     for i, joint in enumerate(spec.joints):
         joint.name = joint.name or f"joint#{i}"

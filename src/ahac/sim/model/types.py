@@ -1,4 +1,4 @@
-"""A robot model as plain frozen dataclasses: everything the physics uses of a model file.
+"""A robot model as plain frozen dataclasses: everything that the physics uses from a model file.
 
 Everything is in SI units and MuJoCo's conventions. A link is a body that moves relative to its parent; bodies without
 joints are merged into the link they are fixed to, and a free joint is split into three slides and a ball.
@@ -66,14 +66,14 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class ContactMaterial:
-    """Stiffness, damping and friction of a surface. What is None is chosen for the robot.
+    """Stiffness, damping and friction of a surface. Fields that are None are chosen for the robot.
 
-    Implicit integration is stable with any constants. By default they follow from the weight of the robot and the
-    number of points it stands on: it sinks in by 1 mm, hardly rebounds, and creeps by less than 1 mm/s while it sticks.
+    Implicit integration is stable for any constants. By default they follow from the weight of the robot and the number
+    of points it stands on: it sinks in by 1 mm, hardly rebounds, and creeps at about 1 mm/s or less while it sticks.
 
     Explicit integration uses 1e4, 1e4 and 5e2 by default, which suits robots of a few kilograms. Substeps of h seconds
-    stay stable while h² Σ stiffness, h Σ damping · depth and h Σ viscosity, summed over all points in contact at
-    once, are below about the mass that they carry.
+    are stable if h² Σ stiffness, h Σ damping · depth and h Σ viscosity, summed over all points that are in contact at
+    the same time, are below about the mass that these points carry.
     """
 
     stiffness: float | None = None
@@ -95,7 +95,7 @@ class ContactMaterial:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactConstants(ContactMaterial):
-    """A contact material with a number for every constant, as contact laws get it; by default the explicit ones."""
+    """A contact material with all constants set, as contact laws receive it; defaults are the explicit ones."""
 
     stiffness: float = 1e4
     damping: float = 1e4
@@ -132,20 +132,20 @@ class Joint:
     spring_reference: tuple[float, ...] = (0.0,)
     """Coordinates at which the spring is at rest: one number, or a quaternion."""
     range: tuple[float, float] | None = None
-    """Limits [rad] or [m], of a ball those of its rotation angle: (0, largest); None if unlimited."""
+    """Limits [rad] or [m]; for a ball, those of its rotation angle: (0, largest). None if unlimited."""
     limit: JointLimit = field(default_factory=JointLimit)
     force_range: tuple[float, float] | None = None
     """Bounds on the total force of all actuators on this joint."""
     inertia: float = 0.0
-    """Inertia that a force on the joint accelerates in the reference pose, 1 / (M⁻¹)ₖₖ [kg m²] or [kg]; of a ball or
-    the slides of a free joint the harmonic mean of three."""
+    """Inertia that a force on the joint accelerates in the reference pose, 1 / (M⁻¹)ₖₖ [kg m²] or [kg]; for a ball or
+    the slides of a free joint, the harmonic mean of three."""
     stiffness_slopes: tuple[float, ...] = ()
     """Coefficients k₁, k₂ ... of a nonlinear spring: its stiffness is stiffness + k₁ x + k₂ x² ... at deflection x."""
     spring_dofs: tuple[int, ...] = ()
     """Velocity coordinates whose distance is the deflection x of the nonlinear spring of a free joint's slide: those of
     all three slides; empty for all other joints, which deflect on their own."""
     compensated: bool = False
-    """Whether gravity compensation of this joint counts as force of its actuators, within their bounds."""
+    """Whether gravity compensation of this joint counts as actuator force, within the actuators' bounds."""
 
     @property
     def dofs(self) -> range:
@@ -213,7 +213,7 @@ class ContactCandidate:
 
 
 DISC_THICKNESS = 5e-3
-"""Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it is tilted, its
+"""Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it tilts, its
 lowest point moves smoothly from its center to its rim."""
 
 
@@ -249,8 +249,8 @@ class Keyframe:
     q: tuple[float, ...]
     v: tuple[float, ...]
     ctrl: tuple[float, ...] = ()
-    """Controls. Of servos that replace the file's actuators, the positions of their joints within the range of targets;
-    zero for motors that replace them."""
+    """Controls. For servos that replace the file's actuators, the joint positions, clipped to the range of targets; for
+    motors that replace them, zero."""
     act: tuple[float, ...] = ()
     """Activations of actuators."""
 
@@ -281,7 +281,7 @@ class Model:
     equalities: tuple[Equality, ...] = ()
     """Active equality constraints."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What of the file is approximated or dropped, one line for each topic."""
+    """What is approximated or dropped from the file, one line per topic."""
     na: int = 0
     """Number of activations."""
     tendons: tuple[Tendon, ...] = ()
@@ -369,7 +369,7 @@ class Connect:
     first: Frame
     second: Frame
     effective_mass: float
-    """Inverse of the mean diagonal of J M⁻¹ Jᵀ in the reference pose, J that of the relative position [kg]."""
+    """Inverse of the mean diagonal of J M⁻¹ Jᵀ in the reference pose, with J of the relative position [kg]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,7 +382,7 @@ class Weld:
     effective_mass: float
     """As in `Connect` [kg]."""
     effective_inertia: float
-    """The same of the relative rotation [kg m²]; zero if the links cannot rotate relative to each other."""
+    """As above, for the relative rotation [kg m²]; zero if the links cannot rotate relative to each other."""
 
 
 Equality = JointEquality | TendonEquality | Connect | Weld

@@ -1,10 +1,10 @@
-"""Equality constraints as stiff, critically damped springs: coupled joints, and ball joints and welds that close loops.
+"""Equality constraints as stiff, critically damped springs: coupled joints or tendons, ball joints and welds.
 
-With violation g, ġ = J v and the inertia m that a force along J moves in the reference pose:
+With violation g, its rate ġ = J v, and the inertia m that a force along J moves in the reference pose:
 
     force = −k g − c ġ        k = m ω²        c = 2 m ω
 
-An implicit step takes g at the predicted position, and is stable with any ω.
+An implicit step evaluates g at the predicted position and is stable for any ω.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _connect(total: Forces, model: Model, motion: Motion, equality: Connect | We
 
 
 def _align(total: Forces, model: Model, motion: Motion, weld: Weld, h: Real) -> None:
-    """Turn two frames towards each other; the violation is the sine of the angle between them, about its axis."""
+    """Rotate two frames toward each other; the violation is the sine of the angle between them, about its axis."""
     if not weld.effective_inertia:
         return
     first, second = (Placement(motion).axes(frame) for frame in (weld.first, weld.second))

@@ -1,4 +1,4 @@
-"""Contact of balls, points, discs and ellipsoids on links with static planes, by a force law of depth and velocity.
+"""Contact of balls, points, discs and ellipsoids with static planes: a force law of depth and velocity.
 
 With depth d > 0, point velocity u, normal n, normal speed s = n·u and slip u_t = u − n s:
 
@@ -36,11 +36,11 @@ ContactLaw = Callable[[Real, Vec3, Vec3, ContactConstants], Vec3]
 """(depth >= 0 [m], point velocity [m/s], plane normal, material) -> force on the link [N], all in world axes."""
 
 SLIP_FLOOR = 1e-12
-"""Added to the squared slip speed [m²/s²]: at rest the friction law is exactly viscous, with a finite derivative."""
+"""Added to the squared slip speed [m²/s²], so that friction is exactly viscous at rest and its derivative finite."""
 
 
 def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
-    """Return the force of a spring, a damper in both directions, and regularized Coulomb friction."""
+    """Return the force of a spring, a damper on approach and separation, and regularized Coulomb friction."""
     speed = velocity.dot(normal)
     normal_force = maximum(0.0, depth * material.stiffness - depth * material.damping * speed)
     return normal * normal_force - _friction(velocity - normal * speed, normal_force, material)

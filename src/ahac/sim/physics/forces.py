@@ -1,4 +1,4 @@
-"""Forces on a world, and what an implicit step needs to know of those that oppose motion."""
+"""Forces on a world, and the implicit terms of those that oppose motion."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = [
 class Dashpot:
     """A force −c (J v̇) J that an implicit step adds, along a direction J of joint space.
 
-    A spring and damper along J, taken at the end of a step of h seconds, is the force at the predicted length
-    plus this one, with c = h · damping + h² · stiffness.
+    The force of a spring and damper along J at the end of a step of h seconds is the force at the predicted length plus
+    this term, with c = h · damping + h² · stiffness.
     """
 
     jacobian: Mapping[int, Real]
@@ -42,7 +42,7 @@ class Forces:
     joint: list[Real]
     """Generalized force of each velocity coordinate."""
     wrenches: dict[int, Spatial] = field(default_factory=dict)
-    """Wrench on each link that feels one, about its tree's origin."""
+    """Wrench on each link that has one, about its tree's origin."""
     dashpots: list[Dashpot] = field(default_factory=list)
     """Implicit terms along directions of joint space."""
     link_damping: dict[int, SpatialMatrix] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def implicit_coefficient(h: Real, damping: Real, stiffness: Real) -> Real:
 def dry_friction(loss: float, speed: Real, floor: float, h: Real) -> tuple[Real, Real]:
     """Return dry friction, −loss · speed / √(speed² + floor²), and its implicit coefficient.
 
-    An implicit step takes the secant loss / √(speed² + floor²) as damping: it slows motion down, but never reverses it.
+    An implicit step uses the secant loss / √(speed² + floor²) as damping, which slows motion but never reverses it.
     """
     secant = loss / sqrt(speed * speed + floor**2)
     return -(secant * speed), implicit_coefficient(h, secant, 0.0)
@@ -66,7 +66,7 @@ def dry_friction(loss: float, speed: Real, floor: float, h: Real) -> tuple[Real,
 def range_force(
     bounds: tuple[float, float], limit: JointLimit, position: Real, speed: Real, h: Real
 ) -> tuple[Real, Real]:
-    """Return stiffness · (bound − position) − damping · speed outside of a range, zero inside, and the coefficient."""
+    """Return stiffness · (bound − position) − damping · speed outside a range, zero inside, and the coefficient."""
     low, high = bounds
     stiffness, damping = limit_constants(limit)
     # Positive below the range, negative above it, zero inside; on a bound the derivative is zero, as inside.
@@ -78,23 +78,23 @@ def range_force(
 
 
 def limit_constants(limit: JointLimit) -> tuple[float, float]:
-    """Return stiffness and damping of a limit, which the simulator has chosen where the model leaves them open."""
+    """Return stiffness and damping of a limit; the simulator has chosen those that the model does not set."""
     assert limit.stiffness is not None, "constants are chosen before the physics is traced"
     assert limit.damping is not None, "constants are chosen before the physics is traced"
     return limit.stiffness, limit.damping
 
 
 def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, float], inertia: Real) -> Real:
-    """Return the implicit coefficient of a force that is clipped to `bounds`, of a servo that moves `inertia`.
+    """Return the implicit coefficient of a servo that moves `inertia` and whose force is clipped to `bounds`.
 
-    At the end of a step, a servo with force f and coefficient c pushes with f I / (I + c). If that is beyond the bound
-    F, it accelerates the inertia at F / I; otherwise at f / (I + c), although f itself may be clipped. So
+    At the end of a step, a servo with force f and coefficient c exerts f I / (I + c). If that is beyond the bound F, it
+    should accelerate the inertia at F / I, and otherwise at f / (I + c), although f itself may be clipped. Therefore
 
         c' = max(0, (I + c) F / f − I)
 
-    It is c up to the bound and continuous there. With c' = 0 instead, a strong servo would throw its joint back and
-    forth at speeds of h F / I. Only a range with zero in its interior is treated so: beyond the bounds of a one-sided
-    range, such as that of an actuator that only pulls, c' = 0.
+    This is c up to the bound and continuous there. With c' = 0 instead, a strong servo would throw its joint back and
+    forth at speeds of h F / I. This applies only to ranges with zero in their interior. Beyond the bounds of a
+    one-sided range, such as that of an actuator that only pulls, c' = 0.
     """
     low, high = bounds
     if not isinstance(coefficient, Scalar):

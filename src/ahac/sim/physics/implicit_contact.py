@@ -1,11 +1,12 @@
 """Contact forces at the end of a step.
 
-A step of h seconds takes the law at the predicted depth d − h s, with s the normal speed, and adds damping: of the
-normal force its derivative cn = h ∂f/∂d − ∂f/∂s, of friction the secant ct = |f_t| / |u_t|, which slows a point down
-but never reverses it. A link feels the force f, and the matrix h Xᵀ (cn n nᵀ + ct (1 − n nᵀ)) X is added to its
-inertia, where X maps the motion of the link to the velocity of the point.
+A step of h seconds evaluates the law at the predicted depth d − h s, where s is the normal speed, and adds damping.
+Along the normal it is the derivative cn = h ∂f/∂d − ∂f/∂s of the normal force; across it, the secant
+ct = |f_t| / |u_t| of friction, which slows a point but never reverses it. The force f acts on the link, and the matrix
+h Xᵀ (cn n nᵀ + ct (1 − n nᵀ)) X is added to its inertia, where X maps the motion of the link to the velocity of the
+point.
 
-A robot with many points adds up those of each link in a loop, whose code does not grow with their number.
+For a robot with many points, those of each link are summed in a loop, whose code does not grow with their number.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from ahac.sim.physics.kinematics import Motion
 __all__ = ["SLIP_OFFSET", "implicit_contacts"]
 
 LOOPED_FROM = 33
-"""Number of points of a robot from which they are added up in loops; for fewer, loops are slower."""
+"""Minimum number of points of a robot for which they are summed in loops; with fewer, loops are slower."""
 LOOP_POINTS = 2
-"""Number of points of a link that such a loop takes at least."""
+"""Minimum number of points of a link for such a loop."""
 
 SLIP_OFFSET = 1e-6
-"""Added to the slip [m/s] where the secant of friction is taken, so that it is defined at rest."""
+"""Added to the slip [m/s] to compute the secant of friction, so that it is defined at rest."""
 SLIP_FLOOR = 1e-30
-"""Added to the squared slip with offset [m²/s²], which is never zero in practice."""
+"""Added to the squared slip, offset included [m²/s²], which is never zero in practice."""
 
 Response = tuple[Spatial, SpatialMatrix]
 """Wrench and implicit terms on a link."""

@@ -1,7 +1,7 @@
 """Passive joint forces: springs, damping, dry friction, and limits that push a joint back into its range.
 
-Every function returns generalized forces, and the dashpots that an implicit step of `h` seconds adds. In an explicit
-step h is the constant zero, and there are none.
+Every function returns generalized forces and the dashpots that an implicit step of `h` seconds adds. In an explicit
+step h is the constant zero, and there are no dashpots.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Dashpots = list[Dashpot]
 STICTION_SPEED = 1e-2
 """Speed v₀ of a hinge or ball [rad/s] below which dry friction is viscous."""
 STICTION_SPEED_SLIDE = 1e-3
-"""The same for a slide [m/s]."""
+"""As above, for a slide [m/s]."""
 
 
 def passive_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 0.0) -> tuple[list[Real], Dashpots]:
