@@ -116,7 +116,7 @@ def contact_candidates(
         order = f"feet first ({without} geoms have none)" if without else "feet first"
         notes.warn(
             f"{len(candidates)} of {total} contact points are used, {order}; "
-            f"load_model(..., max_contact_points={total}) uses all, which takes longer to compile"
+            f"load_model(..., max_contact_points={total}) uses all, which takes longer to run"
         )
     return tuple(candidates)
 
