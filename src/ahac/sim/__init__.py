@@ -26,6 +26,7 @@ from ahac.sim.compiler.operations import (
     where,
 )
 from ahac.sim.compiler.program import trace
+from ahac.sim.inspection import inspect_model
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor, Servo
 from ahac.sim.model.types import (
@@ -83,6 +84,7 @@ __all__ = [
     "compliant",
     "cos",
     "exp",
+    "inspect_model",
     "load_model",
     "log",
     "maximum",
