@@ -1,17 +1,12 @@
 """Loops over tendon segments: the same step and the same gradients as segment by segment."""
 
-import numpy as np
 import pytest
 
 from ahac.envs.variants import load_bundled_model
-from ahac.sim import Model, load_model
-from ahac.sim.compiler.program import Program, adjoint, evaluate
+from ahac.sim import load_model
 from ahac.sim.physics import segment_loops
 from ahac.sim.physics.substep import ForceLaws
-from ahac.sim.programs import Programs
-
-ROUNDING = 1e-11
-"""Relative to the largest number; the same forces in another order in float64."""
+from support.looped import assert_same_results, substep_and_adjoint
 
 SITES = "".join(f'<site name="{{0}}{k}" pos=".0{k} {0.02 * k - 0.03} -.0{7 - k}"/>' for k in range(5))
 PATHS = {  # of muscles: along the chain and back, twice between the same links, from the world, to another tree
@@ -33,26 +28,11 @@ ROBOT = f"""<mujoco><custom><text name="ahac:muscles" data="linear"/></custom><w
 }<position tendon="long" kp="15" kv="2" gear=".8"/><motor tendon="back" gear="3"/></actuator></mujoco>"""
 
 
-def programs(model: Model) -> tuple[Program, Program]:
-    """Return a substep and its adjoint."""
-    substep = Programs(model, ForceLaws(), {}).step().substep
-    return substep, adjoint(substep, ["q", "v", "u", "f"])
-
-
 def test_loops_give_the_same_step_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(ROBOT)
-    unrolled = programs(model)
+    unrolled = substep_and_adjoint(model, ForceLaws())
     monkeypatch.setattr(segment_loops, "MIN_LOOPED_SEGMENTS", 1)
-    looped = programs(model)
-    assert looped[0].graph.calls
-    assert not unrolled[0].graph.calls
-    rng = np.random.default_rng(0)
-    values = {name: rng.uniform(-0.5, 0.5, (3, len(group))) for name, group in looped[1].inputs.items()}
-    values["q"] += model.rest_q
-    for loop, plain in zip(looped, unrolled, strict=True):
-        found, wanted = evaluate(loop, values), evaluate(plain, values)
-        for name, expected in wanted.items():
-            np.testing.assert_allclose(found[name], expected, rtol=0.0, atol=ROUNDING * np.abs(expected).max())
+    assert_same_results(substep_and_adjoint(model, ForceLaws()), unrolled, model, spread=0.5)
 
 
 def test_only_a_model_with_many_segments_is_looped() -> None:
@@ -65,5 +45,6 @@ def test_the_code_of_looped_muscles_does_not_grow_with_their_number(monkeypatch:
     start, end = ROBOT.index("<muscle"), ROBOT.index("<position")
     muscles = ROBOT[start:end]
     monkeypatch.setattr(segment_loops, "MIN_LOOPED_SEGMENTS", 1)
-    once, twice = (programs(load_model(ROBOT.replace(muscles, muscles * k)))[0] for k in (1, 2))
+    models = [load_model(ROBOT.replace(muscles, muscles * k)) for k in (1, 2)]
+    once, twice = (substep_and_adjoint(model, ForceLaws())[0] for model in models)
     assert len(twice.live()) - len(once.live()) < 6 * len(PATHS)

@@ -33,7 +33,7 @@ LOOP_POINTS = 2
 
 SLIP_OFFSET = 1e-6
 """Added to the slip [m/s] to compute the secant of friction, so that it is defined at rest."""
-SLIP_FLOOR = 1e-30
+OFFSET_SLIP_FLOOR = 1e-30
 """Added to the squared slip, offset included [m²/s²], which is never zero in practice."""
 
 Response = tuple[Spatial, SpatialMatrix]
@@ -76,7 +76,7 @@ def _response(
     by_depth, *by_velocity = pullback(h.graph, [(force.dot(normal), 1.0)], [ahead, *fixed])
     along_normal = maximum(0.0, h * by_depth - Vec3(*by_velocity).dot(normal))
     slip = velocity - normal * velocity.dot(normal) + offset
-    across = maximum(0.0, -(force.dot(slip) / (slip.dot(slip) + SLIP_FLOOR)))
+    across = maximum(0.0, -(force.dot(slip) / (slip.dot(slip) + OFFSET_SLIP_FLOOR)))
     force = force + offset * across
     matrix = SpatialMatrix.at_point(position, normal, h * along_normal, h * across)
     return Spatial(position.cross(force), force), matrix
