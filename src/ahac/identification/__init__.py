@@ -1,0 +1,1 @@
+"""System identification: parameters of a robot from recorded motions."""

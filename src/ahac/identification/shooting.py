@@ -1,0 +1,103 @@
+"""Multiple shooting: residuals of all segments, and the normal equations of their linearization.
+
+Unknowns are the parameters p, which all segments share, and the start ξ of each segment in measured coordinates, so
+that a segment begins at x₀ = ξ − offsets(p). Sensitivities S = ∂x/∂(p, ξ) follow the simulation:
+
+    Sₖ₊₁ = Aₖ Sₖ + (Bₖ, 0)        A = ∂x'/∂x        B = ∂x'/∂p + ∂x'/∂u ∂u/∂p
+
+The Jacobians A and B of all samples are computed in a few large batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ahac.identification.dynamics import Dynamics, Observation, delayed_controls
+from ahac.identification.segments import Segments
+
+__all__ = ["NormalEquations", "Shooting"]
+
+BATCH = 4096
+"""States per batch of Jacobians, at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """½ Σ (r/σ)² to second order, by segment; unknowns are ordered (p, ξ)."""
+
+    hessian: Tensor
+    """[S, P + nx, P + nx] JᵀJ with residuals and Jacobian divided by σ."""
+    gradient: Tensor
+    """[S, P + nx] Jᵀr, likewise."""
+
+
+class Shooting:
+    """Simulation of segments as a function of parameters and starts."""
+
+    def __init__(self, dynamics: Dynamics, segments: Segments, observation: Observation) -> None:
+        self.dynamics = dynamics
+        self.segments = segments
+        self.observation = observation
+
+    def controls(self, p: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the controls [S, K, nu] that act, and their derivatives with respect to the delay, if there is one."""
+        column = self.observation.delay
+        history, steps = self.segments.controls, self.segments.steps
+        if column is None:
+            return history[:, history.shape[1] - steps :], None
+        return delayed_controls(history, p[column], self.observation.dt, steps)
+
+    def simulate(self, p: Tensor, starts: Tensor) -> Tensor:
+        """Return the states [K + 1, S, nx] from the given starts."""
+        controls, _ = self.controls(p)
+        states = [starts - self.observation.offsets @ p]
+        for k in range(self.segments.steps):
+            states.append(self.dynamics.step(states[-1], controls[:, k], p))
+        return torch.stack(states)
+
+    def residuals(self, p: Tensor, states: Tensor) -> Tensor:
+        """Return simulated minus measured values [K + 1, S, channels]."""
+        channels = self.observation.channels
+        offsets = self.observation.offsets[:channels] @ p
+        return states[..., :channels] + offsets - self.segments.measured.transpose(0, 1)
+
+    def linearize(self, p: Tensor, states: Tensor, sigma: Tensor) -> NormalEquations:
+        """Return the normal equations at simulated states, with residuals divided by `sigma` [channels]."""
+        steps, count, nx = states.shape[0] - 1, states.shape[1], states.shape[2]
+        channels, offsets = self.observation.channels, self.observation.offsets
+        controls, by_delay = self.controls(p)
+        identity = torch.eye(nx, dtype=p.dtype, device=p.device)
+        seen = torch.nn.functional.pad(offsets[:channels], (0, nx))
+        sensitivity = torch.cat([-offsets, identity], dim=1).expand(count, -1, -1)
+        residuals = self.residuals(p, states) / sigma
+        rows = [(sensitivity[:, :channels] + seen) / sigma[:, None]]
+        hessian = states.new_zeros(count, len(p) + nx, len(p) + nx)
+        gradient = states.new_zeros(count, len(p) + nx)
+        batch = max(1, BATCH // count)
+        for first in range(0, steps, batch):
+            last = min(first + batch, steps)
+            along = None if by_delay is None else by_delay[:, first:last]
+            a, b = self._jacobians(p, states[first:last], controls[:, first:last], along)
+            for k in range(last - first):
+                sensitivity = a[k] @ sensitivity
+                sensitivity[:, :, : len(p)] += b[k]
+                rows.append((sensitivity[:, :channels] + seen) / sigma[:, None])
+            jacobian = torch.cat(rows, dim=1)
+            r = residuals[last + 1 - len(rows) : last + 1].transpose(0, 1).reshape(count, -1)
+            hessian += jacobian.transpose(1, 2) @ jacobian
+            gradient += (jacobian.transpose(1, 2) @ r[..., None])[..., 0]
+            rows = []
+        return NormalEquations(hessian, gradient)
+
+    def _jacobians(self, p: Tensor, states: Tensor, controls: Tensor, by_delay: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return A [k, S, nx, nx] and B [k, S, nx, P] of consecutive steps."""
+        shape = states.shape[:2]
+        u = controls.transpose(0, 1).flatten(0, 1)
+        a, bu, bp = self.dynamics.jacobian(states.flatten(0, 1), u, p)
+        if by_delay is not None:
+            bp = bp.clone()
+            bp[:, :, self.observation.delay] += (bu @ by_delay.transpose(0, 1).flatten(0, 1)[..., None])[..., 0]
+        return a.unflatten(0, shape), bp.unflatten(0, shape)

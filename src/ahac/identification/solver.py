@@ -1,0 +1,257 @@
+"""Levenberg–Marquardt over parameters and starts; the starts are eliminated segment by segment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ahac.core.errors import InputError
+from ahac.identification.shooting import NormalEquations, Shooting
+
+__all__ = ["Coordinates", "Prior", "Solution", "reduced", "solve"]
+
+logger = logging.getLogger(__name__)
+
+FIRST_DAMPING = 1e-3
+LARGEST_DAMPING = 1e8
+TOLERANCE = 0.01
+"""A solution has converged if the next step promises to lower ½ Σ (r/σ)² by less: a tenth of a standard error."""
+SMALLEST_NOISE = 1e-6
+"""Lower bound of a channel's noise, relative to the spread of its signal."""
+REWEIGHTINGS = 6
+STEADY = 0.1
+"""Relative change of the noise below which its estimate has converged."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Unknowns z of the solver and the physical values p(z) of the parameters."""
+
+    to_values: Callable[[Tensor], Tensor]
+    """p(z), differentiable."""
+    lower: Tensor
+    """[P] lower bounds of z."""
+    upper: Tensor
+    """[P] upper bounds of z."""
+    fixed: bool = False
+    """Whether the parameters stay as they are, and only the starts are unknown."""
+
+    def jacobian(self, z: Tensor) -> Tensor:
+        """Return ∂p/∂z [P, P]."""
+        return torch.autograd.functional.jacobian(self.to_values, z)  # pyright: ignore[reportReturnType]
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A normal distribution of z, which holds parameters that the data do not determine near their defaults."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def gradient(self, z: Tensor) -> Tensor:
+        """Return the gradient of ½ Σ ((z − mean) / deviation)²."""
+        return (z - self.mean) / self.deviation**2
+
+    def cost(self, z: Tensor) -> float:
+        """Return ½ Σ ((z − mean) / deviation)²."""
+        return float(0.5 * (((z - self.mean) / self.deviation) ** 2).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Estimate of parameters and starts, and the linearization there."""
+
+    z: Tensor
+    starts: Tensor
+    sigma: Tensor
+    """[channels] standard deviation of the residuals."""
+    residuals: Tensor
+    """[K + 1, S, channels]"""
+    equations: NormalEquations
+    """Normal equations in terms of z and the starts, divided by `sigma`."""
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    z: Tensor
+    starts: Tensor
+    states: Tensor
+    residuals: Tensor
+
+    def cost(self, sigma: Tensor, prior: Prior) -> float:
+        total = float(0.5 * ((self.residuals / sigma) ** 2).sum()) + prior.cost(self.z)
+        return total if total == total else float("inf")
+
+
+def solve(  # noqa: PLR0913 - the parts of a least-squares problem
+    problem: Shooting,
+    coordinates: Coordinates,
+    prior: Prior,
+    z: Tensor,
+    *,
+    sigma: Tensor | None = None,
+    free_starts: bool = True,
+    max_iterations: int = 100,
+) -> Solution:
+    """Return the parameters and starts that minimize ½ Σ (r/σ)², and the noise σ of each channel.
+
+    The noise is first the spread of the signals, and then that of the residuals, until it no longer changes; a given
+    `sigma` is kept.
+    """
+    segments = problem.segments
+    spread = spread_of(segments.measured)
+    noise = spread if sigma is None else sigma
+    point = _evaluate(problem, coordinates, z, segments.starts)
+    if not torch.isfinite(point.residuals).all():
+        bad = int((~torch.isfinite(point.residuals)).any(dim=0).any(dim=1).sum())
+        raise InputError(
+            f"{bad} of {segments.count} segments diverge with the default parameters; use shorter segments, more "
+            "substeps or the implicit integrator, and check units and signs of the recording"
+        )
+    search = _Search(problem, coordinates, prior, free_starts, max_iterations)
+    point = search.run(point, noise)
+    for _ in range(REWEIGHTINGS if sigma is None else 0):
+        previous, noise = noise, torch.maximum(_rms(point.residuals), SMALLEST_NOISE * spread)
+        point = search.run(point, noise)
+        if ((noise / previous - 1.0).abs() < STEADY).all():
+            break
+    equations = search.linearized(point, noise)
+    return Solution(point.z, point.starts, noise, point.residuals, equations, search.iterations, search.converged)
+
+
+def spread_of(measured: Tensor) -> Tensor:
+    """Return the standard deviation of each channel; never zero."""
+    rows = measured.flatten(0, 1)
+    return rows.std(dim=0).clamp_min(1e-9 + 1e-3 * rows.std(dim=0).max())
+
+
+def _rms(residuals: Tensor) -> Tensor:
+    return residuals.flatten(0, 1).square().mean(dim=0).sqrt()
+
+
+def _evaluate(problem: Shooting, coordinates: Coordinates, z: Tensor, starts: Tensor) -> _Point:
+    p = coordinates.to_values(z)
+    states = problem.simulate(p, starts)
+    return _Point(z, starts, states, problem.residuals(p, states))
+
+
+class _Search:
+    """The iterations of Levenberg–Marquardt for a given noise."""
+
+    def __init__(
+        self, problem: Shooting, coordinates: Coordinates, prior: Prior, free_starts: bool, max_iterations: int
+    ) -> None:
+        self.problem = problem
+        self.coordinates = coordinates
+        self.prior = prior
+        self.free_starts = free_starts
+        self.max_iterations = max_iterations
+        self.iterations = 0
+        self.converged = False
+        self.damping = FIRST_DAMPING
+
+    def run(self, point: _Point, sigma: Tensor) -> _Point:
+        """Iterate until a step promises nothing more."""
+        self.converged = False
+        while self.iterations < self.max_iterations and not self.converged:
+            self.iterations += 1
+            equations = self.linearized(point, sigma)
+            cost = point.cost(sigma, self.prior)
+            point = self._descend(point, equations, sigma, cost)
+            logger.debug("iteration %d: cost %.6g, damping %.1e", self.iterations, cost, self.damping)
+        return point
+
+    def linearized(self, point: _Point, sigma: Tensor) -> NormalEquations:
+        """Return the normal equations in terms of z."""
+        p = self.coordinates.to_values(point.z)
+        equations = self.problem.linearize(p, point.states, sigma)
+        size = len(p)
+        transform = torch.eye(equations.gradient.shape[1], dtype=p.dtype, device=p.device)
+        transform[:size, :size] = self.coordinates.jacobian(point.z)
+        return replace(
+            equations,
+            hessian=transform.T @ equations.hessian @ transform,
+            gradient=equations.gradient @ transform,
+        )
+
+    def _descend(self, point: _Point, equations: NormalEquations, sigma: Tensor, cost: float) -> _Point:
+        """Return the point after an accepted step, or the same one if there is none."""
+        while self.damping <= LARGEST_DAMPING:
+            z_step, start_step, promised = self._step(point.z, equations)
+            z = torch.clamp(point.z + z_step, self.coordinates.lower, self.coordinates.upper)
+            trial = _evaluate(self.problem, self.coordinates, z, point.starts + start_step)
+            gained = cost - trial.cost(sigma, self.prior)
+            if gained > 0.0:
+                self.damping = max(self.damping * (0.1 if gained > 0.25 * promised else 1.0), 1e-12)
+                self.converged = promised < TOLERANCE
+                return trial
+            if promised < TOLERANCE:
+                break
+            self.damping *= 10.0
+        self.converged = True
+        self.damping = FIRST_DAMPING
+        return point
+
+    def _step(self, z: Tensor, equations: NormalEquations) -> tuple[Tensor, Tensor, float]:
+        """Return steps of z and the starts, and the decrease of the cost that they promise."""
+        size = len(z)
+        h, g = equations.hessian, equations.gradient
+        damped = h + self.damping * torch.diag_embed(h.diagonal(dim1=1, dim2=2))
+        if self.free_starts:
+            gain, back = _eliminate(damped, size)
+            matrix = (damped[:, :size, :size] - gain @ damped[:, size:, :size]).sum(dim=0)
+            slope = (g[:, :size] - (gain @ g[:, size:, None])[..., 0]).sum(dim=0)
+        else:
+            matrix, slope = damped[:, :size, :size].sum(dim=0), g[:, :size].sum(dim=0)
+        matrix = matrix + torch.diag((1.0 + self.damping) / self.prior.deviation**2)
+        slope = slope + self.prior.gradient(z)
+        held = ((z <= self.coordinates.lower) & (slope > 0.0)) | ((z >= self.coordinates.upper) & (slope < 0.0))
+        if self.coordinates.fixed:
+            held = torch.ones_like(held)
+        matrix = torch.where(held[:, None] | held[None, :], torch.diag(matrix.diagonal()), matrix)
+        z_step = -torch.where(held, 0.0, _solve(matrix, torch.where(held, 0.0, slope)))
+        if self.free_starts:
+            start_step = -back(g[:, size:] + (damped[:, size:, :size] @ z_step))
+        else:
+            start_step = torch.zeros_like(g[:, size:])
+        step = torch.cat([z_step.expand(len(g), -1), start_step], dim=1)
+        linear = (g * step).sum() + (self.prior.gradient(z) * z_step).sum()
+        curved = (step[:, None] @ h @ step[..., None]).sum() + (z_step**2 / self.prior.deviation**2).sum()
+        return z_step, start_step, float(-linear - 0.5 * curved)
+
+
+def _solve(matrix: Tensor, right: Tensor) -> Tensor:
+    """Solve a positive definite system, scaled to a unit diagonal."""
+    scale = matrix.diagonal().rsqrt()
+    factor = torch.linalg.cholesky_ex(matrix * scale[:, None] * scale + 1e-14 * torch.eye(len(right)).to(matrix)).L
+    return scale * torch.cholesky_solve((scale * right)[:, None], factor)[:, 0]
+
+
+def _eliminate(hessian: Tensor, size: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Return H_zξ H_ξξ⁻¹ of every segment, and a function that multiplies by H_ξξ⁻¹."""
+    block = hessian[:, size:, size:]
+    scale = block.diagonal(dim1=1, dim2=2).clamp_min(1e-300).rsqrt()
+    unit = torch.eye(block.shape[1], dtype=block.dtype, device=block.device)
+    factor = torch.linalg.cholesky_ex(block * scale[:, :, None] * scale[:, None] + 1e-12 * unit).L
+    scaled = scale[:, :, None] * hessian[:, size:, :size]
+    gain = (scale[:, :, None] * torch.cholesky_solve(scaled, factor)).transpose(1, 2)
+
+    def back(right: Tensor) -> Tensor:
+        return scale * torch.cholesky_solve((scale * right)[..., None], factor)[..., 0]
+
+    return gain, back
+
+
+def reduced(equations: NormalEquations, size: int, free_starts: bool) -> tuple[Tensor, Tensor]:
+    """Return information matrix [S, P, P] and gradient [S, P] of z for each segment, after eliminating its start."""
+    h, g = equations.hessian, equations.gradient
+    if not free_starts:
+        return h[:, :size, :size], g[:, :size]
+    gain, _ = _eliminate(h, size)
+    return h[:, :size, :size] - gain @ h[:, size:, :size], g[:, :size] - (gain @ g[:, size:, None])[..., 0]
