@@ -12,7 +12,7 @@ from torch import Tensor
 from ahac.core.errors import InputError
 from ahac.identification.shooting import NormalEquations, Shooting
 
-__all__ = ["Coordinates", "Prior", "Solution", "reduced", "solve"]
+__all__ = ["Coordinates", "Prior", "Solution", "reduced", "rms", "solve", "spread_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ class Coordinates:
     """[P] lower bounds of z."""
     upper: Tensor
     """[P] upper bounds of z."""
+    joined: Tensor
+    """[P] whether a value depends on several coordinates."""
     fixed: bool = False
     """Whether the parameters stay as they are, and only the starts are unknown."""
 
@@ -117,7 +119,7 @@ def solve(  # noqa: PLR0913 - the parts of a least-squares problem
     search = _Search(problem, coordinates, prior, free_starts, max_iterations)
     point = search.run(point, noise)
     for _ in range(REWEIGHTINGS if sigma is None else 0):
-        previous, noise = noise, torch.maximum(_rms(point.residuals), SMALLEST_NOISE * spread)
+        previous, noise = noise, torch.maximum(rms(point.residuals), SMALLEST_NOISE * spread)
         point = search.run(point, noise)
         if ((noise / previous - 1.0).abs() < STEADY).all():
             break
@@ -131,7 +133,8 @@ def spread_of(measured: Tensor) -> Tensor:
     return rows.std(dim=0).clamp_min(1e-9 + 1e-3 * rows.std(dim=0).max())
 
 
-def _rms(residuals: Tensor) -> Tensor:
+def rms(residuals: Tensor) -> Tensor:
+    """Return the root mean square of each channel."""
     return residuals.flatten(0, 1).square().mean(dim=0).sqrt()
 
 
