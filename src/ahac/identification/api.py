@@ -16,7 +16,6 @@ from ahac.identification.fit import Fit
 from ahac.identification.recordings import Recording, read_recording, same_dt
 from ahac.identification.result import Identification
 from ahac.identification.segments import Segments, cut
-from ahac.identification.shooting import BATCH
 from ahac.identification.simulated import SimulatedRobot
 from ahac.sim import Integrator, Model, Simulator, load_model
 
@@ -85,10 +84,10 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
     segments = cut(model, read, segment, chosen.max_delay)
     fitted, kept = _split(segments, held_out)
 
-    def make(worlds: int, inputs: Parameters | None) -> Simulator:
+    def make(inputs: Parameters | None) -> Simulator:
         return Simulator(
             model,
-            num_worlds=worlds,
+            num_worlds=fitted.count,
             dt=dt,
             substeps=steps,
             integrator=integrator,
@@ -98,7 +97,7 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
             parameters=inputs,
         )
 
-    robot = SimulatedRobot(chosen, make, fitted.count, max(BATCH, fitted.count))
+    robot = SimulatedRobot(chosen, make)
     fit = Fit(chosen, robot, dt, prior, max_iterations)
     solution = fit.solve(fitted)
     errors = fit.prediction_errors(kept if kept.count else fitted, solution)
@@ -107,7 +106,7 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         parameters=chosen,
         **vars(estimates),
         channels=channels,
-        warnings=fit.warnings(solution, estimates, channels, segments.measured),
+        warnings=fit.warnings(solution, estimates, channels, fit.problem(fitted).spread()),
         held_out=kept.count,
         segments=fitted.count,
         iterations=solution.iterations,

@@ -12,28 +12,39 @@ __all__ = ["Dynamics", "Observation", "delayed_controls"]
 
 
 class Dynamics(Protocol):
-    """A discrete-time system x' = F(x, u, p), evaluated on any number of rows."""
+    """A discrete-time system x' = F(x, u, p), evaluated on any number of rows.
 
-    num_states: int
-    """Size of x."""
+    Derivatives and differences of states are in tangent coordinates: a rotation has three of them, not four.
+    """
+
+    tangent_size: int
+    """Number of tangent coordinates, nt."""
 
     def step(self, x: Tensor, u: Tensor, p: Tensor) -> Tensor:
         """Return the next states [N, nx] of states [N, nx] under controls [N, nu] and parameters [P]."""
         ...
 
     def jacobian(self, x: Tensor, u: Tensor, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ∂x'/∂x [N, nx, nx], ∂x'/∂u [N, nx, nu] and ∂x'/∂p [N, nx, P]."""
+        """Return ∂x'/∂x [N, nt, nt], ∂x'/∂u [N, nt, nu] and ∂x'/∂p [N, nt, P]."""
+        ...
+
+    def move(self, x: Tensor, step: Tensor) -> Tensor:
+        """Return the states [..., nx] displaced by small steps [..., nt]."""
+        ...
+
+    def difference(self, x: Tensor, measured: Tensor) -> Tensor:
+        """Return states minus measurements [..., channels] in the leading tangent coordinates."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """The measured channels: the first entries of the state, plus the encoder offsets among the parameters."""
+    """The measured channels: the leading tangent coordinates of the state, plus encoder offsets."""
 
     offsets: Tensor
-    """[nx, P], one where a parameter is the encoder offset of a state, zero elsewhere."""
+    """[nt, P], one where a parameter is the encoder offset of a state, zero elsewhere."""
     channels: int
-    """Number of measured states."""
+    """Number of measured tangent coordinates."""
     dt: float
     """Time between samples [s]."""
     delay: int | None = None

@@ -15,7 +15,7 @@ from ahac.identification.result import Channel
 from ahac.identification.segments import Segments
 from ahac.identification.shooting import Shooting
 from ahac.identification.simulated import SimulatedRobot, observation_of
-from ahac.identification.solver import Solution, reduced, rms, solve, spread_of
+from ahac.identification.solver import Solution, reduced, rms, solve
 from ahac.identification.statistics import Combination
 
 if TYPE_CHECKING:
@@ -58,27 +58,30 @@ class Fit:
         self.coordinates, self.z = coordinates_of(parameters, robot.device)
         self.prior = prior_of(parameters, self.coordinates, self.z, prior)
 
-    def _problem(self, segments: Segments) -> Shooting:
+    def problem(self, segments: Segments) -> Shooting:
+        """Return the shooting problem of some segments."""
         device = self.robot.device
         tensors = (x.to(device) for x in (segments.measured, segments.starts, segments.controls))
-        channels = segments.measured.shape[2]
-        observation = observation_of(self.parameters, self.robot.num_states, channels, self.dt, device)
+        model = self.parameters.model
+        channels = segments.measured.shape[2] + model.nv - model.nq
+        observation = observation_of(self.parameters, channels, self.dt, device)
         return Shooting(self.robot, Segments(*tensors), observation)
 
     def solve(self, segments: Segments) -> Solution:
         """Estimate parameters and starts."""
-        problem = self._problem(segments)
+        problem = self.problem(segments)
         return solve(problem, self.coordinates, self.prior, self.z, max_iterations=self.max_iterations)
 
     def prediction_errors(self, segments: Segments, solution: Solution) -> tuple[Tensor, Tensor]:
         """Return the RMS errors [channels] with default and estimated parameters; only the starts are fitted."""
-        problem = self._problem(segments)
+        problem = self.problem(segments)
         fixed = replace(self.coordinates, fixed=True)
+        limit = self.max_iterations
         before, after = (
-            rms(solve(problem, fixed, self.prior, z, sigma=solution.sigma, max_iterations=self.max_iterations).residuals)
+            solve(problem, fixed, self.prior, z, sigma=solution.sigma, max_iterations=limit)
             for z in (self.z, solution.z)
         )
-        return before.cpu(), after.cpu()
+        return rms(before.residuals), rms(after.residuals)
 
     def estimates(self, solution: Solution) -> Estimates:
         """Return values, intervals, and what the data do not determine."""
@@ -114,16 +117,15 @@ class Fit:
         )
 
     def warnings(
-        self, solution: Solution, estimates: Estimates, channels: Sequence[Channel], measured: Tensor
+        self, solution: Solution, estimates: Estimates, channels: Sequence[Channel], spread: Tensor
     ) -> tuple[str, ...]:
         """Return reasons to doubt the estimates."""
         found = []
         if not solution.converged:
             found.append(f"no convergence within {solution.iterations} iterations; allow more (max_iterations)")
-        spread = spread_of(measured).tolist()
         odd = [
             c
-            for c, signal in zip(channels, spread, strict=True)
+            for c, signal in zip(channels, spread.tolist(), strict=True)
             if c.autocorrelation > CORRELATED and c.rms > NEGLIGIBLE * signal
         ]
         if odd:
@@ -147,13 +149,11 @@ class Fit:
 
 
 def channel_names(parameters: Parameters) -> list[str]:
-    """Return names of all positions and velocities, by joint."""
-    model = parameters.model
-    q, v = [f"q[{i}]" for i in range(model.nq)], [f"v[{i}]" for i in range(model.nv)]
-    for joint in model.joints:
-        if len(joint.dofs) == 1:
-            q[joint.q], v[joint.v] = f"q {joint.name}", f"v {joint.name}"
-    return q + v
+    """Return names of all positions and velocities, in the coordinates of velocities."""
+    names = []
+    for joint in parameters.model.joints:
+        names += [joint.name] if len(joint.dofs) == 1 else [f"{joint.name}.{axis}" for axis in "xyz"]
+    return [f"{kind} {name}" for kind in "qv" for name in names]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from ahac.core.table import table_lines
 from ahac.identification.statistics import Combination
 
 if TYPE_CHECKING:
-    from ahac.sim.model.parameters import Parameters
+    from ahac.sim import Parameters
 
 __all__ = ["Channel", "Identification", "read_estimates"]
 
@@ -28,7 +28,7 @@ class Channel:
     """One measured quantity: how well the simulation follows it."""
 
     name: str
-    """ "q[0]" or "v[0]", with the joint's name if it has one."""
+    """q or v, and the joint."""
     rms: float
     """Residual of the fit [rad, m, rad/s or m/s]."""
     autocorrelation: float

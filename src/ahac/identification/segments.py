@@ -22,7 +22,7 @@ class Segments:
     """S segments of K steps each; no sample belongs to two of them."""
 
     measured: Tensor
-    """[S, K + 1, channels] measured positions and, if recorded, velocities."""
+    """[S, K + 1, nq or nq + nv] measured positions and, if recorded, velocities."""
     starts: Tensor
     """[S, nx] measured or estimated states at the first sample, with encoder offsets."""
     controls: Tensor

@@ -1,7 +1,8 @@
 """Multiple shooting: residuals of all segments, and the normal equations of their linearization.
 
 Unknowns are the parameters p, which all segments share, and the start ξ of each segment in measured coordinates, so
-that a segment begins at x₀ = ξ − offsets(p). Sensitivities S = ∂x/∂(p, ξ) follow the simulation:
+that a segment begins at x₀ = ξ − offsets(p). Sensitivities S = ∂x/∂(p, ξ), in tangent coordinates of x, follow the
+simulation:
 
     Sₖ₊₁ = Aₖ Sₖ + (Bₖ, 0)        A = ∂x'/∂x        B = ∂x'/∂p + ∂x'/∂u ∂u/∂p
 
@@ -29,9 +30,9 @@ class NormalEquations:
     """½ Σ (r/σ)² to second order, by segment; unknowns are ordered (p, ξ)."""
 
     hessian: Tensor
-    """[S, P + nx, P + nx] JᵀJ with residuals and Jacobian divided by σ."""
+    """[S, P + nt, P + nt] JᵀJ with residuals and Jacobian divided by σ."""
     gradient: Tensor
-    """[S, P + nx] Jᵀr, likewise."""
+    """[S, P + nt] Jᵀr, likewise."""
 
 
 class Shooting:
@@ -53,29 +54,34 @@ class Shooting:
     def simulate(self, p: Tensor, starts: Tensor) -> Tensor:
         """Return the states [K + 1, S, nx] from the given starts."""
         controls, _ = self.controls(p)
-        states = [starts - self.observation.offsets @ p]
+        states = [self.dynamics.move(starts, -(self.observation.offsets @ p).expand(len(starts), -1))]
         for k in range(self.segments.steps):
             states.append(self.dynamics.step(states[-1], controls[:, k], p))
         return torch.stack(states)
 
+    def spread(self) -> Tensor:
+        """Return the standard deviation of each measured channel; never zero."""
+        measured = self.segments.measured.flatten(0, 1)
+        deviation = self.dynamics.difference(measured, measured[:1].expand_as(measured)).std(dim=0)
+        return deviation.clamp_min(1e-9 + 1e-3 * float(deviation.max()))
+
     def residuals(self, p: Tensor, states: Tensor) -> Tensor:
         """Return simulated minus measured values [K + 1, S, channels]."""
-        channels = self.observation.channels
-        offsets = self.observation.offsets[:channels] @ p
-        return states[..., :channels] + offsets - self.segments.measured.transpose(0, 1)
+        offsets = self.observation.offsets[: self.observation.channels] @ p
+        return self.dynamics.difference(states, self.segments.measured.transpose(0, 1)) + offsets
 
     def linearize(self, p: Tensor, states: Tensor, sigma: Tensor) -> NormalEquations:
         """Return the normal equations at simulated states, with residuals divided by `sigma` [channels]."""
-        steps, count, nx = states.shape[0] - 1, states.shape[1], states.shape[2]
+        steps, count, nt = states.shape[0] - 1, states.shape[1], self.dynamics.tangent_size
         channels, offsets = self.observation.channels, self.observation.offsets
         controls, by_delay = self.controls(p)
-        identity = torch.eye(nx, dtype=p.dtype, device=p.device)
-        seen = torch.nn.functional.pad(offsets[:channels], (0, nx))
+        identity = torch.eye(nt, dtype=p.dtype, device=p.device)
+        seen = torch.nn.functional.pad(offsets[:channels], (0, nt))
         sensitivity = torch.cat([-offsets, identity], dim=1).expand(count, -1, -1)
         residuals = self.residuals(p, states) / sigma
         rows = [(sensitivity[:, :channels] + seen) / sigma[:, None]]
-        hessian = states.new_zeros(count, len(p) + nx, len(p) + nx)
-        gradient = states.new_zeros(count, len(p) + nx)
+        hessian = states.new_zeros(count, len(p) + nt, len(p) + nt)
+        gradient = states.new_zeros(count, len(p) + nt)
         batch = max(1, BATCH // count)
         for first in range(0, steps, batch):
             last = min(first + batch, steps)
@@ -93,7 +99,7 @@ class Shooting:
         return NormalEquations(hessian, gradient)
 
     def _jacobians(self, p: Tensor, states: Tensor, controls: Tensor, by_delay: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return A [k, S, nx, nx] and B [k, S, nx, P] of consecutive steps."""
+        """Return A [k, S, nt, nt] and B [k, S, nt, P] of consecutive steps."""
         shape = states.shape[:2]
         u = controls.transpose(0, 1).flatten(0, 1)
         a, bu, bp = self.dynamics.jacobian(states.flatten(0, 1), u, p)

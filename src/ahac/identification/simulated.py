@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from ahac.identification.dynamics import Observation
-from ahac.sim import Simulator, State
+from ahac.sim import JointKind, Simulator, State
 
 if TYPE_CHECKING:
     from ahac.sim import Parameters
 
-__all__ = ["DELAY", "SimulatedRobot", "observation_of"]
+__all__ = ["SimulatedRobot", "observation_of"]
 
 DELAY = "actuator_delay"
 """The delay shifts recorded controls; the simulator does not know about it."""
@@ -22,89 +22,98 @@ OFFSET = "joint_offset"
 
 
 class SimulatedRobot:
-    """Steps of a simulator whose state is x = (q, v, act): float64 outside, the simulator's own precision inside."""
+    """Steps of a simulator whose state is x = (q, v, act): float64 outside, the simulator's own precision inside.
 
-    def __init__(
-        self, parameters: Parameters, make: Callable[[int, Parameters | None], Simulator], worlds: int, rows: int
-    ) -> None:
-        """Create the simulators.
+    Args:
+        parameters: All parameters, in whose order values are given.
+        make: Returns the simulator of the given parameters.
+    """
 
-        Args:
-            parameters: All parameters, in whose order values are given.
-            make: Returns a simulator for a number of worlds and the parameters of its steps.
-            worlds: Number of states that are usually stepped at once.
-            rows: Number of states whose Jacobians are usually computed at once.
-        """
+    def __init__(self, parameters: Parameters, make: Callable[[Parameters | None], Simulator]) -> None:
         model = parameters.model
-        self._size = parameters.size
+        self.model = model
+        self.tangent_size = 2 * model.nv + model.na
         names = [name for name in parameters.names if name != DELAY]
+        self._size = parameters.size
         self._columns = [i for name in names for i in parameters.index(name)]
-        inputs = model.parameters(*names) if names else None
-        self._stepping, self._deriving = make(worlds, inputs), make(rows * (model.nq + model.nv + model.na), inputs)
+        self._sim = make(model.parameters(*names) if names else None)
         self._widths = [model.nq, model.nv, model.na]
-        self.num_states = sum(self._widths)
-        self.device = self._stepping.device
+        self._rotations = [(joint.q, joint.v) for joint in model.joints if joint.kind is JointKind.BALL]
+        self._others = [(joint.q, joint.v) for joint in model.joints if joint.kind is not JointKind.BALL]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of all tensors."""
+        return self._sim.device
 
     def step(self, x: Tensor, u: Tensor, p: Tensor) -> Tensor:
-        """Return the next states [N, nx]."""
-        sim = self._stepping
+        """Return the next states [N, nx]; rows beyond the simulator's number of worlds follow in further batches."""
+        sim = self._sim
+        values = self._values(sim.num_worlds, p)
+        parts = []
         with torch.no_grad():
-            parts = [
-                self._vector(self._next(sim, _filled(a, sim), _filled(b, sim), self._values(sim, p)))[: len(a)]
-                for a, b in zip(x.split(sim.num_worlds), u.split(sim.num_worlds), strict=True)
-            ]
+            for rows, controls in zip(x.split(sim.num_worlds), u.split(sim.num_worlds), strict=True):
+                filled = (self._filled(each) for each in (rows, controls))
+                end = sim.step(self._state(next(filled)), next(filled), parameters=values)
+                parts.append(_vector(end)[: len(rows)])
         return torch.cat(parts).to(x)
 
     def jacobian(self, x: Tensor, u: Tensor, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ∂x'/∂x [N, nx, nx], ∂x'/∂u [N, nx, nu] and ∂x'/∂p [N, nx, P]."""
-        sim = self._deriving
-        rows = sim.num_worlds // self.num_states
-        parts = [self._derive(sim, a, b, p) for a, b in zip(x.split(rows), u.split(rows), strict=True)]
-        by_x, by_u, by_p = (torch.cat(each).to(x) for each in zip(*parts, strict=True))
-        return by_x, by_u, by_p
+        """Return ∂x'/∂x [N, nt, nt], ∂x'/∂u [N, nt, nu] and ∂x'/∂p [N, nt, P]."""
+        dtype = self._sim.dtype
+        found = self._sim.jacobian(self._state(x.to(dtype)), u.to(dtype).contiguous(), self._values(len(x), p))
+        by_p = x.new_zeros(len(x), self.tangent_size, self._size)
+        by_p[:, :, self._columns] = found.parameters.to(x)
+        return found.state.to(x), found.control.to(x), by_p
 
-    def _derive(self, sim: Simulator, x: Tensor, u: Tensor, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        count, nx = len(x), self.num_states
-        inputs = [_filled(each.repeat_interleave(nx, dim=0), sim).requires_grad_() for each in (x, u)]
-        values = self._values(sim, p)
-        if values is not None:
-            inputs.append(values.requires_grad_())
-        end = self._vector(self._next(sim, inputs[0], inputs[1], values))
-        seeds = torch.eye(nx, dtype=sim.dtype, device=sim.device).repeat(sim.num_worlds // nx, 1)
-        gradients = torch.autograd.grad(end, inputs, seeds)
-        shaped = [g[: count * nx].unflatten(0, (count, nx)) for g in gradients]
-        by_p = x.new_zeros(count, nx, self._size)
-        if values is not None:
-            by_p[:, :, self._columns] = shaped[2].to(x)
-        return shaped[0], shaped[1], by_p
+    def move(self, x: Tensor, step: Tensor) -> Tensor:
+        """Return the states [..., nx] displaced by small steps [..., nt]."""
+        nq, nv = self._widths[:2]
+        moved = torch.cat([x[..., :nq], x[..., nq:] + step[..., nv:]], dim=-1)
+        for q, v in self._others:
+            moved[..., q] += step[..., v]
+        for q, v in self._rotations:
+            turn = 0.5 * step[..., v : v + 3]
+            real, vector = moved[..., q : q + 1], moved[..., q + 1 : q + 4]
+            change = torch.cat([-(vector * turn).sum(-1, True), real * turn + torch.linalg.cross(vector, turn)], dim=-1)
+            moved[..., q : q + 4] = torch.nn.functional.normalize(moved[..., q : q + 4] + change, dim=-1)
+        return moved
 
-    def _next(self, sim: Simulator, x: Tensor, u: Tensor, values: Tensor | None) -> State:
-        q, v, act = x.split(self._widths, dim=1)
-        state = State(q.contiguous(), v.contiguous(), act=act.contiguous() if self._widths[2] else None)
-        return sim.step(state, u, parameters=values)
+    def difference(self, x: Tensor, measured: Tensor) -> Tensor:
+        """Return states minus measurements [..., channels]; rotations as rotation vectors in the joint's axes."""
+        nq, nv = self._widths[:2]
+        parts = x.new_empty(*x.shape[:-1], nv)
+        for q, v in self._others:
+            parts[..., v] = x[..., q] - measured[..., q]
+        for q, v in self._rotations:
+            a, b = measured[..., q : q + 4], x[..., q : q + 4]
+            real = (a * b).sum(-1, True)
+            vector = a[..., :1] * b[..., 1:] - b[..., :1] * a[..., 1:] - torch.linalg.cross(a[..., 1:], b[..., 1:])
+            parts[..., v : v + 3] = 2.0 * vector * torch.where(real < 0.0, -1.0, 1.0)
+        return torch.cat([parts, x[..., nq : measured.shape[-1]] - measured[..., nq:]], dim=-1)
 
-    def _values(self, sim: Simulator, p: Tensor) -> Tensor | None:
-        if not self._columns:
-            return None
-        return p[self._columns].to(sim.dtype).repeat(sim.num_worlds, 1)
+    def _state(self, x: Tensor) -> State:
+        q, v, act = (part.contiguous() for part in x.split(self._widths, dim=1))
+        return State(q, v, act=act if self.model.na else None)
 
-    @staticmethod
-    def _vector(state: State) -> Tensor:
-        return torch.cat([state.q, state.v] + ([] if state.act is None else [state.act]), dim=1)
+    def _values(self, rows: int, p: Tensor) -> Tensor | None:
+        return p[self._columns].to(self._sim.dtype).repeat(rows, 1) if self._columns else None
 
-
-def _filled(rows: Tensor, sim: Simulator) -> Tensor:
-    """Return rows in the simulator's precision, the last one repeated until there is one for each world."""
-    missing = sim.num_worlds - len(rows)
-    return torch.cat([rows, rows[-1:].expand(missing, -1)]).to(sim.dtype) if missing else rows.to(sim.dtype)
+    def _filled(self, rows: Tensor) -> Tensor:
+        """Return rows in the simulator's precision, the last one repeated until there is one for each world."""
+        missing = self._sim.num_worlds - len(rows)
+        return torch.cat([rows, rows[-1:].expand(missing, -1)]).to(self._sim.dtype)
 
 
-def observation_of(
-    parameters: Parameters, states: int, channels: int, dt: float, device: torch.device
-) -> Observation:
-    """Return which states are measured, and with which offsets and delay."""
-    offsets = torch.zeros(states, parameters.size, dtype=torch.float64, device=device)
-    coordinates = {joint.name: joint.q for joint in parameters.model.joints}
+def _vector(state: State) -> Tensor:
+    return torch.cat([state.q, state.v] + ([] if state.act is None else [state.act]), dim=1)
+
+
+def observation_of(parameters: Parameters, channels: int, dt: float, device: torch.device) -> Observation:
+    """Return what is measured, and with which offsets and delay."""
+    model = parameters.model
+    offsets = torch.zeros(2 * model.nv + model.na, parameters.size, dtype=torch.float64, device=device)
+    coordinates = {joint.name: joint.v for joint in model.joints}
     for name in parameters.names:
         kind, _, joint = name.partition(":")
         if kind == OFFSET:

@@ -12,7 +12,7 @@ from torch import Tensor
 from ahac.core.errors import InputError
 from ahac.identification.shooting import NormalEquations, Shooting
 
-__all__ = ["Coordinates", "Prior", "Solution", "reduced", "rms", "solve", "spread_of"]
+__all__ = ["Coordinates", "Prior", "Solution", "reduced", "rms", "solve"]
 
 logger = logging.getLogger(__name__)
 
@@ -107,9 +107,9 @@ def solve(  # noqa: PLR0913 - the parts of a least-squares problem
     `sigma` is kept.
     """
     segments = problem.segments
-    spread = spread_of(segments.measured)
-    noise = spread if sigma is None else sigma
     point = _evaluate(problem, coordinates, z, segments.starts)
+    spread = problem.spread()
+    noise = spread if sigma is None else sigma
     if not torch.isfinite(point.residuals).all():
         bad = int((~torch.isfinite(point.residuals)).any(dim=0).any(dim=1).sum())
         raise InputError(
@@ -125,12 +125,6 @@ def solve(  # noqa: PLR0913 - the parts of a least-squares problem
             break
     equations = search.linearized(point, noise)
     return Solution(point.z, point.starts, noise, point.residuals, equations, search.iterations, search.converged)
-
-
-def spread_of(measured: Tensor) -> Tensor:
-    """Return the standard deviation of each channel; never zero."""
-    rows = measured.flatten(0, 1)
-    return rows.std(dim=0).clamp_min(1e-9 + 1e-3 * rows.std(dim=0).max())
 
 
 def rms(residuals: Tensor) -> Tensor:
@@ -188,7 +182,8 @@ class _Search:
         while self.damping <= LARGEST_DAMPING:
             z_step, start_step, promised = self._step(point.z, equations)
             z = torch.clamp(point.z + z_step, self.coordinates.lower, self.coordinates.upper)
-            trial = _evaluate(self.problem, self.coordinates, z, point.starts + start_step)
+            starts = self.problem.dynamics.move(point.starts, start_step)
+            trial = _evaluate(self.problem, self.coordinates, z, starts)
             gained = cost - trial.cost(sigma, self.prior)
             if gained > 0.0:
                 self.damping = max(self.damping * (0.1 if gained > 0.25 * promised else 1.0), 1e-12)
