@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -14,7 +13,7 @@ import torch
 
 from ahac.core.errors import InputError
 from ahac.identification import Recording
-from ahac.sim import Model, Parameters, Simulator, State, load_model
+from ahac.sim import Parameters, Simulator
 
 __all__ = ["PATTERNS", "Truth", "draw_truth", "hang", "record_mujoco", "record_own"]
 

@@ -29,6 +29,8 @@ NEGLIGIBLE = 1e-4
 """Residuals that are smaller than this share of the signal are not tested for autocorrelation."""
 INTERVAL = 1.959964
 """Half width of a 95 % interval, in standard errors."""
+START_ITERATIONS = 10
+"""Maximum number of linearizations that fit the starts of held-out segments."""
 LISTED = 6
 """A warning lists at most this many names."""
 
@@ -76,9 +78,8 @@ class Fit:
         """Return the RMS errors [channels] with default and estimated parameters; only the starts are fitted."""
         problem = self.problem(segments)
         fixed = replace(self.coordinates, fixed=True)
-        limit = self.max_iterations
         before, after = (
-            solve(problem, fixed, self.prior, z, sigma=solution.sigma, max_iterations=limit)
+            solve(problem, fixed, self.prior, z, sigma=problem.spread(), max_iterations=START_ITERATIONS)
             for z in (self.z, solution.z)
         )
         return rms(before.residuals), rms(after.residuals)

@@ -91,7 +91,7 @@ class _Point:
         return total if total == total else float("inf")
 
 
-def solve(  # noqa: PLR0913 - the parts of a least-squares problem
+def solve(
     problem: Shooting,
     coordinates: Coordinates,
     prior: Prior,
