@@ -28,8 +28,8 @@ FREQUENCIES = (0.1, 8.0)
 """First and last frequency of the chirp [Hz]."""
 NOISE = (2e-4, 2e-2)
 """Standard deviations of measured positions [rad] and velocities [rad/s]."""
-KP, KV = 80.0, 2.0
-ARMATURE, DAMPING, FRICTION = 0.1, 1.0, 1.0
+KP, KV = 20.0, 0.5
+ARMATURE, DAMPING, FRICTION = 0.02, 0.2, 0.2
 """Values in the model file [kg m²], [N m s/rad], [N m]; the true ones are 0.6 to 1.6 times as large."""
 
 
@@ -146,6 +146,11 @@ def record_mujoco(text: str, truth: Truth, seconds: float = SECONDS, seed: int =
     model.dof_armature[:] = truth.armature
     model.dof_damping[:] = np.reshape(truth.damping, model.dof_damping[:].shape)
     model.dof_frictionloss[:] = truth.friction
+    import os
+    print("integrator",model.opt.integrator, model.dof_solref[0])
+    if os.environ.get("INTEG"): model.opt.integrator=int(os.environ["INTEG"])
+    if os.environ.get("NODAMP"): model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+    if os.environ.get("SOLREF"): model.dof_solref[:,0]=float(os.environ["SOLREF"])
     data = mujoco.MjData(model)
     targets = chirp(model.nu, seconds)
     late = delayed(targets, truth.delay, SUBSTEPS)

@@ -95,6 +95,7 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
             dtype=dtype,
             num_threads=num_threads,
             parameters=inputs,
+            validate_parameters=False,
         )
 
     robot = SimulatedRobot(chosen, make)

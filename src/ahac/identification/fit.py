@@ -29,7 +29,7 @@ NEGLIGIBLE = 1e-4
 """Residuals that are smaller than this share of the signal are not tested for autocorrelation."""
 INTERVAL = 1.959964
 """Half width of a 95 % interval, in standard errors."""
-START_ITERATIONS = 10
+START_ITERATIONS = 5
 """Maximum number of linearizations that fit the starts of held-out segments."""
 LISTED = 6
 """A warning lists at most this many names."""

@@ -75,26 +75,26 @@ class Shooting:
         steps, count, nt = states.shape[0] - 1, states.shape[1], self.dynamics.tangent_size
         channels, offsets = self.observation.channels, self.observation.offsets
         controls, by_delay = self.controls(p)
-        identity = torch.eye(nt, dtype=p.dtype, device=p.device)
-        seen = torch.nn.functional.pad(offsets[:channels], (0, nt))
-        sensitivity = torch.cat([-offsets, identity], dim=1).expand(count, -1, -1)
         residuals = self.residuals(p, states) / sigma
-        rows = [(sensitivity[:, :channels] + seen) / sigma[:, None]]
-        hessian = states.new_zeros(count, len(p) + nt, len(p) + nt)
-        gradient = states.new_zeros(count, len(p) + nt)
+        size = len(p) + nt
+        hessian, gradient = states.new_zeros(count, size, size), states.new_zeros(count, size)
+        sensitivity = torch.cat([-offsets, torch.eye(nt).to(p)], dim=1).expand(count, -1, -1)
+        seen = torch.nn.functional.pad(offsets[:channels], (0, nt))
+        rows = [sensitivity[:, :channels]]
         batch = max(1, BATCH // count)
         for first in range(0, steps, batch):
             last = min(first + batch, steps)
             along = None if by_delay is None else by_delay[:, first:last]
             a, b = self._jacobians(p, states[first:last], controls[:, first:last], along)
+            sensitivity = sensitivity.to(a)
             for k in range(last - first):
                 sensitivity = a[k] @ sensitivity
                 sensitivity[:, :, : len(p)] += b[k]
-                rows.append((sensitivity[:, :channels] + seen) / sigma[:, None])
-            jacobian = torch.cat(rows, dim=1)
-            r = residuals[last + 1 - len(rows) : last + 1].transpose(0, 1).reshape(count, -1)
+                rows.append(sensitivity[:, :channels])
+            jacobian = ((torch.stack(rows, dim=1).to(p) + seen) / sigma[:, None]).flatten(1, 2)
+            r = residuals[last + 1 - len(rows) : last + 1].transpose(0, 1).reshape(count, -1, 1)
             hessian += jacobian.transpose(1, 2) @ jacobian
-            gradient += (jacobian.transpose(1, 2) @ r[..., None])[..., 0]
+            gradient += (jacobian.transpose(1, 2) @ r)[..., 0]
             rows = []
         return NormalEquations(hessian, gradient)
 
@@ -104,6 +104,6 @@ class Shooting:
         u = controls.transpose(0, 1).flatten(0, 1)
         a, bu, bp = self.dynamics.jacobian(states.flatten(0, 1), u, p)
         if by_delay is not None:
-            bp = bp.clone()
-            bp[:, :, self.observation.delay] += (bu @ by_delay.transpose(0, 1).flatten(0, 1)[..., None])[..., 0]
+            along = by_delay.transpose(0, 1).flatten(0, 1).to(bu)
+            bp[:, :, self.observation.delay] += (bu @ along[..., None])[..., 0]
         return a.unflatten(0, shape), bp.unflatten(0, shape)

@@ -34,10 +34,11 @@ class SimulatedRobot:
         self.model = model
         self.tangent_size = 2 * model.nv + model.na
         names = [name for name in parameters.names if name != DELAY]
-        self._size = parameters.size
+        self._delay = parameters.index(DELAY)[0] if DELAY in parameters else None
         self._columns = [i for name in names for i in parameters.index(name)]
         self._sim = make(model.parameters(*names) if names else None)
         self._widths = [model.nq, model.nv, model.na]
+        self._latest: tuple[Tensor, Tensor | None] | None = None
         self._rotations = [(joint.q, joint.v) for joint in model.joints if joint.kind is JointKind.BALL]
         self._others = [(joint.q, joint.v) for joint in model.joints if joint.kind is not JointKind.BALL]
 
@@ -49,7 +50,9 @@ class SimulatedRobot:
     def step(self, x: Tensor, u: Tensor, p: Tensor) -> Tensor:
         """Return the next states [N, nx]; rows beyond the simulator's number of worlds follow in further batches."""
         sim = self._sim
-        values = self._values(sim.num_worlds, p)
+        if self._latest is None or self._latest[0] is not p:
+            self._latest = p, self._values(sim.num_worlds, p)
+        values = self._latest[1]
         parts = []
         with torch.no_grad():
             for rows, controls in zip(x.split(sim.num_worlds), u.split(sim.num_worlds), strict=True):
@@ -59,12 +62,14 @@ class SimulatedRobot:
         return torch.cat(parts).to(x)
 
     def jacobian(self, x: Tensor, u: Tensor, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ∂x'/∂x [N, nt, nt], ∂x'/∂u [N, nt, nu] and ∂x'/∂p [N, nt, P]."""
+        """Return ∂x'/∂x [N, nt, nt], ∂x'/∂u [N, nt, nu] and ∂x'/∂p [N, nt, P], in the simulator's precision."""
         dtype = self._sim.dtype
         found = self._sim.jacobian(self._state(x.to(dtype)), u.to(dtype).contiguous(), self._values(len(x), p))
-        by_p = x.new_zeros(len(x), self.tangent_size, self._size)
-        by_p[:, :, self._columns] = found.parameters.to(x)
-        return found.state.to(x), found.control.to(x), by_p
+        by_p = found.parameters
+        if self._delay is not None:
+            none = by_p.new_zeros(len(x), self.tangent_size, 1)
+            by_p = torch.cat([by_p[..., : self._delay], none, by_p[..., self._delay :]], dim=-1)
+        return found.state, found.control, by_p
 
     def move(self, x: Tensor, step: Tensor) -> Tensor:
         """Return the states [..., nx] displaced by small steps [..., nt]."""
@@ -118,5 +123,5 @@ def observation_of(parameters: Parameters, channels: int, dt: float, device: tor
         kind, _, joint = name.partition(":")
         if kind == OFFSET:
             offsets[coordinates[joint], parameters.index(name)] = 1.0
-    delay = parameters.index(DELAY)[0] if DELAY in parameters.names else None
+    delay = parameters.index(DELAY)[0] if DELAY in parameters else None
     return Observation(offsets, channels, dt, delay)

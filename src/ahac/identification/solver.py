@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_DAMPING = 1e-3
 LARGEST_DAMPING = 1e8
-TOLERANCE = 0.01
-"""A solution has converged if the next step promises to lower ½ Σ (r/σ)² by less: a tenth of a standard error."""
+TOLERANCE = 0.05
+"""A solution has converged if a step lowers ½ Σ (r/σ)² by less, that is, changes it by a third of a standard error."""
 SMALLEST_NOISE = 1e-6
 """Lower bound of a channel's noise, relative to the spread of its signal."""
 REWEIGHTINGS = 6
@@ -187,7 +187,7 @@ class _Search:
             gained = cost - trial.cost(sigma, self.prior)
             if gained > 0.0:
                 self.damping = max(self.damping * (0.1 if gained > 0.25 * promised else 1.0), 1e-12)
-                self.converged = promised < TOLERANCE
+                self.converged = min(promised, gained) < TOLERANCE
                 return trial
             if promised < TOLERANCE:
                 break
