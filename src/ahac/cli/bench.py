@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Commands, Parser, number, run_command, whole_number
-from ahac.core.errors import InputError
 from ahac.core.table import table_lines
 
 if TYPE_CHECKING:
@@ -155,23 +154,15 @@ def _parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
     options = parser.parse(arguments)
 
     from ahac.core.checks import check_finite, check_int
+    from ahac.core.files import check_writable
 
     for name in ("worlds", "threads"):
         for value in getattr(options, name, None) or []:
             check_int(name, value, 1)
     check_finite("seconds", getattr(options, "seconds", 0.0), 0.0)
     if options.json is not None:
-        _check_writable(Path(options.json))
+        check_writable(Path(options.json))
     return options
-
-
-def _check_writable(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; create it first")
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder; choose another name")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(f"cannot write {str(path)!r}: permission denied; choose another folder")
 
 
 def _threads(options: argparse.Namespace) -> list[int]:

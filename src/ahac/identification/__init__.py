@@ -1,7 +1,7 @@
 """System identification: parameters of a robot from recorded motions.
 
-    result = ahac.identify("robot.xml", "data.npz", ["dof_damping:*", "joint_offset:*"])
-    print(result.table())
+result = ahac.identify("robot.xml", "data.npz", ["dof_damping:*", "joint_offset:*"])
+print(result.table())
 """
 
 from ahac.identification.api import identify

@@ -89,7 +89,7 @@ class Fit:
         parameters, size = self.parameters, self.parameters.size
         values = self.coordinates.to_values(solution.z).cpu()
         slopes = self.coordinates.jacobian(solution.z).cpu()
-        information, gradients = (x.cpu() for x in reduced(solution.equations, size, True))
+        information, gradients = (x.cpu() for x in reduced(solution.equations, size))
         samples, unknowns = solution.residuals.numel(), size + solution.starts.numel()
         strength = self.prior.deviation.cpu() ** -2
         covariance = slopes @ statistics.covariance(information, gradients, strength, samples, unknowns) @ slopes.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,14 +123,15 @@ class Recording:
 def read_recording(path: str | os.PathLike[str]) -> Recording:
     """Read an .npz file with the arrays time [T], q [T, nq], control [T, nu] and, if measured, v [T, nv]."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, Mapping):
-                raise InputError(f"{str(path)!r} holds one array; expected an .npz file with time, q, control")
-            arrays = {name: file[name] for name in FIELDS if name in file}
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise InputError(f"{str(path)!r} holds one array; expected an .npz file with time, q and control")
+        with file:
             found = ", ".join(file) or "none"
+            arrays = {name: file[name] for name in FIELDS if name in file}
+    except InputError:
+        raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"cannot read {str(path)!r} as an .npz file: {error}") from error
     missing = [name for name in ("time", "q", "control") if name not in arrays]
     if missing:

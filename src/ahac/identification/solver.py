@@ -98,7 +98,6 @@ def solve(
     z: Tensor,
     *,
     sigma: Tensor | None = None,
-    free_starts: bool = True,
     max_iterations: int = 100,
 ) -> Solution:
     """Return the parameters and starts that minimize ½ Σ (r/σ)², and the noise σ of each channel.
@@ -116,7 +115,7 @@ def solve(
             f"{bad} of {segments.count} segments diverge with the default parameters; use shorter segments, more "
             "substeps or the implicit integrator, and check units and signs of the recording"
         )
-    search = _Search(problem, coordinates, prior, free_starts, max_iterations)
+    search = _Search(problem, coordinates, prior, max_iterations)
     point = search.run(point, noise)
     for _ in range(REWEIGHTINGS if sigma is None else 0):
         previous, noise = noise, torch.maximum(rms(point.residuals), SMALLEST_NOISE * spread)
@@ -141,13 +140,10 @@ def _evaluate(problem: Shooting, coordinates: Coordinates, z: Tensor, starts: Te
 class _Search:
     """The iterations of Levenberg–Marquardt for a given noise."""
 
-    def __init__(
-        self, problem: Shooting, coordinates: Coordinates, prior: Prior, free_starts: bool, max_iterations: int
-    ) -> None:
+    def __init__(self, problem: Shooting, coordinates: Coordinates, prior: Prior, max_iterations: int) -> None:
         self.problem = problem
         self.coordinates = coordinates
         self.prior = prior
-        self.free_starts = free_starts
         self.max_iterations = max_iterations
         self.iterations = 0
         self.converged = False
@@ -201,12 +197,9 @@ class _Search:
         size = len(z)
         h, g = equations.hessian, equations.gradient
         damped = h + self.damping * torch.diag_embed(h.diagonal(dim1=1, dim2=2))
-        if self.free_starts:
-            gain, back = _eliminate(damped, size)
-            matrix = (damped[:, :size, :size] - gain @ damped[:, size:, :size]).sum(dim=0)
-            slope = (g[:, :size] - (gain @ g[:, size:, None])[..., 0]).sum(dim=0)
-        else:
-            matrix, slope = damped[:, :size, :size].sum(dim=0), g[:, :size].sum(dim=0)
+        gain, back = _eliminate(damped, size)
+        matrix = (damped[:, :size, :size] - gain @ damped[:, size:, :size]).sum(dim=0)
+        slope = (g[:, :size] - (gain @ g[:, size:, None])[..., 0]).sum(dim=0)
         matrix = matrix + torch.diag((1.0 + self.damping) / self.prior.deviation**2)
         slope = slope + self.prior.gradient(z)
         held = ((z <= self.coordinates.lower) & (slope > 0.0)) | ((z >= self.coordinates.upper) & (slope < 0.0))
@@ -214,10 +207,7 @@ class _Search:
             held = torch.ones_like(held)
         matrix = torch.where(held[:, None] | held[None, :], torch.diag(matrix.diagonal()), matrix)
         z_step = -torch.where(held, 0.0, _solve(matrix, torch.where(held, 0.0, slope)))
-        if self.free_starts:
-            start_step = -back(g[:, size:] + (damped[:, size:, :size] @ z_step))
-        else:
-            start_step = torch.zeros_like(g[:, size:])
+        start_step = -back(g[:, size:] + damped[:, size:, :size] @ z_step)
         step = torch.cat([z_step.expand(len(g), -1), start_step], dim=1)
         linear = (g * step).sum() + (self.prior.gradient(z) * z_step).sum()
         curved = (step[:, None] @ h @ step[..., None]).sum() + (z_step**2 / self.prior.deviation**2).sum()
@@ -246,10 +236,8 @@ def _eliminate(hessian: Tensor, size: int) -> tuple[Tensor, Callable[[Tensor], T
     return gain, back
 
 
-def reduced(equations: NormalEquations, size: int, free_starts: bool) -> tuple[Tensor, Tensor]:
+def reduced(equations: NormalEquations, size: int) -> tuple[Tensor, Tensor]:
     """Return information matrix [S, P, P] and gradient [S, P] of z for each segment, after eliminating its start."""
     h, g = equations.hessian, equations.gradient
-    if not free_starts:
-        return h[:, :size, :size], g[:, :size]
     gain, _ = _eliminate(h, size)
     return h[:, :size, :size] - gain @ h[:, size:, :size], g[:, :size] - (gain @ g[:, size:, None])[..., 0]
