@@ -22,7 +22,8 @@ from torch import Tensor
 from ahac.core.checks import check_int
 from ahac.core.env import STIFFNESS_SIGNALS, Step
 from ahac.core.errors import InputError
-from ahac.sim import JointKind, Simulator, State
+from ahac.sim import Simulator, State
+from ahac.sim.tangent import from_tangent, to_tangent
 
 __all__ = ["stiffness"]
 
@@ -83,11 +84,11 @@ def _dynamics(
     rows = list(_unit_vectors(sim) if probes is None else _random_signs(sim, probes, draw))
     for row in rows:
         positions, velocities, activations = row.split([sim.model.nv, sim.model.nv, sim.model.na], dim=-1)
-        cotangents = (_tangent_to_quaternion(sim, end.q.detach(), positions), velocities.contiguous())
+        cotangents = (from_tangent(sim.model, end.q.detach(), positions), velocities.contiguous())
         if act is not None:
             cotangents = (*cotangents, activations.contiguous())
         bars = torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True)
-        tangent = (_quaternion_to_tangent(sim, q.detach(), bars[0]), *bars[1:])
+        tangent = (to_tangent(sim.model, q.detach(), bars[0]), *bars[1:])
         total = total + sum(bar.square().sum(dim=-1) for bar in tangent)
     return (total if probes is None else total / probes).sqrt()
 
@@ -118,36 +119,3 @@ def _random_signs(sim: Simulator, probes: int, draw: Callable[[int], Tensor]) ->
     """Draw random vectors of ±1."""
     for _ in range(probes):
         yield torch.where(draw(2 * sim.model.nv + sim.model.na) < 0.5, -1.0, 1.0).to(sim.dtype)
-
-
-def _tangent_to_quaternion(sim: Simulator, q: Tensor, tangent: Tensor) -> Tensor:
-    """Convert a covector on velocities to one on positions: the identity, but 2 q ⊗ (0, w) on quaternions."""
-    parts = []
-    for joint in sim.model.joints:
-        w = tangent[:, joint.v : joint.dofs.stop]
-        parts.append(
-            2.0 * _quaternion_derivative(q[:, joint.q : joint.q + 4], w) if joint.kind is JointKind.BALL else w
-        )
-    return torch.cat(parts, dim=-1)
-
-
-def _quaternion_to_tangent(sim: Simulator, q: Tensor, ambient: Tensor) -> Tensor:
-    """Convert a covector on positions to one on velocities: the transpose of ω -> ½ q ⊗ (0, ω) on quaternions."""
-    parts = []
-    for joint in sim.model.joints:
-        if joint.kind is JointKind.BALL:
-            at, bar = q[:, joint.q : joint.q + 4], ambient[:, joint.q : joint.q + 4]
-            columns = [
-                _quaternion_derivative(at, unit.expand(len(q), 3))
-                for unit in torch.eye(3, device=q.device, dtype=q.dtype)
-            ]
-            parts.append(torch.stack([0.5 * (column * bar).sum(dim=-1) for column in columns], dim=-1))
-        else:
-            parts.append(ambient[:, joint.q : joint.q + 1])
-    return torch.cat(parts, dim=-1)
-
-
-def _quaternion_derivative(q: Tensor, w: Tensor) -> Tensor:
-    """Compute q ⊗ (0, w)."""
-    real, vector = q[:, :1], q[:, 1:]
-    return torch.cat([-(vector * w).sum(dim=-1, keepdim=True), real * w + torch.linalg.cross(vector, w)], dim=-1)

@@ -29,7 +29,7 @@ from ahac.sim.model.file_types import FileBody, FileGeom
 from ahac.sim.model.visual_types import Mesh, VisualGeom, VisualKind
 
 if TYPE_CHECKING:
-    from ahac.sim.model.parameters.selection import Parameters
+    from ahac.sim.model.parameters import Parameters
 
 __all__ = [
     "DISC_THICKNESS",
@@ -250,7 +250,7 @@ class Model:
                 constants of the whole model; see `ahac.sim.model.parameters.kinds` for all kinds.
             max_delay: Largest value of "actuator_delay" [s].
         """
-        from ahac.sim.model.parameters.selection import Parameters  # it needs the classes of this module
+        from ahac.sim.model.parameters import Parameters  # it needs the classes of this module
 
         return Parameters(self, patterns, max_delay)
 

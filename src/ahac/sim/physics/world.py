@@ -58,6 +58,10 @@ class World:
         """World before the step in a readout; None in a force law."""
         self.context: Mapping[str, Sequence[Real]] = {}
         """Numbers that the caller passed to the step, by name; empty in a force law."""
+        self.parameters: Mapping[str, Sequence[Real]] = {}
+        """Values of the model's declared parameters, by name."""
+        self.memory: Mapping[str, Sequence[Real]] = {}
+        """Numbers of the caller that are constant during the step, by name, with gradients."""
         self.after: World | None = None
         """World after the step, if this is the world before it."""
         if before is not None:
