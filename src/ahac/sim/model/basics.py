@@ -24,7 +24,7 @@ class Frame:
     """A frame fixed to a link: a body or site of the file."""
 
     link: int
-    position: Vector
+    position: RealVector
     rotation: Matrix
 
 

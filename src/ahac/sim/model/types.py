@@ -233,6 +233,8 @@ class Model:
     """All bodies of the file but the world; only parameters use them."""
     file_geoms: Mapping[str, FileGeom] = field(default_factory=dict)
     """All geoms that can touch a plane; only parameters use them."""
+    site_bodies: Mapping[str, str] = field(default_factory=dict)
+    """Body of every site; only parameters use them."""
     joint_offsets: Mapping[int, Real] = field(default_factory=dict)
     """Encoder offsets by position coordinate: actuators measure q + offset [rad] or [m]."""
 

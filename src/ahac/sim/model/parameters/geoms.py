@@ -9,7 +9,8 @@ from typing import Any
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE, POSITIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals, number, placed
+from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals, number
+from ahac.sim.model.parameters.inertial import placed
 from ahac.sim.model.types import ContactCandidate, Model
 
 __all__ = ["material", "of_material", "positions", "put_position", "put_radius", "radii", "touchless"]
