@@ -24,12 +24,12 @@ class Frame:
     """A frame fixed to a link: a body or site of the file."""
 
     link: int
-    position: Vector
+    position: RealVector
     rotation: Matrix
 
 
 def require_non_negative(settings: object) -> None:
-    """Raise ModelError if a field of a dataclass is negative or not finite; parameters are checked with their values."""
+    """Raise ModelError if a field of a dataclass is negative or not finite; parameters are not checked here."""
     for item in fields(settings):  # pyright: ignore[reportArgumentType]
         value = getattr(settings, item.name)
         if (value is None and item.default is None) or isinstance(value, Scalar):

@@ -29,7 +29,7 @@ from ahac.sim.model.file_types import FileBody, FileGeom
 from ahac.sim.model.visual_types import Mesh, VisualGeom, VisualKind
 
 if TYPE_CHECKING:
-    from ahac.sim.model.parameters.selection import Parameters
+    from ahac.sim.model.parameters import Parameters
 
 __all__ = [
     "DISC_THICKNESS",
@@ -157,11 +157,13 @@ class InertiaBox:
     """The solid box with the mass and inertia of one body of the file, for drag."""
 
     link: int
-    center: Vector
+    center: RealVector
     axes: Matrix
     """Axes of the box in the link's frame, as columns."""
-    edges: Vector
+    edges: RealVector
     """Edge lengths [m]."""
+    body: str = ""
+    """Name of the body."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +225,7 @@ class Model:
     """All tendons of the file."""
     damping_slopes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Coefficients b₁, b₂ ... of nonlinear damping, by velocity coordinate: damping + b₁ |v| + b₂ v² ..."""
-    gravity_compensation: tuple[tuple[int, float, Vector], ...] = ()
+    gravity_compensation: tuple[tuple[int, Real, RealVector], ...] = ()
     """(link, compensated mass [kg], compensated mass · center in its frame [kg m])."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
     """Shapes to draw."""
@@ -231,6 +233,8 @@ class Model:
     """All bodies of the file but the world; only parameters use them."""
     file_geoms: Mapping[str, FileGeom] = field(default_factory=dict)
     """All geoms that can touch a plane; only parameters use them."""
+    site_bodies: Mapping[str, str] = field(default_factory=dict)
+    """Body of every site; only parameters use them."""
     joint_offsets: Mapping[int, Real] = field(default_factory=dict)
     """Encoder offsets by position coordinate: actuators measure q + offset [rad] or [m]."""
 
@@ -248,7 +252,7 @@ class Model:
                 constants of the whole model; see `ahac.sim.model.parameters.kinds` for all kinds.
             max_delay: Largest value of "actuator_delay" [s].
         """
-        from ahac.sim.model.parameters.selection import Parameters  # it needs the classes of this module
+        from ahac.sim.model.parameters import Parameters  # it needs the classes of this module
 
         return Parameters(self, patterns, max_delay)
 
