@@ -1,7 +1,8 @@
 """Stochastic value gradients, SVG(H): soft actor-critic whose policy learns through a learned model.
 
 The policy is rolled out for H steps in a learned deterministic recurrent model; rewards, entropies and a final Q value
-are differentiated through it. Q learns from replay alone, as in SAC.
+are differentiated through it. Q learns from replay alone, as in SAC. If critics have their own observation group, the
+model predicts both groups.
 """
 
 from __future__ import annotations
