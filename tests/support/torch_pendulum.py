@@ -86,4 +86,4 @@ def coordinates() -> Coordinates:
 
 
 def prior() -> Prior:
-    return Prior(START, 10.0 * SCALE)
+    return Prior(START, torch.diag((10.0 * SCALE) ** -2))

@@ -63,7 +63,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to this JSON file")
     parser.add_argument(
-        "--segment", type=number, default=0.5, metavar="S", help="length of a segment in seconds (default: 0.5)"
+        "--segment", type=number, default=1.0, metavar="S", help="length of a segment in seconds (default: 1)"
     )
     parser.add_argument(
         "--substeps", type=whole_number, metavar="N", help="substeps per sample (default: so that none exceeds 1 ms)"

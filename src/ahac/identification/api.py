@@ -35,7 +35,7 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
     recordings: Source | Sequence[Source],
     parameters: Parameters | str | Sequence[str],
     *,
-    segment: float = 0.5,
+    segment: float = 1.0,
     substeps: int | None = None,
     integrator: Integrator = "implicit",
     held_out: float = 0.2,
@@ -100,9 +100,9 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
 
     robot = SimulatedRobot(chosen, make)
     fit = Fit(chosen, robot, dt, prior, max_iterations)
-    solution = fit.solve(fitted)
+    solution, undetermined = fit.solve(fitted)
     errors = fit.prediction_errors(kept if kept.count else fitted, solution)
-    estimates, channels = fit.estimates(solution), fit.channels(solution, errors)
+    estimates, channels = fit.estimates(solution, undetermined), fit.channels(solution, errors)
     return Identification(
         parameters=chosen,
         **vars(estimates),

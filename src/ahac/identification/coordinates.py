@@ -66,7 +66,8 @@ def _excludes(parameters: Parameters, values: Tensor, column: int) -> bool:
 def prior_of(parameters: Parameters, coordinates: Coordinates, z: Tensor, width: float) -> Prior:
     """Return the prior around the defaults, `width` times the scale of each parameter wide."""
     scale = scales(parameters, coordinates.to_values(z))
-    return Prior(z, width * torch.where(coordinates.joined, torch.ones_like(scale), scale))
+    deviation = width * torch.where(coordinates.joined, torch.ones_like(scale), scale)
+    return Prior(z, torch.diag(deviation**-2))
 
 
 def scales(parameters: Parameters, values: Tensor) -> Tensor:

@@ -31,6 +31,8 @@ INTERVAL = 1.959964
 """Half width of a 95 % interval, in standard errors."""
 START_ITERATIONS = 5
 """Maximum number of linearizations that fit the starts of held-out segments."""
+HELD = 0.01
+"""Standard deviation, relative to the scales, of the prior for combinations that the data do not determine."""
 LISTED = 6
 """A warning lists at most this many names."""
 
@@ -69,10 +71,32 @@ class Fit:
         observation = observation_of(self.parameters, channels, self.dt, device)
         return Shooting(self.robot, Segments(*tensors), observation)
 
-    def solve(self, segments: Segments) -> Solution:
-        """Estimate parameters and starts."""
+    def solve(self, segments: Segments) -> tuple[Solution, list[Combination]]:
+        """Estimate parameters and starts; return what the data do not determine, which stays at the defaults."""
         problem = self.problem(segments)
-        return solve(problem, self.coordinates, self.prior, self.z, max_iterations=self.max_iterations)
+        found = solve(problem, self.coordinates, self.prior, self.z, max_iterations=self.max_iterations)
+        information, _ = reduced(found.equations, self.parameters.size)
+        scale = self._scale(found.z)
+        combinations, directions = statistics.undetermined(information.sum(dim=0), scale, self.parameters.labels)
+        if not combinations:
+            return found, []
+        rows = directions / scale / HELD
+        held = replace(self.prior, information=self.prior.information + rows.T @ rows)
+        again = solve(
+            problem,
+            self.coordinates,
+            held,
+            found.z,
+            starts=found.starts,
+            sigma=found.sigma,
+            max_iterations=self.max_iterations,
+        )
+        return replace(again, iterations=found.iterations + again.iterations), combinations
+
+    def _scale(self, z: Tensor) -> Tensor:
+        """Return the scales of the solver's unknowns."""
+        scale = scales(self.parameters, self.coordinates.to_values(z))
+        return torch.where(self.coordinates.joined, torch.ones_like(scale), scale)
 
     def prediction_errors(self, segments: Segments, solution: Solution) -> tuple[Tensor, Tensor]:
         """Return the RMS errors [channels] with default and estimated parameters; only the starts are fitted."""
@@ -84,26 +108,25 @@ class Fit:
         )
         return rms(before.residuals), rms(after.residuals)
 
-    def estimates(self, solution: Solution) -> Estimates:
-        """Return values, intervals, and what the data do not determine."""
+    def estimates(self, solution: Solution, undetermined: Sequence[Combination]) -> Estimates:
+        """Return values and intervals."""
         parameters, size = self.parameters, self.parameters.size
         values = self.coordinates.to_values(solution.z).cpu()
         slopes = self.coordinates.jacobian(solution.z).cpu()
         information, gradients = (x.cpu() for x in reduced(solution.equations, size))
         samples, unknowns = solution.residuals.numel(), size + solution.starts.numel()
-        strength = self.prior.deviation.cpu() ** -2
-        covariance = slopes @ statistics.covariance(information, gradients, strength, samples, unknowns) @ slopes.T
+        prior = self.prior.information.cpu()
+        covariance = slopes @ statistics.covariance(information, gradients, prior, samples, unknowns) @ slopes.T
         errors = covariance.diagonal().sqrt()
         lower, upper = (torch.tensor(x, dtype=torch.float64)[:, None] for x in (parameters.lower, parameters.upper))
         ends = torch.stack([values - INTERVAL * errors, values + INTERVAL * errors], dim=1)
-        width = torch.where(self.coordinates.joined.cpu(), 1.0, scales(parameters, values))
         bound = ((solution.z <= self.coordinates.lower) | (solution.z >= self.coordinates.upper)).tolist()
         return Estimates(
             values=values,
             standard_errors=errors,
             intervals=torch.minimum(torch.maximum(ends, lower), upper),
             correlation=covariance / (errors[:, None] * errors).clamp_min(1e-300),
-            undetermined=tuple(statistics.undetermined(information.sum(dim=0), width, parameters.labels)),
+            undetermined=tuple(undetermined),
             at_bounds=tuple(label for label, hit in zip(parameters.labels, bound, strict=True) if hit),
         )
 
@@ -143,8 +166,8 @@ class Fit:
             found.append(f"estimates at a bound: {_listed(estimates.at_bounds)}; the model may lack something")
         if estimates.undetermined:
             found.append(
-                f"the data do not determine {len(estimates.undetermined)} combinations of parameters; values along "
-                "them are near the defaults. Excite more, or declare fewer parameters"
+                f"the data do not determine {_counted(len(estimates.undetermined), 'combination')} of parameters, which "
+                "stay near the defaults. Excite the robot more, or declare fewer parameters"
             )
         return tuple(found)
 
@@ -155,6 +178,10 @@ def channel_names(parameters: Parameters) -> list[str]:
     for joint in parameters.model.joints:
         names += [joint.name] if len(joint.dofs) == 1 else [f"{joint.name}.{axis}" for axis in "xyz"]
     return [f"{kind} {name}" for kind in "qv" for name in names]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _listed(names: Sequence[str]) -> str:

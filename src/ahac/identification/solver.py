@@ -49,18 +49,20 @@ class Coordinates:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A normal distribution of z, which holds parameters that the data do not determine near their defaults."""
+    """A normal distribution of z, which holds what the data do not determine near the defaults."""
 
     mean: Tensor
-    deviation: Tensor
+    """[P]"""
+    information: Tensor
+    """[P, P] inverse of the covariance."""
 
     def gradient(self, z: Tensor) -> Tensor:
-        """Return the gradient of ½ Σ ((z − mean) / deviation)²."""
-        return (z - self.mean) / self.deviation**2
+        """Return the gradient of `cost`."""
+        return self.information @ (z - self.mean)
 
     def cost(self, z: Tensor) -> float:
-        """Return ½ Σ ((z − mean) / deviation)²."""
-        return float(0.5 * (((z - self.mean) / self.deviation) ** 2).sum())
+        """Return ½ (z − mean)ᵀ information (z − mean)."""
+        return float(0.5 * (z - self.mean) @ self.gradient(z))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +99,17 @@ def solve(
     prior: Prior,
     z: Tensor,
     *,
+    starts: Tensor | None = None,
     sigma: Tensor | None = None,
     max_iterations: int = 100,
 ) -> Solution:
     """Return the parameters and starts that minimize ½ Σ (r/σ)², and the noise σ of each channel.
 
     The noise is first the spread of the signals, and then that of the residuals, until it no longer changes; a given
-    `sigma` is kept.
+    `sigma` is kept. Starts are first the measured ones, or those given.
     """
     segments = problem.segments
-    point = _evaluate(problem, coordinates, z, segments.starts)
+    point = _evaluate(problem, coordinates, z, segments.starts if starts is None else starts)
     spread = problem.spread()
     noise = spread if sigma is None else sigma
     if not torch.isfinite(point.residuals).all():
@@ -200,7 +203,7 @@ class _Search:
         gain, back = _eliminate(damped, size)
         matrix = (damped[:, :size, :size] - gain @ damped[:, size:, :size]).sum(dim=0)
         slope = (g[:, :size] - (gain @ g[:, size:, None])[..., 0]).sum(dim=0)
-        matrix = matrix + torch.diag((1.0 + self.damping) / self.prior.deviation**2)
+        matrix = matrix + self.prior.information + self.damping * torch.diag(self.prior.information.diagonal())
         slope = slope + self.prior.gradient(z)
         held = ((z <= self.coordinates.lower) & (slope > 0.0)) | ((z >= self.coordinates.upper) & (slope < 0.0))
         if self.coordinates.fixed:
@@ -210,7 +213,7 @@ class _Search:
         start_step = -back(g[:, size:] + damped[:, size:, :size] @ z_step)
         step = torch.cat([z_step.expand(len(g), -1), start_step], dim=1)
         linear = (g * step).sum() + (self.prior.gradient(z) * z_step).sum()
-        curved = (step[:, None] @ h @ step[..., None]).sum() + (z_step**2 / self.prior.deviation**2).sum()
+        curved = (step[:, None] @ h @ step[..., None]).sum() + z_step @ self.prior.information @ z_step
         return z_step, start_step, float(-linear - 0.5 * curved)
 
 

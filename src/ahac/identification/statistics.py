@@ -45,11 +45,11 @@ def covariance(information: Tensor, gradients: Tensor, prior: Tensor, samples: i
     Args:
         information: [S, P, P] information matrices of the segments.
         gradients: [S, P] gradients of the segments at the estimate.
-        prior: [P] information of the prior.
+        prior: [P, P] information matrix of the prior.
         samples: Number of residuals.
         unknowns: Number of unknowns, starts included.
     """
-    inverse = torch.linalg.pinv(information.sum(dim=0) + torch.diag(prior), hermitian=True)
+    inverse = torch.linalg.pinv(information.sum(dim=0) + prior, hermitian=True)
     white = inverse * (samples / max(1, samples - unknowns))
     count = len(gradients)
     if count < CLUSTERS:
@@ -60,28 +60,34 @@ def covariance(information: Tensor, gradients: Tensor, prior: Tensor, samples: i
     return white * widening[:, None] * widening
 
 
-def undetermined(information: Tensor, scale: Tensor, labels: Sequence[str]) -> list[Combination]:
+def undetermined(information: Tensor, scale: Tensor, labels: Sequence[str]) -> tuple[list[Combination], Tensor]:
     """Return the combinations of parameters that the data determine worse than to 100 % of the parameters' scales.
 
-    Parameters that do not affect the data are listed first, then the eigenvectors of the others' information matrix.
+    Parameters that do not affect the data are listed first, then eigenvectors of the others' information matrix.
+
+    Returns:
+        The combinations, and their unit vectors [n, P] relative to the scales.
     """
     scaled = information * scale[:, None] * scale
-    single = scaled.diagonal() < 1.0 / UNKNOWN**2
-    found = [
-        Combination((labels[i],), (1.0,), float(scaled[i, i].clamp_min(0.0).rsqrt()))
-        for i in torch.nonzero(single).flatten().tolist()
-    ]
+    single = scaled.diagonal() < UNKNOWN**-2
+    alone = torch.nonzero(single).flatten()
     others = torch.nonzero(~single).flatten()
     values, vectors = torch.linalg.eigh(scaled[others][:, others])
-    for value, vector in zip(values.tolist(), vectors.T, strict=True):
-        if value >= 1.0 / UNKNOWN**2:
-            break
-        shown = torch.nonzero(vector.abs() >= SHOWN * vector.abs().max()).flatten()
-        shown = shown[vector[shown].abs().argsort(descending=True)]
-        signed = vector[shown] * vector[shown[0]].sign()
-        names = tuple(labels[i] for i in others[shown].tolist())
-        found.append(Combination(names, tuple(signed.tolist()), max(value, 0.0) ** -0.5 if value > 0 else float("inf")))
-    return found
+    weak = values < UNKNOWN**-2
+    directions = scaled.new_zeros(len(alone) + int(weak.sum()), len(labels))
+    directions[torch.arange(len(alone)), alone] = 1.0
+    directions[len(alone) :, others] = vectors.T[weak]
+    strengths = torch.cat([scaled.diagonal()[alone], values[weak]]).clamp_min(0.0)
+    found = [_combination(row, float(x.rsqrt()), labels) for row, x in zip(directions, strengths, strict=True)]
+    return found, directions
+
+
+def _combination(direction: Tensor, deviation: float, labels: Sequence[str]) -> Combination:
+    """Return the largest coefficients of a direction, the first of them positive."""
+    order = direction.abs().argsort(descending=True)
+    shown = [int(i) for i in order if direction[i].abs() >= SHOWN * direction.abs().max()]
+    sign = float(direction[shown[0]].sign())
+    return Combination(tuple(labels[i] for i in shown), tuple(sign * float(direction[i]) for i in shown), deviation)
 
 
 def autocorrelation(residuals: Tensor) -> Tensor:

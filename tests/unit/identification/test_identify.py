@@ -40,17 +40,17 @@ def model() -> Model:
 def record(model: Model, seconds: float = 6.0, driven: tuple[float, float] = (0.6, 0.6), seed: int = 0) -> Recording:
     """Return a motion with the true parameters and sensor noise; targets have the given amplitudes."""
     parameters = model.parameters(*PATTERNS)
-    sim = Simulator(model, num_worlds=1, dt=DT, substeps=2, dtype=torch.float64, num_threads=1, parameters=parameters)
+    sim = Simulator(model, num_worlds=1, dt=DT, substeps=2, num_threads=1, parameters=parameters)
     time = np.arange(round(seconds / DT)) * DT
     chirp = 2.0 * math.pi * (0.3 + 0.25 * time) * time
     control = np.stack([np.sin(chirp), np.sin(1.3 * chirp + 1.0)], axis=1) * driven
-    values = torch.tensor([TRUE], dtype=torch.float64)
+    values = torch.tensor([TRUE])
     state, states = sim.rest_state(), []
-    for target in torch.from_numpy(control):
+    for target in torch.from_numpy(control).float():
         states.append(state)
         state = sim.step(state, target[None], parameters=values)
     rng = np.random.default_rng(seed)
-    q = np.concatenate([state.q.numpy() for state in states]) + [0.0, TRUE[3]]
+    q = np.concatenate([state.q.numpy() for state in states]) + np.array([0.0, TRUE[3]])
     v = np.concatenate([state.v.numpy() for state in states])
     q += 1e-4 * rng.standard_normal(q.shape)
     v += 1e-2 * rng.standard_normal(v.shape)
@@ -103,17 +103,19 @@ def test_a_wrong_model_is_reported(model: Model, recording: Recording) -> None:
 
 def test_a_joint_that_does_not_move_leaves_its_parameters_unknown(model: Model) -> None:
     still = record(model, seconds=3.0, driven=(0.6, 0.0))
-    held = Recording(still.time, still.q * [1.0, 0.0], still.control, still.v * [1.0, 0.0] if still.v is not None else None)
+    assert still.v is not None
+    held = Recording(still.time, still.q * [1.0, 0.0], still.control, still.v * [1.0, 0.0])
     locked = load_model(ARM.replace('kp="10"', 'kp="100000"'))
     fitted = ahac.identify(locked, held, ("dof_damping:*",), **SETTINGS)
     assert [str(each) for each in fitted.undetermined] == ["dof_damping:elbow"]
     assert "not determined" in fitted.table()
     assert any("do not determine 1 combination" in text for text in fitted.warnings)
-    assert fitted.by_label["dof_damping:elbow"] == pytest.approx(0.3, abs=0.05), "it stays near its default"
+    assert fitted.by_label["dof_damping:elbow"] == pytest.approx(0.3, abs=0.01), "it stays near its default"
 
 
+@pytest.mark.extended
 def test_combinations_that_act_alike_are_named(model: Model, recording: Recording) -> None:
-    """A servo with gain kp and target u + d exerts the same torque as one with an offset of −d."""
+    """Damping of a joint and of its servo exert the same torque."""
     fitted = ahac.identify(model, recording, (*PATTERNS, "actuator_damping:*"), **SETTINGS)
     pairs = {frozenset(each.labels) for each in fitted.undetermined}
     assert pairs == {
@@ -121,6 +123,7 @@ def test_combinations_that_act_alike_are_named(model: Model, recording: Recordin
     }
 
 
+@pytest.mark.extended
 def test_velocities_are_optional(model: Model, recording: Recording) -> None:
     positions = Recording(recording.time, recording.q, recording.control)
     fitted = ahac.identify(model, positions, PATTERNS, **SETTINGS)
@@ -153,9 +156,7 @@ def test_the_command_prints_a_table_and_writes_a_file(
         ({"substeps": 0}, "substeps must be a whole number"),
     ],
 )
-def test_bad_settings_are_refused(
-    changes: dict[str, object], message: str, model: Model, recording: Recording
-) -> None:
+def test_bad_settings_are_refused(changes: dict[str, object], message: str, model: Model, recording: Recording) -> None:
     given = {"recordings": recording, "parameters": PATTERNS, **changes}
     with pytest.raises(InputError, match=message):
         ahac.identify(model, **given)  # pyright: ignore[reportArgumentType]

@@ -21,7 +21,7 @@ def fit(segments: Segments, channels: int = 2) -> Solution:
 def deviations(solution: Solution) -> Tensor:
     information, gradients = reduced(solution.equations, len(TRUE))
     unknowns = len(TRUE) + solution.starts.numel()
-    matrix = covariance(information, gradients, prior().deviation ** -2, solution.residuals.numel(), unknowns)
+    matrix = covariance(information, gradients, prior().information, solution.residuals.numel(), unknowns)
     return matrix.diagonal().sqrt()
 
 
@@ -51,7 +51,8 @@ def test_velocities_need_not_be_measured() -> None:
 def test_unknown_combinations_are_listed() -> None:
     solution = fit(record(noise=1.0))
     information, _ = reduced(solution.equations, len(TRUE))
-    unused, masses = undetermined(information.sum(dim=0), SCALE, LABELS)
+    (unused, masses), directions = undetermined(information.sum(dim=0), SCALE, LABELS)
+    assert directions.shape == (2, len(LABELS))
     assert str(unused) == "unused"
     assert set(masses.labels) == {"mass1", "mass2"}
     assert masses.coefficients[0] * masses.coefficients[1] < 0.0, "the data determine the sum, not the difference"
