@@ -6,18 +6,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import mujoco
 import numpy as np
 import torch
 
+from ahac.bench.rows import Row
 from ahac.core.errors import InputError
-from ahac.identification import Recording
-from ahac.sim import Parameters, Simulator
+from ahac.identification import Recording, identify, read_recording
+from ahac.sim import Parameters, Simulator, load_model
 
-__all__ = ["PATTERNS", "Truth", "draw_truth", "hang", "record_mujoco", "record_own"]
+__all__ = ["DATA", "PATTERNS", "Truth", "draw_truth", "hang", "identification_error", "record_mujoco", "record_own"]
+
+DATA = ("own", "mj_step", "mj_step_default")
+"""Recordings: of our simulator without noise, and of `mj_step` with noise, as described in `record_mujoco`."""
 
 PATTERNS = ("dof_armature:*", "dof_damping:*", "dof_frictionloss:*", "joint_offset:*", "actuator_delay")
+KINDS = {
+    "armature": "dof_armature",
+    "damping": "dof_damping",
+    "friction": "dof_frictionloss",
+    "offset": "joint_offset",
+    "delay": "actuator_delay",
+}
+MAX_DELAY = 0.02
 SECONDS = 20.0
 SAMPLE = 2e-3
 """Time between samples [s]."""
@@ -47,17 +60,9 @@ class Truth:
 
     def values(self, parameters: Parameters) -> torch.Tensor:
         """Return the values [P] in the order of the parameters."""
-        by_kind = {
-            "dof_armature": self.armature,
-            "dof_damping": self.damping,
-            "dof_frictionloss": self.friction,
-            "joint_offset": self.offset,
-            "actuator_delay": np.array([self.delay]),
-        }
-        columns = [parameters.index(f"{kind}*") for kind in by_kind]
         values = torch.zeros(parameters.size, dtype=torch.float64)
-        for column, numbers in zip(columns, by_kind.values(), strict=True):
-            values[column] = torch.from_numpy(numbers)
+        for kind, pattern in KINDS.items():
+            values[parameters.index(f"{pattern}*")] = torch.from_numpy(np.atleast_1d(getattr(self, kind)))
         return values
 
 
@@ -110,6 +115,48 @@ def _set(joint: mujoco.MjsJoint, **values: float) -> None:
         setattr(joint, name, [value] + [0.0] * (len(old) - 1) if np.ndim(old) else value)
 
 
+def identification_error(
+    data: str, robot: str | None, folder: Path | None, device: str, seconds: float = SECONDS
+) -> Row:
+    """Identify the 4 n + 1 parameters of a robot with n joints from a recording, and compare them with the true ones.
+
+    Args:
+        data: Name of the recording, one of `DATA`.
+        robot: MJCF file; ANYmal by default.
+        folder: Folder of the recordings: they are read if they are there, and written otherwise.
+        device: "cpu" or a CUDA device.
+        seconds: Duration of the recording.
+    """
+    text = hang(robot)
+    model = load_model(text)
+    parameters = model.parameters(*PATTERNS, max_delay=MAX_DELAY)
+    truth = draw_truth(model.nu)
+    file = None if folder is None else folder / f"{data}.npz"
+    if file is not None and file.is_file():
+        recording = read_recording(file)
+    else:
+        if data == "own":
+            recording = record_own(parameters, truth, seconds)
+        else:
+            recording = record_mujoco(text, truth, seconds, default=data == "mj_step_default")
+        if file is not None:
+            recording.save(file)
+            (file.parent / "robot.xml").write_text(text, encoding="utf-8")
+    integrator = "implicit" if data == "own" else "explicit"
+    result = identify(model, recording, parameters, substeps=SUBSTEPS, integrator=integrator, device=device)
+    error = 100.0 * (result.values / truth.values(parameters) - 1.0).abs()
+    return {
+        "data": data,
+        "device": device,
+        "parameters": parameters.size,
+        "seconds": result.seconds,
+        "iterations": result.iterations,
+        **{f"{kind} [%]": float(error[parameters.index(f"{pattern}*")].max()) for kind, pattern in KINDS.items()},
+        "residual q": float(np.mean([c.rms for c in result.channels if c.name.startswith("q ")])),
+        "warnings": len(result.warnings),
+    }
+
+
 def chirp(joints: int, seconds: float = SECONDS) -> np.ndarray:
     """Return the targets [T, joints] of a chirp around zero, with a phase and a rate of its own for each joint."""
     time = np.arange(round(seconds / SAMPLE) + 1) * SAMPLE
@@ -136,21 +183,27 @@ def record_own(parameters: Parameters, truth: Truth, seconds: float = SECONDS) -
         motion.append(state)
     q = np.concatenate([state.q.numpy() for state in motion]) + truth.offset
     v = np.concatenate([state.v.numpy() for state in motion])
-    return Recording(np.arange(len(q)) * SAMPLE, q, targets, v, "own simulator")
+    return Recording(np.arange(len(q)) * SAMPLE, q, targets, v, "own")
 
 
-def record_mujoco(text: str, truth: Truth, seconds: float = SECONDS, seed: int = 0) -> Recording:
-    """Return the motion of `mj_step` at 1 ms, with sensor noise."""
+def record_mujoco(text: str, truth: Truth, seconds: float = SECONDS, default: bool = False) -> Recording:
+    """Return the motion of `mj_step` at 1 ms, with sensor noise.
+
+    Args:
+        text: MJCF text of the robot.
+        truth: True parameters.
+        seconds: Duration.
+        default: Whether dry friction has MuJoCo's default time constant of 20 ms instead of the shortest, 2 ms, and
+            joint damping is implicit, as by default, instead of explicit like all other forces.
+    """
     model = mujoco.MjModel.from_xml_string(text)
     model.opt.timestep = SAMPLE / SUBSTEPS
     model.dof_armature[:] = truth.armature
     model.dof_damping[:] = np.reshape(truth.damping, model.dof_damping[:].shape)
     model.dof_frictionloss[:] = truth.friction
-    import os
-    print("integrator",model.opt.integrator, model.dof_solref[0])
-    if os.environ.get("INTEG"): model.opt.integrator=int(os.environ["INTEG"])
-    if os.environ.get("NODAMP"): model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
-    if os.environ.get("SOLREF"): model.dof_solref[:,0]=float(os.environ["SOLREF"])
+    if not default:
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
+        model.dof_solref[:, 0] = 2.0 * model.opt.timestep
     data = mujoco.MjData(model)
     targets = chirp(model.nu, seconds)
     late = delayed(targets, truth.delay, SUBSTEPS)
@@ -161,7 +214,7 @@ def record_mujoco(text: str, truth: Truth, seconds: float = SECONDS, seed: int =
             mujoco.mj_step(model, data)
         q.append(data.qpos.copy())
         v.append(data.qvel.copy())
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     position, velocity = np.stack(q) + truth.offset, np.stack(v)
     position += NOISE[0] * rng.standard_normal(position.shape)
     velocity += NOISE[1] * rng.standard_normal(velocity.shape)

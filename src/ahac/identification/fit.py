@@ -166,8 +166,8 @@ class Fit:
             found.append(f"estimates at a bound: {_listed(estimates.at_bounds)}; the model may lack something")
         if estimates.undetermined:
             found.append(
-                f"the data do not determine {_counted(len(estimates.undetermined), 'combination')} of parameters, which "
-                "stay near the defaults. Excite the robot more, or declare fewer parameters"
+                f"the data do not determine {_counted(len(estimates.undetermined), 'combination')} of parameters, "
+                "which stay near the defaults. Excite the robot more, or declare fewer parameters"
             )
         return tuple(found)
 

@@ -20,11 +20,8 @@ FIRST_DAMPING = 1e-3
 LARGEST_DAMPING = 1e8
 TOLERANCE = 0.05
 """A solution has converged if a step lowers ½ Σ (r/σ)² by less, that is, changes it by a third of a standard error."""
-SMALLEST_NOISE = 1e-6
+SMALLEST_NOISE = 1e-5
 """Lower bound of a channel's noise, relative to the spread of its signal."""
-REWEIGHTINGS = 6
-STEADY = 0.1
-"""Relative change of the noise below which its estimate has converged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,28 +100,32 @@ def solve(
     sigma: Tensor | None = None,
     max_iterations: int = 100,
 ) -> Solution:
-    """Return the parameters and starts that minimize ½ Σ (r/σ)², and the noise σ of each channel.
+    """Return the most likely parameters, starts and noise: those that minimize Σ log σ of all residuals.
 
-    The noise is first the spread of the signals, and then that of the residuals, until it no longer changes; a given
-    `sigma` is kept. Starts are first the measured ones, or those given.
+    Every iteration takes the current residuals of a channel as its noise σ and lowers ½ Σ (r/σ)². That lowers the sum
+    of the logarithms as well.
+
+    Args:
+        problem: Simulation of the segments.
+        coordinates: Unknowns of the parameters.
+        prior: Prior of these unknowns.
+        z: First guess.
+        starts: First guess of the starts; the measured ones by default.
+        sigma: Noise of each channel, if it is known.
+        max_iterations: Maximum number of linearizations.
     """
     segments = problem.segments
     point = _evaluate(problem, coordinates, z, segments.starts if starts is None else starts)
-    spread = problem.spread()
-    noise = spread if sigma is None else sigma
     if not torch.isfinite(point.residuals).all():
         bad = int((~torch.isfinite(point.residuals)).any(dim=0).any(dim=1).sum())
         raise InputError(
             f"{bad} of {segments.count} segments diverge with the default parameters; use shorter segments, more "
             "substeps or the implicit integrator, and check units and signs of the recording"
         )
-    search = _Search(problem, coordinates, prior, max_iterations)
-    point = search.run(point, noise)
-    for _ in range(REWEIGHTINGS if sigma is None else 0):
-        previous, noise = noise, torch.maximum(rms(point.residuals), SMALLEST_NOISE * spread)
-        point = search.run(point, noise)
-        if ((noise / previous - 1.0).abs() < STEADY).all():
-            break
+    search = _Search(problem, coordinates, prior, sigma)
+    while search.iterations < max_iterations and not search.converged:
+        point = search.iterate(point)
+    noise = search.noise(point)
     equations = search.linearized(point, noise)
     return Solution(point.z, point.starts, noise, point.residuals, equations, search.iterations, search.converged)
 
@@ -141,27 +142,29 @@ def _evaluate(problem: Shooting, coordinates: Coordinates, z: Tensor, starts: Te
 
 
 class _Search:
-    """The iterations of Levenberg–Marquardt for a given noise."""
+    """The iterations of Levenberg–Marquardt."""
 
-    def __init__(self, problem: Shooting, coordinates: Coordinates, prior: Prior, max_iterations: int) -> None:
+    def __init__(self, problem: Shooting, coordinates: Coordinates, prior: Prior, sigma: Tensor | None) -> None:
         self.problem = problem
         self.coordinates = coordinates
         self.prior = prior
-        self.max_iterations = max_iterations
+        self.sigma = sigma
+        self.smallest = SMALLEST_NOISE * problem.spread()
         self.iterations = 0
         self.converged = False
         self.damping = FIRST_DAMPING
 
-    def run(self, point: _Point, sigma: Tensor) -> _Point:
-        """Iterate until a step promises nothing more."""
-        self.converged = False
-        while self.iterations < self.max_iterations and not self.converged:
-            self.iterations += 1
-            equations = self.linearized(point, sigma)
-            cost = point.cost(sigma, self.prior)
-            point = self._descend(point, equations, sigma, cost)
-            logger.debug("iteration %d: cost %.6g, damping %.1e", self.iterations, cost, self.damping)
-        return point
+    def noise(self, point: _Point) -> Tensor:
+        """Return the noise of each channel."""
+        return torch.maximum(rms(point.residuals), self.smallest) if self.sigma is None else self.sigma
+
+    def iterate(self, point: _Point) -> _Point:
+        """Return the point after one linearization."""
+        self.iterations += 1
+        sigma = self.noise(point)
+        cost = point.cost(sigma, self.prior)
+        logger.debug("iteration %d: cost %.6g, damping %.1e", self.iterations, cost, self.damping)
+        return self._descend(point, self.linearized(point, sigma), sigma, cost)
 
     def linearized(self, point: _Point, sigma: Tensor) -> NormalEquations:
         """Return the normal equations in terms of z."""

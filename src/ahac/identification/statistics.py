@@ -10,7 +10,7 @@ from torch import Tensor
 
 __all__ = ["Combination", "autocorrelation", "covariance", "undetermined"]
 
-CLUSTERS = 10
+CLUSTERS = 5
 """Number of segments from which on the spread between segments counts."""
 UNKNOWN = 1.0
 """Standard error, relative to the parameters' scale, from which on a combination counts as undetermined."""
