@@ -97,8 +97,12 @@ def hang(path: str | None = None) -> str:
         joints.append(joint.name)
     for geom in list(spec.geoms):
         geom.contype = geom.conaffinity = 0
-        if geom.type == mujoco.mjtGeom.mjGEOM_PLANE:
+        drawn = geom.type == mujoco.mjtGeom.mjGEOM_MESH and geom.parent.explicitinertial
+        if drawn or geom.type == mujoco.mjtGeom.mjGEOM_PLANE:
             spec.delete(geom)
+    used = {geom.meshname for geom in spec.geoms}
+    for mesh in [mesh for mesh in spec.meshes if mesh.name not in used]:
+        spec.delete(mesh)
     for name in joints:
         actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]

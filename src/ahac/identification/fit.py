@@ -25,7 +25,7 @@ __all__ = ["Estimates", "Fit"]
 
 CORRELATED = 0.3
 """Autocorrelation of residuals from which on they are not taken for noise."""
-NEGLIGIBLE = 1e-4
+NEGLIGIBLE = 5e-4
 """Residuals that are smaller than this share of the signal are not tested for autocorrelation."""
 INTERVAL = 1.959964
 """Half width of a 95 % interval, in standard errors."""
