@@ -16,7 +16,7 @@ from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.algos.svg import SVG
 from ahac.core.env import Step
 from ahac.core.errors import InputError
-from ahac.nets.normalizer import Normalizer
+from ahac.nets.normalizer import FrozenNormalizer, Normalizer
 from ahac.rl.on_policy import collect
 from ahac.rl.rollout import roll_out
 from ahac.training.evaluate import evaluate
@@ -143,6 +143,38 @@ def test_ppo_acts_on_one_group_and_evaluates_the_other() -> None:
     assert (other_value != value).all()
     target = columns(final_critic_obs=batch.final_critic_obs + 0.5)[5]
     assert (target != columns()[5]).all(), "time-outs and the last step are followed by a value of the critics' group"
+
+
+def test_ppo_normalizes_all_that_critics_see() -> None:
+    """Only what lies between an observation and its running mean counts: shift both, and no target changes."""
+    env = TwoGroups(WORLDS, seed=0)
+    one = make("ppo", env)
+    assert isinstance(one, PPO)
+    train(one, env, 2)
+    batch, normalize, normalize_critic = one._collect(env)
+    assert normalize_critic is not None
+    variance, saved = one.learned.tensors["critic_normalizer.variance"], one.state_dict()
+
+    def rows(shift: float) -> Tensor:
+        one.load_state_dict(saved)  # statistics of values, which every call updates
+        moved = {name: getattr(batch, name) + shift for name in ("critic_obs", "final_critic_obs")}
+        normalize_moved = FrozenNormalizer(normalize_critic.mean + shift, variance)
+        return one._rows(replace(batch, **moved), normalize, normalize_moved)[1]
+
+    assert torch.allclose(rows(3.0), rows(0.0), rtol=1e-9, atol=1e-9)
+
+
+def test_sac_normalizes_all_that_critics_see_by_the_statistics_before_the_iteration() -> None:
+    env = TwoGroups(WORLDS, seed=0)
+    one = make("sac", env)
+    assert isinstance(one, SAC)
+    assert one.critic_normalizer is not None
+    train(one, env, 3)
+    before = one.critic_normalizer.frozen()
+    train(one, env, 1)
+    assert before.mean.all()
+    assert torch.equal(one.frozen_critic.mean, before.mean)
+    assert torch.equal(one.frozen_critic.scale, before.scale)
 
 
 @pytest.mark.parametrize("name", ["sac", "svg"])
