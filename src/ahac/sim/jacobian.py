@@ -46,7 +46,7 @@ Advance = Callable[..., tuple[Tensor, ...]]
 """Maps positions, velocities, activations, controls, parameters and memory to the state after a step."""
 
 
-def step_jacobian(  # noqa: PLR0913 - the groups of a step
+def step_jacobian(
     advance: Advance,
     model: Model,
     state: State,
@@ -77,7 +77,9 @@ def step_jacobian(  # noqa: PLR0913 - the groups of a step
     end = [x.detach()[:worlds] for x in ends]
     seeds = _seeds(model, end[0], size)
     rows = [
-        torch.autograd.grad(ends, inputs, [seed[launch].flatten(0, 1) for seed in seeds[: len(ends)]], retain_graph=True)
+        torch.autograd.grad(
+            ends, inputs, [seed[launch].flatten(0, 1) for seed in seeds[: len(ends)]], retain_graph=True
+        )
         for launch in torch.arange(size).split(copies)
     ]
     blocks = [torch.cat(column).view(size, worlds, -1) for column in zip(*rows, strict=True)]
