@@ -108,6 +108,11 @@ class VecEnv:
         return self._obs
 
     @property
+    def critic_obs(self) -> Tensor:
+        """Current observation of the critics, [N, critic_obs]."""
+        return self._obs
+
+    @property
     def state(self) -> State:
         """Positions and velocities of all worlds."""
         return self._state
@@ -171,7 +176,9 @@ class VecEnv:
         length, total = read["step.episode"].detach().unbind(dim=-1)
         return Step(
             obs=self._obs,
+            critic_obs=self._obs,
             final_obs=read["step.final_obs"],
+            final_critic_obs=read["step.final_obs"],
             reward=read["step.reward"],
             terminated=terminated,
             truncated=truncated,
@@ -301,6 +308,7 @@ def _spec(task: Task, sim: Simulator, obs_size: int) -> EnvSpec:
         name=task.name,
         num_envs=sim.num_worlds,
         obs_size=obs_size,
+        critic_obs_size=obs_size,
         action_size=task.model.nu,
         episode_steps=task.episode_steps,
         dt=task.dt,
