@@ -11,16 +11,18 @@ from ahac.core.env import STIFFNESS_SIGNALS, EnvSpec, Step
 from ahac.envs import observations, rewards
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
+from ahac.envs.randomization import Distribution, log_uniform, normal, uniform
 from ahac.envs.registry import make, make_task, register_task, tasks
 from ahac.envs.resets import NoisyReset
 from ahac.envs.robot import MinHeight, RobotTask, locomotion_observations, locomotion_rewards
-from ahac.envs.task import ControlFn, ObsTerm, Observation, ResetFn, RewardTerm, Task
+from ahac.envs.task import ControlFn, Observation, ObsTerm, ResetFn, RewardTerm, Task
 from ahac.envs.vec_env import VecEnv
 
 __all__ = [
     "STIFFNESS_SIGNALS",
     "Action",
     "ControlFn",
+    "Distribution",
     "Draw",
     "EnvSpec",
     "Memory",
@@ -36,10 +38,13 @@ __all__ = [
     "VecEnv",
     "locomotion_observations",
     "locomotion_rewards",
+    "log_uniform",
     "make",
     "make_task",
+    "normal",
     "observations",
     "register_task",
     "rewards",
     "tasks",
+    "uniform",
 ]

@@ -41,8 +41,8 @@ class MemoryValues(dict[str, list[Real]]):
 Value = Real | Vec3 | Sequence[Real]
 
 StartFn = Callable[[World, Mapping[str, Sequence[Real]], Draw], Value]
-"""Start of a memory entry: a function of the first world of an episode, of all memory at the end of the previous episode
-(zero before the first) and of `draw`."""
+"""Start of a memory entry: a function of the first world of an episode, of all memory at the end of the previous
+episode (zero before the first) and of `draw`."""
 
 UpdateFn = Callable[[World, Action, Mapping[str, Sequence[Real]], Draw], Value]
 """Update of a memory entry: a function of the world after a step, of the action, of all memory during the step and of

@@ -14,6 +14,7 @@ from typing import TypeGuard
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
 from ahac.envs.memory import Action, Memory
+from ahac.envs.randomization import Distribution, Randomization
 from ahac.sim import Actuator, ForceLaw, Integrator, Keyframe, Model, Real, Vec3, World
 
 __all__ = ["Action", "ControlFn", "ObsTerm", "Observation", "ResetFn", "RewardTerm", "Task"]
@@ -71,6 +72,10 @@ class Task:
     """User-defined force laws, such as pushes."""
     control: ControlFn | None = None
     """Maps the action to the controls of the actuators, in [-1, 1] each, in every substep; the identity by default."""
+    randomize: Mapping[str, Distribution] = field(default_factory=dict)
+    """Distributions of the model's parameters, by pattern as in `Model.parameters`; drawn anew for each episode."""
+    randomization: Randomization | None = field(init=False, repr=False, compare=False, default=None)
+    """The randomized parameters; None if there are none."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -89,7 +94,13 @@ class Task:
             raise InputError(f"alive must be a function of a world, e.g. MinHeight('torso', 0.3), got {self.alive!r}")
         if not self.model.actuators:
             raise InputError(f"{self.model.name!r} has no actuators: load it with motors=Motor(strength=...)")
-        object.__setattr__(self, "model", _with_unit_controls(self.model))
+        if not isinstance(self.randomize, Mapping) or not all(
+            isinstance(distribution, Distribution) for distribution in self.randomize.values()
+        ):
+            raise InputError(f"randomize must map patterns to uniform(low, high) or the like, got {self.randomize!r}")
+        object.__setattr__(self, "model", _with_unit_controls(self.model, self.randomize))
+        randomization = Randomization(self.model, self.randomize) if self.randomize else None
+        object.__setattr__(self, "randomization", randomization)
 
     @property
     def policy_observation(self) -> Mapping[str, ObsTerm]:
@@ -142,13 +153,26 @@ class _DefaultSubsteps(int):
     """Number of substeps that follows from the integrator, as opposed to one from the user."""
 
 
-def _with_unit_controls(model: Model) -> Model:
-    """Return the model with the control range of every actuator rescaled to [-1, 1]."""
-    if all(actuator.control_range == (-1.0, 1.0) for actuator in model.actuators):
+RESCALED_FROM = "_rescaled_from"
+"""Attribute of a model with rescaled controls: the model as given, and the actuators whose gains are physical.
+`dataclasses.replace` of a task passes the rescaled model back in; that of a model drops the attribute."""
+
+
+def _with_unit_controls(model: Model, randomize: Mapping[str, Distribution]) -> Model:
+    """Return the model with the control range of every actuator rescaled to [-1, 1].
+
+    Randomized gains stay physical: there, the control is rescaled instead of gain and bias.
+    """
+    given, physical = vars(model).get(RESCALED_FROM, (model, frozenset[str]()))
+    patterns = [pattern for pattern in randomize if pattern.partition(":")[0] in ("actuator_gain", "actuator_damping")]
+    wanted = frozenset(name.partition(":")[2] for name in given.parameters(*patterns).names) if patterns else physical
+    if all(a.control_range == (-1.0, 1.0) for a in model.actuators) and (given is model or wanted == physical):
         return model
-    actuators = tuple(_with_unit_control(actuator) for actuator in model.actuators)
-    keyframes = {name: _with_unit_ctrl(keyframe, model.actuators) for name, keyframe in model.keyframes.items()}
-    return replace(model, actuators=actuators, keyframes=keyframes)
+    actuators = tuple(_with_unit_control(actuator, actuator.name in wanted) for actuator in given.actuators)
+    keyframes = {name: _with_unit_ctrl(keyframe, given.actuators) for name, keyframe in given.keyframes.items()}
+    rescaled = replace(given, actuators=actuators, keyframes=keyframes)
+    object.__setattr__(rescaled, RESCALED_FROM, (given, wanted))
+    return rescaled
 
 
 def _with_unit_ctrl(keyframe: Keyframe, actuators: Sequence[Actuator]) -> Keyframe:
@@ -160,10 +184,11 @@ def _with_unit_ctrl(keyframe: Keyframe, actuators: Sequence[Actuator]) -> Keyfra
     return replace(keyframe, ctrl=tuple(ctrl))
 
 
-def _with_unit_control(actuator: Actuator) -> Actuator:
+def _with_unit_control(actuator: Actuator, physical: bool) -> Actuator:
     """Rescale the control of one actuator to middle + half · action.
 
-    Where the force is linear in the control with a constant gain, the gain takes up the scale and the bias the offset.
+    Where the force is linear in the control with a constant gain, the gain takes up the scale and the bias the offset,
+    unless they must stay `physical`.
     """
     if actuator.control_range is None:
         raise InputError(
@@ -172,7 +197,7 @@ def _with_unit_control(actuator: Actuator) -> Actuator:
         )
     low, high = actuator.control_range
     half, middle = 0.5 * (high - low), 0.5 * (high + low)
-    if not actuator.is_linear:
+    if physical or not actuator.is_linear:
         return replace(actuator, control_range=(-1.0, 1.0), control_map=(half, middle))
     constant, by_length, by_speed = actuator.bias
     bias = (constant + actuator.gain * middle, by_length, by_speed)

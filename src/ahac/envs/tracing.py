@@ -188,11 +188,15 @@ def num_noise_inputs(task: Task) -> int:
 
 def _count_draws_of_step(task: Task) -> int:
     m = task.model
+    parameters = None if task.randomization is None else task.randomization.parameters
     counted: list[int] = []
 
     def step(clock: list[Scalar], memory: list[Scalar], q: list[Scalar], v: list[Scalar], **rest: list[Scalar]) -> dict:
         u, act, numbers = rest["u"], rest.get("act", ()), UniformInputs(clock[0], "noise")
-        world = World(m, q, v, u, before=World(m, q, v, u, act=act), act=act)
+        robot = m if parameters is None else parameters.apply(m, rest["p"])
+        world = World(robot, q, v, u, before=World(robot, q, v, u, act=act), act=act)
+        if parameters is not None:
+            world.parameters = parameters.by_name(rest["p"])
         left = iter(memory)
         world.memory = {name: [next(left) for _ in range(entry.size)] for name, entry in task.memory.items()}
         world.context = {"clock": clock, "noise": numbers}
@@ -200,8 +204,8 @@ def _count_draws_of_step(task: Task) -> int:
         counted.append(numbers.count)
         return {}
 
-    memory = sum(entry.size for entry in task.memory.values())
-    trace(step, {"clock": CLOCK, "memory": memory, "q": m.nq, "v": m.nv, "u": m.nu, "act": m.na})
+    memory, p = sum(entry.size for entry in task.memory.values()), 0 if parameters is None else parameters.size
+    trace(step, {"clock": CLOCK, "memory": memory, "q": m.nq, "v": m.nv, "u": m.nu, "act": m.na, "p": p})
     return counted[0]
 
 
@@ -224,7 +228,9 @@ def _finite(
         v = [unless_diverged(a, b) for a, b in zip(one.v, other["v"], strict=True)]
         act = [unless_diverged(a, b) for a, b in zip(one.act, other.get("act", ()), strict=True)]
         result = World(one.model, q, v, control, before=before, act=act)
-        result.parameters, result.memory = one.parameters, MemoryValues(memory)
+        result.memory = MemoryValues(memory)
+        if task.randomization is not None:
+            result.parameters = task.randomization.values(one.parameters)
         return result
 
     return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
@@ -238,6 +244,10 @@ def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> Wo
     # A reset function of the user's own starts from activations of zero.
     activations = task.reset.activations(task.model) if isinstance(task.reset, NoisyReset) else ()
     world = World(task.model, q, v, [0.0] * task.model.nu, act=activations)
+    if task.randomization is not None:
+        drawn = task.randomization.draw(draw)
+        world.model = task.randomization.parameters.apply(task.model, drawn)
+        world.parameters = task.randomization.values(task.randomization.parameters.by_name(drawn))
     world.clock = lambda: 0.0
     world.memory = last
     world.memory = MemoryValues((name, entry.first(name, world, last, draw)) for name, entry in task.memory.items())

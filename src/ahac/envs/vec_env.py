@@ -187,7 +187,7 @@ class VecEnv:
         """Return the first state, observation and memory of new episodes, given the memory at the end of the last."""
         noise = [self._draw()]
         if self.task.memory:
-            noise.append(self._zeros(self.sim.memory_size) if memory is None else memory.detach())
+            noise.append(self._zeros(sum(self.sim.memory.values())) if memory is None else memory.detach())
         new = self._reset_function(*noise)
         if depth := self.sim.num_past_controls:
             new["past_controls"] = self._zeros(depth, self.spec.action_size)
