@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ahac.envs import Action, Draw, Memory, Task
-from ahac.sim import AppliedForce, Model, Real, World, load_model, sin, where
+from ahac.sim import AppliedForce, Model, Real, World, load_model, sin, stop_gradient, where
 from support.robots import mjcf
 
 __all__ = ["CART", "DT", "EPISODE", "remembering_task"]
@@ -52,6 +52,7 @@ def remembering_task(**changes: Any) -> Task:  # noqa: ANN401 - fields of a task
         "command": Memory(1, start=lambda world, memory, draw: draw(-1.0, 1.0), update=new_command),
         "phase": Memory(1, start=0.25, update=lambda world, action, memory, draw: memory["phase"][0] + 3.0 * DT),
         "last action": Memory(1, update=lambda world, action, memory, draw: action),
+        "stopped action": Memory(1, update=lambda world, action, memory, draw: [stop_gradient(a) for a in action]),
         "push": Memory(1, update=lambda world, action, memory, draw: draw.chance(0.3) * draw.normal(0.0, 2.0)),
         "trail": Memory(
             2,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ahac.core.errors import InputError, TraceError
 from ahac.envs import Memory, Task, VecEnv
-from ahac.sim import stop_gradient, where
+from ahac.sim import where
 from support.episodes import assert_same, change, outcomes, random_actions, set_time_left
 from support.remembering import DT, EPISODE, remembering_task
 
@@ -112,24 +112,19 @@ def test_final_observations_show_the_updated_memory(env: VecEnv) -> None:
     assert torch.equal(step.critic_obs[:, :2], torch.cat([env.state.q, torch.zeros_like(q)], dim=-1))
 
 
-def test_termination_sees_the_updated_memory(device: torch.device) -> None:
-    task = remembering_task(alive=lambda world: 0.25 + 3.5 * 3.0 * DT - world.memory["phase"][0])
-    env = VecEnv(task, num_envs=2, device=device)
-    found = outcomes(env, random_actions(env, 4, seed=1))
-    assert found["terminated"].any(dim=-1).tolist() == [False, False, False, True]
-
-
-def test_a_reset_can_read_the_memory(device: torch.device) -> None:
+def test_resets_and_termination_can_read_the_memory(device: torch.device) -> None:
     """A curriculum: episodes of successful worlds begin farther away."""
 
     def reset(model, draw, memory):  # noqa: ANN001, ANN202
         return [10.0 * memory["level"][0] + draw(0.0, 1.0)], [0.0]
 
-    env = VecEnv(remembering_task(reset=reset), num_envs=WORLDS, device=device)
+    task = remembering_task(reset=reset, alive=lambda world: 0.25 + 4.5 * 3.0 * DT - world.memory["phase"][0])
+    env = VecEnv(task, num_envs=WORLDS, device=device)
     assert (env.state.q < 1.0).all()
-    outcomes(env, random_actions(env, EPISODE, seed=8))
+    found = outcomes(env, random_actions(env, 5, seed=8))
+    assert found["terminated"].any(dim=-1).tolist() == [False] * 4 + [True]
     assert (env.state.q < 1.0).all(), "the reset sees the level before its own start"
-    outcomes(env, random_actions(env, EPISODE, seed=8))
+    outcomes(env, random_actions(env, 5, seed=8))
     assert ((env.state.q >= 10.0) & (env.state.q < 11.0)).all()
 
 
@@ -137,10 +132,10 @@ def test_a_reset_can_read_the_memory(device: torch.device) -> None:
 
 
 def test_random_memory_has_the_distribution_it_asks_for(device: torch.device) -> None:
-    env = VecEnv(remembering_task(episode_steps=1000), num_envs=2000, device=device, seed=3)
+    env = VecEnv(remembering_task(), num_envs=2000, dtype=torch.float64, device=device, seed=3)
     commands, pushes, noise = [env.memory["command"]], [], []
-    for _ in range(6):
-        env.step(torch.zeros(2000, 1, device=device))
+    for _ in range(EPISODE - 1):
+        env.step(torch.zeros(2000, 1, dtype=torch.float64, device=device))
         commands.append(env.memory["command"])
         pushes.append(env.memory["push"])
         noise.append(env.obs[:, :1] - env.state.q)
@@ -225,18 +220,12 @@ def test_no_gradient_of_memory_crosses_a_reset_or_a_detach(env: VecEnv) -> None:
     assert not any(x.requires_grad for x in env.memory.values())
 
 
-def test_stop_gradient_stops_gradients_through_memory(device: torch.device) -> None:
-    memory = {
-        "flows": Memory(1, update=lambda world, action, memory, draw: action),
-        "stops": Memory(1, update=lambda world, action, memory, draw: [stop_gradient(a) for a in action]),
-    }
-    seen = {"both": lambda world, action: [*world.memory["flows"], *world.memory["stops"]]}
-    env = VecEnv(_plain(memory=memory, observation=seen), num_envs=WORLDS, device=device)
-    action = torch.full((WORLDS, 1), 0.5, device=device).requires_grad_()
-    flows, stops = env.step(action).final_obs.unbind(dim=-1)
-    assert torch.equal(flows, stops)
-    assert reaches(flows, action) == [True] * WORLDS
-    assert reaches(stops, action) == [False] * WORLDS
+def test_stop_gradient_stops_gradients_through_memory(env: VecEnv) -> None:
+    action = random_actions(env, 1, seed=12, bound=0.9)[0].requires_grad_()
+    env.step(action)
+    assert torch.equal(env.memory["last action"], env.memory["stopped action"])
+    assert reaches(env.memory["last action"], action) == [True] * WORLDS
+    assert reaches(env.memory["stopped action"], action) == [False] * WORLDS
 
 
 # ------------------------------------------------------------------------------------------------- diverged worlds
