@@ -89,16 +89,16 @@ class DoubleIntegrator:
         terminated = end.q.detach().squeeze(-1).abs() > self.bound
         truncated = (length >= self.spec.episode_steps) & ~terminated
         self._set(end)
-        final = self.obs
+        final, final_critic = self.obs, self.critic_obs
         self.length = length
         self.total = total
         if bool((terminated | truncated).any()):
             self.reset_worlds(terminated | truncated)
         return Step(
             obs=self.obs,
-            critic_obs=self.obs,
+            critic_obs=self.critic_obs,
             final_obs=final,
-            final_critic_obs=final,
+            final_critic_obs=final_critic,
             reward=reward,
             terminated=terminated,
             truncated=truncated,
