@@ -9,9 +9,11 @@ So a task can check at its creation that all values are physical.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import count
 from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
@@ -176,22 +178,21 @@ class Randomization:
 
     def draw(self, draw: Draw) -> list[Real]:
         """Draw the values of all parameters for an episode."""
+        return self._values(lambda distribution, component: distribution.draw(component, draw))
+
+    def _values(self, choose: Callable[[Distribution, int], Real]) -> list[Real]:
+        """Return the values of all parameters; `choose` returns a number for a component of a distribution."""
         shared: dict[tuple[str, int], Real] = {}
         values: list[Real] = []
         for name, distribution in self._distributions.items():
-            factor: Real | None = None
+            number: Real = 0.0
             for i, default in enumerate(self._defaults[name]):
                 # A parameter is scaled as a whole, unless each component has its own bounds.
-                if distribution.operation == "scale" and len(distribution.low) == 1 and i > 0:
-                    assert factor is not None, "the first component draws the factor"
-                elif distribution.shared:
-                    key = (self._patterns[name], i)
-                    if key not in shared:
-                        shared[key] = distribution.draw(i, draw)
-                    factor = shared[key]
-                else:
-                    factor = distribution.draw(i, draw)
-                values.append(distribution.apply(factor, default))
+                if i == 0 or distribution.operation != "scale" or len(distribution.low) > 1:
+                    key = (self._patterns[name] if distribution.shared else name, i)
+                    number = shared[key] if key in shared else choose(distribution, i)
+                    shared[key] = number
+                values.append(distribution.apply(number, default))
         return values
 
     def values(self, numbers: Mapping[str, Sequence[Real]]) -> RandomizedValues:
@@ -206,17 +207,19 @@ class Randomization:
         ]
 
     def describe(self) -> list[str]:
-        """Return one line per parameter: distribution, model's value, and bounds of the result."""
+        """Return one line per pattern: distribution, bounds of the values, and values of the model."""
         lines: list[str] = []
-        for name, distribution in self._distributions.items():
-            defaults = self._defaults[name]
-            low, high = self._bounds(name)
-            unit = self.parameters.units[self.parameters.index(name)[0]]
-            unit = f" {unit}" if unit else ""
+        for pattern in dict.fromkeys(self._patterns.values()):
+            names = [name for name, own in self._patterns.items() if own == pattern]
+            distribution = self._distributions[names[0]]
+            low, high = (_extremes([self._bounds(name)[k] for name in names])[k] for k in (0, 1))
+            smallest, largest = _extremes([self._defaults[name] for name in names])
+            unit = self.parameters.units[self.parameters.index(names[0])[0]]
             sign = {"set": "", "add": "+ ", "scale": "× "}[distribution.operation]
-            lines.append(
-                f"{name}: {sign}{distribution}, {_show(low)} to {_show(high)}{unit} (model: {_show(defaults)})"
-            )
+            count = f" ({len(names)})" if len(names) > 1 else ""
+            bounds = f"{_show(low)} to {_show(high)}" + (f" {unit}" if unit else "")
+            model = _show(smallest) if smallest == largest else f"{_show(smallest)} to {_show(largest)}"
+            lines.append(f"{pattern}{count}: {sign}{distribution}, {bounds} (model: {model})")
         return lines
 
     def _bounds(self, name: str) -> tuple[list[float], list[float]]:
@@ -239,15 +242,23 @@ class Randomization:
             )
 
     def _check_physical(self) -> None:
-        """Check all lower bounds, all upper bounds, and each component at one end with the others at the other end."""
-        low, high = ([x for name in self.parameters.names for x in self._bounds(name)[k]] for k in (0, 1))
-        rows = [low, high]
-        for i in range(len(low)):
-            rows += [[*low[:i], high[i], *low[i + 1 :]], [*high[:i], low[i], *high[i + 1 :]]]
+        """Check all lower bounds, all upper bounds, and each number at one end with the others at the other end."""
+        numbers = count()
+        self._values(lambda distribution, i: float(next(numbers)))
+        rows = [self._corner(None, 0), self._corner(None, 1)]
+        rows += [self._corner(k, end) for k in range(next(numbers)) for end in (0, 1)]
         try:
             self.parameters.check(torch.tensor(rows, dtype=torch.float64))
         except InputError as error:
-            raise InputError(f"randomize can draw values that are not physical: {error}") from error
+            reason = re.sub(r" in world \d+( \(and \d+ more\))?", "", str(error).partition(";")[0])
+            raise InputError(
+                f"randomize can draw values that are not physical: {reason}; narrow the distribution"
+            ) from error
+
+    def _corner(self, other: int | None, end: int) -> list[float]:
+        """Return values at the lower (0) or upper (1) bounds, except the number `other`, which is at the other end."""
+        numbers = count()
+        return _floats(self._values(lambda distribution, i: distribution.bounds(i)[end ^ (next(numbers) == other)]))
 
 
 def _pattern_of(name: str, randomize: Mapping[str, Distribution]) -> str:
@@ -269,6 +280,13 @@ def _pair(
 
 def _floats(values: Sequence[Real]) -> list[float]:
     return [value for value in values if not isinstance(value, Scalar)]
+
+
+def _extremes(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:
+    """Return the smallest and the largest number of each column; rows may differ in length."""
+    width = max(map(len, rows))
+    columns = [[row[i] for row in rows if i < len(row)] for i in range(width)]
+    return [min(column) for column in columns], [max(column) for column in columns]
 
 
 def _show(values: Sequence[float]) -> str:
