@@ -103,6 +103,11 @@ class Task:
         object.__setattr__(self, "randomization", randomization)
 
     @property
+    def randomized(self) -> list[str]:
+        """Description of the randomized parameters, a line for each pattern."""
+        return [] if self.randomization is None else self.randomization.describe()
+
+    @property
     def policy_observation(self) -> Mapping[str, ObsTerm]:
         """Observation terms of the policy."""
         return self.observation["policy"] if _has_groups(self.observation) else self.observation  # pyright: ignore[reportReturnType]
@@ -165,14 +170,17 @@ def _with_unit_controls(model: Model, randomize: Mapping[str, Distribution]) -> 
     """
     given, physical = vars(model).get(RESCALED_FROM, (model, frozenset[str]()))
     patterns = [pattern for pattern in randomize if pattern.partition(":")[0] in ("actuator_gain", "actuator_damping")]
-    wanted = frozenset(name.partition(":")[2] for name in given.parameters(*patterns).names) if patterns else physical
-    if all(a.control_range == (-1.0, 1.0) for a in model.actuators) and (given is model or wanted == physical):
+    wanted = (
+        frozenset(name.partition(":")[2] for name in given.parameters(*patterns).names) if patterns else frozenset()
+    )
+    rescaled = all(actuator.control_range == (-1.0, 1.0) for actuator in model.actuators)
+    if rescaled and (given is model or wanted == physical):
         return model
     actuators = tuple(_with_unit_control(actuator, actuator.name in wanted) for actuator in given.actuators)
     keyframes = {name: _with_unit_ctrl(keyframe, given.actuators) for name, keyframe in given.keyframes.items()}
-    rescaled = replace(given, actuators=actuators, keyframes=keyframes)
-    object.__setattr__(rescaled, RESCALED_FROM, (given, wanted))
-    return rescaled
+    result = replace(given, actuators=actuators, keyframes=keyframes)
+    object.__setattr__(result, RESCALED_FROM, (given, wanted))
+    return result
 
 
 def _with_unit_ctrl(keyframe: Keyframe, actuators: Sequence[Actuator]) -> Keyframe:

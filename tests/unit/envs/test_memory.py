@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError, TraceError
 from ahac.envs import Memory, Task, VecEnv
 from ahac.sim import where
@@ -330,3 +331,20 @@ def test_functions_that_misuse_memory_are_refused(changes: dict, message: str) -
 def _plain(**changes: object) -> Task:
     terms = {"observation": {"q": lambda w, a: w.q}, "reward": {"q": lambda w, a: w.q[0]}}
     return remembering_task(forces=(), control=None, **{**terms, **changes})
+
+
+# ------------------------------------------------------------------------------------------------------------- ranks
+
+
+def test_two_ranks_are_one_process_with_all_worlds(device: torch.device) -> None:
+    settings = {"dtype": torch.float64, "device": device, "seed": 4}
+    task = remembering_task()
+    whole = VecEnv(task, num_envs=2 * WORLDS, **settings)
+    parts = [VecEnv(task, num_envs=WORLDS, ranks=ProcessGroup(rank=i, size=2), **settings) for i in range(2)]
+    actions = random_actions(whole, 2 * EPISODE, seed=15)
+    wanted = outcomes(whole, actions)
+    assert wanted["truncated"].any()
+    found = [outcomes(env, part) for env, part in zip(parts, actions.split(WORLDS, dim=1), strict=True)]
+    assert_same({name: torch.cat([part[name] for part in found], dim=1) for name in wanted}, wanted)
+    memory = {name: torch.cat([env.memory[name] for env in parts]) for name in whole.memory}
+    assert_same(memory, whole.memory)
