@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 from ahac.core.errors import TraceError
 from ahac.sim import Real, Scalar, cos, log, sin, sqrt, where
@@ -67,15 +68,26 @@ class Draw:
 
 
 class UniformInputs:
-    """Input scalars of a trace whose number is not known beforehand, for counting what a function draws."""
+    """Input scalars of a trace whose number is not known beforehand, to count what functions draw from both ends."""
 
     def __init__(self, like: Scalar, group: str) -> None:
         """Add inputs of a group to the graph of a scalar."""
         self._graph = like.graph
         self._group = group
-        self.count = 0
+        self._counts = {"front": 0, "back": 0}
+
+    @property
+    def count(self) -> int:
+        """How many different inputs were used; those from the back count once, even if several functions use them."""
+        return sum(self._counts.values())
 
     def __iter__(self) -> Iterator[Real]:
-        while True:
-            self.count += 1
-            yield self._graph.leaf("input", (self._group, self.count - 1))
+        return self._inputs("front")
+
+    def __reversed__(self) -> Iterator[Real]:
+        return self._inputs("back")
+
+    def _inputs(self, end: str) -> Iterator[Real]:
+        for i in count():
+            self._counts[end] = max(self._counts[end], i + 1)
+            yield self._graph.leaf("input", (f"{self._group} from the {end}", i))

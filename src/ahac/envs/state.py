@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -19,3 +19,7 @@ class TaskState(State):
     """[N, P] values of the randomized parameters; None without randomization."""
     memory: Tensor | None = None
     """[N, M] memory of the task, one entry after the other; None without memory."""
+
+    def detach(self) -> TaskState:
+        """Return the same state, detached from the autograd graph."""
+        return replace(super().detach(), memory=None if self.memory is None else self.memory.detach())

@@ -57,9 +57,9 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     """Return the outputs of the step that led to `world`, with a reset where the episode has ended."""
     steps, total = world.context["clock"]
     size = sum((x * x for x in (*world.q, *world.v, *world.act, *(ACTION_PROBE * u for u in world.control))), 0.0)
-    draw = Draw(world.context["noise"])
+    draws = _Draws.of(world.context)
     # With memory, an episode may depend on the end of the previous one.
-    fresh = None if task.memory else _first_outputs(task, _first_world(task, draw), draw)
+    fresh = None if task.memory else _first_outputs(task, _first_world(task, draws.reset), draws)
 
     def unless_diverged(value: Real, otherwise: Real) -> Real:
         # With "<", NaN counts as diverged.
@@ -70,7 +70,8 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     assert world.before is not None, "step outputs need the world before the step"
     world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
     if task.memory:
-        updated = {name: entry.next(name, world, action, _values(world), draw) for name, entry in task.memory.items()}
+        memory, draw = _values(world), draws.update
+        updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
         size = sum((x * x for group in updated.values() for x in group), size)
         world.memory = MemoryValues({n: [unless_diverged(x, 0.0) for x in group] for n, group in updated.items()})
         # No gradient crosses the end of an episode.
@@ -85,10 +86,13 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     timeout = where(steps < task.episode_steps, 0.0, 1.0)
     terms = [unless_diverged(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
     reward = sum(terms, 0.0)
-    seen = {n: [unless_diverged(x, 0.0) for x in obs] for n, obs in _observe(task, world, action, draw).items()}
+    seen = {
+        n: [unless_diverged(x, 0.0) for x in obs]
+        for n, obs in _observe(task, world, action, draws.observation()).items()
+    }
     done = maximum(terminated, timeout) > 0.5
     if fresh is None:
-        fresh = _first_outputs(task, _first_world(task, draw, last), draw)
+        fresh = _first_outputs(task, _first_world(task, draws.reset, last), draws)
     reached = {**_state(world), **seen, **_inputs(world)}
     return {
         **{n: [where(done, a, b) for a, b in zip(fresh[n], group, strict=True)] for n, group in reached.items()},
@@ -127,17 +131,37 @@ def forces(task: Task) -> list[ForceLaw]:
     return [with_memory(law) for law in task.forces]
 
 
-def reset_outputs(task: Task, noise: Sequence[Real], memory: Sequence[Real] = ()) -> dict[str, list[Real]]:
+def reset_outputs(
+    task: Task, noise: Sequence[Real], step_noise: Sequence[Real] = (), memory: Sequence[Real] = ()
+) -> dict[str, list[Real]]:
     """Return state, memory and first observation of an episode.
 
     Args:
         task: The task.
-        noise: Uniform noise in [0, 1).
+        noise: Uniform noise in [0, 1) for the reset.
+        step_noise: The same for memory and observations.
         memory: All memory at the end of the previous episode.
     """
-    draw, numbers = Draw(noise), iter(memory)
+    draws, numbers = _Draws.of({"noise": noise, "step_noise": step_noise}), iter(memory)
     last = MemoryValues({name: [next(numbers) for _ in range(entry.size)] for name, entry in task.memory.items()})
-    return _first_outputs(task, _first_world(task, draw, last), draw)
+    return _first_outputs(task, _first_world(task, draws.reset, last), draws)
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Random sources of a step with a reset."""
+
+    reset: Draw
+    """For the reset, randomized parameters and starts of memory."""
+    update: Draw
+    """For updates of memory."""
+    observation: Callable[[], Draw]
+    """For an observation. The last one of an episode and the first one of the next use the same random numbers."""
+
+    @classmethod
+    def of(cls, noise: Mapping[str, Sequence[Real]]) -> _Draws:
+        step = noise.get("step_noise", ())
+        return cls(Draw(noise["noise"]), Draw(step), lambda: Draw(reversed(step)))
 
 
 @dataclass(frozen=True)
@@ -149,31 +173,34 @@ class Plan:
     critic: Mapping[str, int] | None
     """Size of each observation term of critics; None if they see what the policy sees."""
     noise: int
-    """Number of random numbers that a step with a reset draws."""
-    draws_each_step: bool
-    """Whether steps without a reset draw random numbers, too."""
+    """Number of random numbers that a reset draws."""
+    step_noise: int
+    """Number of random numbers that memory and observations draw in every step."""
+
+    @property
+    def random_inputs(self) -> dict[str, int]:
+        """Groups of random numbers that a step takes, and their sizes."""
+        return {"noise": max(self.noise, 1), **({"step_noise": self.step_noise} if self.step_noise else {})}
 
 
 def plan(task: Task) -> Plan:
     """Call the functions of a task once, to count observations and random numbers."""
     sizes: list[dict[str, int]] = []
-    counts: list[int] = []
+    counts: dict[str, int] = {}
 
     def begin(noise: list[Scalar]) -> dict[str, list[Real]]:
-        numbers = UniformInputs(noise[0], "noise")
-        draw = Draw(numbers)
-        world = _first_world(task, draw, MemoryValues((n, [0.0] * entry.size) for n, entry in task.memory.items()))
-        counts.append(numbers.count)
-        for terms in _terms(task, world, [0.0] * task.model.nu, draw).values():
+        groups = {name: UniformInputs(noise[0], name) for name in ("noise", "step_noise")}
+        draws = _Draws.of(groups)
+        last = MemoryValues((name, [0.0] * entry.size) for name, entry in task.memory.items())
+        world = _first_world(task, draws.reset, last)
+        for terms in _terms(task, world, [0.0] * task.model.nu, draws.observation()).values():
             sizes.append({name: len(values) for name, values in terms.items()})
-        counts.append(numbers.count)
+        counts.update({name: group.count for name, group in groups.items()})
         return {}
 
     trace(begin, {"noise": 1})
-    policy, critic = sizes[0], sizes[1] if len(sizes) > 1 else None
-    state, first = counts
-    every = _count_draws_of_step(task) if task.memory or first > state else first
-    return Plan(policy, critic, every, draws_each_step=every > first)
+    step_noise = _count_draws_of_step(task) if task.memory else counts["step_noise"]
+    return Plan(sizes[0], sizes[1] if len(sizes) > 1 else None, counts["noise"], step_noise)
 
 
 def observation_sizes(task: Task) -> dict[str, int]:
@@ -182,24 +209,25 @@ def observation_sizes(task: Task) -> dict[str, int]:
 
 
 def num_noise_inputs(task: Task) -> int:
-    """Return how many random numbers a step with a reset draws."""
+    """Return how many random numbers a reset draws."""
     return plan(task).noise
 
 
 def _count_draws_of_step(task: Task) -> int:
+    """Return how many random numbers memory and observations draw in a step."""
     m = task.model
     parameters = None if task.randomization is None else task.randomization.parameters
     counted: list[int] = []
 
     def step(clock: list[Scalar], memory: list[Scalar], q: list[Scalar], v: list[Scalar], **rest: list[Scalar]) -> dict:
-        u, act, numbers = rest["u"], rest.get("act", ()), UniformInputs(clock[0], "noise")
+        u, act, numbers = rest["u"], rest.get("act", ()), UniformInputs(clock[0], "step_noise")
         robot = m if parameters is None else parameters.apply(m, rest["p"])
         world = World(robot, q, v, u, before=World(robot, q, v, u, act=act), act=act)
         if parameters is not None:
             world.parameters = parameters.by_name(rest["p"])
         left = iter(memory)
         world.memory = {name: [next(left) for _ in range(entry.size)] for name, entry in task.memory.items()}
-        world.context = {"clock": clock, "noise": numbers}
+        world.context = {"clock": clock, "noise": UniformInputs(clock[0], "noise"), "step_noise": numbers}
         step_outputs(task, world, early_termination=True)
         counted.append(numbers.count)
         return {}
@@ -261,9 +289,9 @@ def _takes_memory(task: Task) -> bool:
         return False
 
 
-def _first_outputs(task: Task, world: World, draw: Draw) -> dict[str, list[Real]]:
+def _first_outputs(task: Task, world: World, draws: _Draws) -> dict[str, list[Real]]:
     """Return state, first observation and memory of a fresh world."""
-    seen = _observe(task, world, [0.0] * task.model.nu, draw)
+    seen = _observe(task, world, [0.0] * task.model.nu, draws.observation())
     return {**_state(world), **seen, **_inputs(world)}
 
 

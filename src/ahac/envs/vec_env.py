@@ -7,7 +7,7 @@ physics. On CUDA nothing here synchronizes with the device.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
@@ -28,10 +28,12 @@ __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
 """XORed into the seed of the probe generator, so that probes and resets draw different numbers."""
-BUFFERS = ("q", "v", "obs", "clock", "noise", "act", "critic_obs", "memory", "parameters", "past_controls")
+BUFFERS = (
+    "q", "v", "obs", "clock", "noise", "act", "critic_obs", "step_noise", "memory", "parameters", "past_controls"
+)  # fmt: skip
 """Names of the per-world tensors in a saved state, in the order of `VecEnv.buffers`; those after "noise" only if the
 task has them."""
-CONSTANT = ("clock", "noise", "parameters")
+CONSTANT = ("clock", "noise", "step_noise", "parameters")
 """Buffers to which no gradient flows."""
 
 
@@ -85,8 +87,8 @@ class VecEnv:
         self.task = task
         self.ranks = ranks
         plan = tracing.plan(task)
-        self._draws_each_step = plan.draws_each_step
-        sizes = {"clock": tracing.CLOCK, "noise": max(plan.noise, 1)}
+        self._random = plan.random_inputs
+        """Sizes of the groups of random numbers."""
         memory = {name: entry.size for name, entry in task.memory.items()}
         randomization = task.randomization
         self.sim = Simulator(
@@ -98,7 +100,7 @@ class VecEnv:
             device=device,
             dtype=dtype,
             num_threads=num_threads,
-            context=sizes,
+            context={"clock": tracing.CLOCK, **self._random},
             readouts={"step": lambda world: tracing.step_outputs(task, world, early_termination)},
             forces=tracing.forces(task),
             memory=memory,
@@ -113,8 +115,8 @@ class VecEnv:
         self.spec = _spec(task, self.sim, plan)
         self._reset_function = self.sim.compile_function(
             "episode reset",
-            lambda noise, memory=(): tracing.reset_outputs(task, noise, memory),
-            {"noise": sizes["noise"], **({"memory": sum(memory.values())} if memory else {})},
+            partial(tracing.reset_outputs, task),
+            {**self._random, **({"memory": sum(memory.values())} if memory else {})},
         )
         # Probes use a separate generator: measuring stiffness does not change the resets.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
@@ -168,7 +170,7 @@ class VecEnv:
         else:
             last = self._buffers.get("memory")
         new = self._new_episodes(last)
-        self._buffers = {**new, "clock": self._zeros(tracing.CLOCK), "noise": self._draw()}
+        self._buffers = {**new, "clock": self._zeros(tracing.CLOCK), **self._draw()}
         return self.obs
 
     @_outside_inference_mode
@@ -180,15 +182,17 @@ class VecEnv:
         """
         self._check_worlds(worlds)
         new = self._new_episodes(self._buffers.get("memory"))
-        new |= {"clock": torch.zeros_like(self._buffers["clock"]), "noise": self._buffers["noise"]}
+        new |= {"clock": torch.zeros_like(self._buffers["clock"])} | {
+            name: self._buffers[name] for name in self._random
+        }
         self._buffers = {name: _select(worlds, new[name], old) for name, old in self._buffers.items()}
 
     def _new_episodes(self, memory: Tensor | None) -> dict[str, Tensor]:
         """Return the first state, observation and memory of new episodes, given the memory at the end of the last."""
-        noise = [self._draw()]
+        inputs = list(self._draw().values())
         if self.task.memory:
-            noise.append(self._zeros(sum(self.sim.memory.values())) if memory is None else memory.detach())
-        new = self._reset_function(*noise)
+            inputs.append(self._zeros(sum(self.sim.memory.values())) if memory is None else memory.detach())
+        new = self._reset_function(*inputs)
         if depth := self.sim.num_past_controls:
             new["past_controls"] = self._zeros(depth, self.spec.action_size)
         return new
@@ -206,7 +210,7 @@ class VecEnv:
         end = self.sim.step(
             start,
             action if start.past_controls is None else _clipped(action),
-            context={"clock": old["clock"], "noise": old["noise"]},
+            context={name: old[name] for name in self.sim.context},
             parameters=start.parameters,
             memory=start.memory,
         )
@@ -216,10 +220,11 @@ class VecEnv:
         on_cpu = self.spec.device.type == "cpu"
         if on_cpu and bool(diverged.any()):
             _check_finite_action(action)
-        always = self._draws_each_step or not on_cpu
-        noise = self._draw() if always or bool(self.ranks.any((terminated | truncated).any())) else old["noise"]
-        new = {name: read[f"step.{name}"] for name in old if name not in ("noise", "past_controls")}
-        new |= {name: new[name].detach() for name in CONSTANT if name in new} | {"noise": noise}
+        drawn = ["step_noise"] if "step_noise" in self._random else []
+        if not on_cpu or bool(self.ranks.any((terminated | truncated).any())):
+            drawn.insert(0, "noise")
+        new = {name: read.get(f"step.{name}", old[name]) for name in old} | self._draw(drawn)
+        new |= {name: new[name].detach() for name in ("clock", "parameters") if name in new}
         if end.past_controls is not None:
             new["past_controls"] = torch.where((terminated | truncated)[:, None, None], 0.0, end.past_controls)
         self._buffers = new
@@ -264,7 +269,7 @@ class VecEnv:
             signal: "dynamics", "contact", "contact_normalized" or "force".
             probes: Number of random probes that estimate "dynamics"; by default the norm is exact.
         """
-        context = {name: self._buffers[name] for name in ("clock", "noise")}
+        context = {name: self._buffers[name] for name in self.sim.context}
         draw = partial(self._uniform, self._probe_generator)
         return stiffness.stiffness(self.sim, step, signal, probes, draw, context)
 
@@ -321,9 +326,12 @@ class VecEnv:
         restore_generator(self._generator, state["generator"])
         restore_generator(self._probe_generator, state["probe_generator"])
 
-    def _draw(self) -> Tensor:
-        """Draw the uniform noise of the next step, [N, noise]."""
-        return self._uniform(self._generator, self.sim.context["noise"])
+    def _draw(self, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+        """Draw groups of uniform noise for the next step, [N, size]; all by default."""
+        return {
+            name: self._uniform(self._generator, self._random[name])
+            for name in (self._random if names is None else names)
+        }
 
     def _zeros(self, *sizes: int) -> Tensor:
         return torch.zeros(self.spec.num_envs, *sizes, dtype=self.spec.dtype, device=self.spec.device)

@@ -166,8 +166,8 @@ def test_runs_of_one_seed_are_equal_and_a_saved_state_continues_exactly(env: Vec
 
 
 def test_saved_states_and_buffers_have_the_memory(env: VecEnv) -> None:
-    assert {"memory", "critic_obs"} <= env.state_dict().keys()
-    assert len(env.buffers) == 7
+    assert {"memory", "critic_obs", "step_noise"} <= env.state_dict().keys()
+    assert len(env.buffers) == 8
     actions = random_actions(env, 4, seed=10)
     buffers, generators = [x.clone() for x in env.buffers], [g.get_state() for g in env.generators]
     wanted = outcomes(env, actions)
@@ -336,11 +336,18 @@ def _plain(**changes: object) -> Task:
 # ------------------------------------------------------------------------------------------------------------- ranks
 
 
+class AlikeRanks(ProcessGroup):
+    """Ranks whose episodes end in the same step."""
+
+    def any(self, flag: Tensor) -> Tensor:
+        return flag
+
+
 def test_two_ranks_are_one_process_with_all_worlds(device: torch.device) -> None:
     settings = {"dtype": torch.float64, "device": device, "seed": 4}
     task = remembering_task()
     whole = VecEnv(task, num_envs=2 * WORLDS, **settings)
-    parts = [VecEnv(task, num_envs=WORLDS, ranks=ProcessGroup(rank=i, size=2), **settings) for i in range(2)]
+    parts = [VecEnv(task, num_envs=WORLDS, ranks=AlikeRanks(rank=i, size=2), **settings) for i in range(2)]
     actions = random_actions(whole, 2 * EPISODE, seed=15)
     wanted = outcomes(whole, actions)
     assert wanted["truncated"].any()
