@@ -114,6 +114,25 @@ def _parameters(arguments: list[str]) -> int:
     return _report({"Steps of 4 implicit substeps, forward and backward": rows}, options)
 
 
+def _memory(arguments: list[str]) -> int:
+    about = "Measure what commands, a clock, noise on observations and a delay add to a step of a task."
+    parser = Parser("ahac bench memory", "[TASK ...] [options]", about)
+    parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: ant)")
+    _add_throughput_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.memory import memory_cost
+    from ahac.envs import make_task
+
+    worlds, threads = options.worlds or [64, 1024], options.threads or [1]
+    rows = [
+        row
+        for name in options.names or ["ant"]
+        for row in memory_cost(make_task(name), worlds, options.device, threads, options.seconds)
+    ]
+    return _report({"Steps with and without commands, clock, noise and delay": rows}, options)
+
+
 def _train(arguments: list[str]) -> int:
     parser = Parser("ahac bench train", "[TASK ...] [options]", "Measure one iteration of training and its parts.")
     parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: the five of the paper)")
@@ -230,5 +249,6 @@ COMMANDS: Commands = {
     "robots": ("the bare simulator, next to MuJoCo's mj_step", _robots),
     "tasks": ("differentiable steps of tasks", _tasks),
     "parameters": ("constants of a model as inputs", _parameters),
+    "memory": ("what commands, a clock, noise and a delay add to a step", _memory),
     "train": ("one iteration of training and its parts", _train),
 }
