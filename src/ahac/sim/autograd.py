@@ -57,6 +57,11 @@ class Launcher:
     threads_per_world: int | None = None
     """CUDA threads that share a world in a step; chosen by program size and number of worlds if None."""
 
+    @property
+    def few_worlds(self) -> int:
+        """Number of worlds up to which several launches cost more than one launch with as many times the worlds."""
+        return 2048 if self.target.cuda else 32 * self.target.lanes * self.threads
+
     def build(self, source: Callable[[int], Source], program: Program, worlds: int) -> Kernel:
         """Build the kernel `source(threads_per_world)`, with as many threads as suit the program and the device."""
         if not self.target.cuda:
@@ -103,6 +108,12 @@ def _warps(threads: int, worlds: int) -> int:
     return 2 if threads == 4 and 512 <= worlds <= 8192 else 1
 
 
+INPUTS = ("q", "v", "u", "f", "act", "p", "m")
+"""Inputs of a step to which gradients flow."""
+SAVED = ("q", "u", "f", "p", "m")
+"""Inputs that the backward pass uses; it reads the others from the saved states."""
+
+
 class StepKernels:
     """Kernels of a model's control step; the adjoint kernel is generated on first use."""
 
@@ -114,19 +125,28 @@ class StepKernels:
         sizes = {group: len(scalars) for group, scalars in programs.substep.inputs.items()}
         self.state = {group: sizes[group] for group in ("q", "v", "act") if group in sizes}
         """Sizes of the groups of the state; activations only if the model has any."""
-        self.inputs = {group: sizes.get(group, 0) for group in ("q", "v", "u", "f", "act")}
+        self.inputs = {group: sizes.get(group, 0) for group in INPUTS}
         self.readouts = {name: len(group) for name, group in programs.readout.outputs.items()}
         self.context = tuple(context_groups(programs.readout))
         self.forward = launcher.build(lambda threads: step_source(programs, threads), programs.substep, worlds)
 
     @cached_property
     def backward(self) -> Kernel:
-        """The adjoint kernel."""
+        """The adjoint kernel, without gradients for parameters."""
+        return self._adjoint_kernel(["m"])
+
+    @cached_property
+    def backward_by_parameters(self) -> Kernel:
+        """The adjoint kernel, with gradients for parameters."""
+        return self._adjoint_kernel(["p", "m"])
+
+    def _adjoint_kernel(self, extra: Sequence[str]) -> Kernel:
         p = self.programs
         normalize_state = adjoint(p.normalize_state, ["q"])
         before = [f"{group}0" for group in self.state]
-        substep = adjoint(p.substep, ["q", "v", "u", "f", *list(self.state)[2:]], unknowns="qacc")
-        readout = adjoint(p.readout, ["q", "v", "u", *before, *list(self.state)[2:]])
+        further = [*list(self.state)[2:], *(group for group in extra if self.inputs[group])]
+        substep = adjoint(p.substep, ["q", "v", "u", "f", *further], unknowns="qacc")
+        readout = adjoint(p.readout, ["q", "v", "u", *before, *further])
         return self.launcher.build(
             lambda threads: step_adjoint_source(normalize_state, substep, readout, threads), substep, self.worlds
         )
@@ -134,19 +154,27 @@ class StepKernels:
     def __call__(
         self, state: Sequence[Tensor | None], context: Sequence[Tensor], steps: int, h: float
     ) -> tuple[Tensor, ...]:
-        """Return the state and readouts after `steps` substeps of `h` seconds, from `state` = (q, v, u, f, act).
+        """Return the state and readouts after `steps` substeps of `h` seconds, from `state` = (q, v, u, f, act, p, m).
 
         Activations are None in a model without any, and then no part of the result. Readouts read the constants
         `context`, to which no gradient flows.
         """
         inputs = (*state, *context)
-        differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in state)
+        differentiable = torch.is_grad_enabled() and any(map(_requires_grad, state))
         if differentiable:
             # The first time, both kernels compile in parallel.
             self.forward.prepare()
             with _deriving:
-                self.backward.prepare()
+                self.adjoint_for(_requires_grad(state[INPUTS.index("p")])).prepare()
         return _Step.apply(self, differentiable, steps, h, *(x if x is None else x.contiguous() for x in inputs))
+
+    def adjoint_for(self, parameters: bool) -> Kernel:
+        """Return the adjoint kernel, with or without gradients for parameters."""
+        return self.backward_by_parameters if parameters else self.backward
+
+
+def _requires_grad(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.requires_grad
 
 
 class _OnceDifferentiable(torch.autograd.Function):
@@ -162,42 +190,25 @@ class _OnceDifferentiable(torch.autograd.Function):
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(  # noqa: PLR0913 - the inputs of a step
-        ctx: Any,
-        kernels: StepKernels,
-        differentiable: bool,
-        steps: int,
-        h: float,
-        q: Tensor,
-        v: Tensor,
-        u: Tensor,
-        f: Tensor | None,
-        act: Tensor | None,
-        *context: Tensor,
+    def forward(
+        ctx: Any, kernels: StepKernels, differentiable: bool, steps: int, h: float, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        launcher, worlds = kernels.launcher, len(q)
+        given = dict(zip((*INPUTS, *kernels.context), tensors, strict=True))
+        launcher, worlds = kernels.launcher, len(given["q"])
         lanes = launcher.target.lanes
         padded = -(-worlds // lanes) * lanes
         saved_states = launcher.empty(padded * steps * sum(kernels.state.values())) if differentiable else None
         results = {**kernels.state, **kernels.readouts}
         ends = {f"next_{name}": launcher.empty(worlds, size) for name, size in results.items()}
-        inputs = {
-            "q": q,
-            "v": v,
-            "u": u,
-            "f": f,
-            "act": act,
-            "saved_states": saved_states,
-            **dict(zip(kernels.context, context, strict=True)),
-        }
-        launcher.run(kernels.forward, {**inputs, **ends}, worlds, steps, h)
+        launcher.run(kernels.forward, {**given, "saved_states": saved_states, **ends}, worlds, steps, h)
         if differentiable:
             ctx.kernels = kernels
             ctx.steps = steps
             ctx.h = h
             # Gradients of results that no loss depends on stay None, which the kernel reads as zero.
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(q, u, f, saved_states, *(ends[f"next_{name}"] for name in kernels.state), *context)
+            last = (ends[f"next_{name}"] for name in kernels.state)
+            ctx.save_for_backward(*(given[name] for name in (*SAVED, *kernels.context)), saved_states, *last)
         return tuple(ends.values())
 
     @staticmethod
@@ -213,21 +224,21 @@ class _StepAdjoint(_OnceDifferentiable):
     def forward(ctx: Any, step: Any, count: int, *tensors: Any) -> tuple[Tensor | None, ...]:
         end_bars = tensors[:count]
         kernels: StepKernels = step.kernels
-        q, u, f, saved_states, *rest = tensors[count:]
-        last = dict(zip((f"next_{name}" for name in kernels.state), rest, strict=False))
-        context = dict(zip(kernels.context, rest[len(last) :], strict=True))
-        launcher, worlds = kernels.launcher, len(q)
+        last = (f"next_{name}" for name in kernels.state)
+        inputs = dict(zip((*SAVED, *kernels.context, "saved_states", *last), tensors[count:], strict=True))
+        launcher, worlds = kernels.launcher, len(inputs["q"])
+        needed = step.needs_input_grad[4 : 4 + len(INPUTS)]
         bars = {
-            f"{name}_bar": launcher.empty(worlds, width) if needed else None
-            for (name, width), needed in zip(kernels.inputs.items(), step.needs_input_grad[4:9], strict=True)
+            f"{name}_bar": launcher.empty(worlds, width) if wanted else None
+            for (name, width), wanted in zip(kernels.inputs.items(), needed, strict=True)
         }
-        inputs = {"q": q, "u": u, "f": f, "saved_states": saved_states, **last, **context}
         names = (*kernels.state, *kernels.readouts)
         ends = {
             f"next_{name}_bar": bar if bar is None else bar.contiguous()
             for name, bar in zip(names, end_bars, strict=True)
         }
-        launcher.run(kernels.backward, {**inputs, **ends, **bars}, worlds, step.steps, step.h)
+        kernel = kernels.adjoint_for(bars["p_bar"] is not None)
+        launcher.run(kernel, {**inputs, **ends, **bars}, worlds, step.steps, step.h)
         return tuple(bars.values())
 
 

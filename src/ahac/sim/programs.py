@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import TypeAlias
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Graph, Real, Scalar
-from ahac.sim.compiler.operations import barrier
+from ahac.sim.compiler.operations import barrier, where
 from ahac.sim.compiler.program import Program, StepPrograms, trace
 from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.constants import with_constants
+from ahac.sim.model.parameters.selection import Parameters
 from ahac.sim.model.types import Model
 from ahac.sim.physics import activation, contact, dynamics, inertia, springs
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
@@ -20,12 +22,15 @@ from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.substep import ForceLaws, substep, total_forces
 from ahac.sim.physics.world import World
 
-__all__ = ["CONTACT_FIELDS", "Programs", "Readout"]
+__all__ = ["CONTACT_FIELDS", "Controller", "Programs", "Readout"]
 
 Value: TypeAlias = "Real | Vec3 | Mat3 | Sequence[Real]"
 Readout: TypeAlias = "Callable[[World], Value | Mapping[str, Value]]"
 """A user-defined function of the state after a step. It returns a scalar, vector, matrix or list of scalars, or a
 mapping of names to these, whose entries become the readouts "readout.name"."""
+
+Controller: TypeAlias = "Callable[[World], Sequence[Real]]"
+"""A user-defined function of the world in a substep that returns the controls of the actuators."""
 
 
 @dataclass
@@ -38,20 +43,37 @@ class Programs:
     readouts: Mapping[str, Readout]
     context: Mapping[str, int] = field(default_factory=dict)
     """Sizes of the groups of numbers that the caller passes to the readouts with each step."""
+    parameters: Parameters | None = None
+    """Constants of the model that are inputs."""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of the named numbers that the caller passes with each step, with gradients."""
+    controller: Controller | None = None
+    dt: float = 0.0
+    """Duration of a control step [s], for delays."""
 
     def __post_init__(self) -> None:
         self.model = with_constants(self.model, self.laws.implicit)
+        names = () if self.parameters is None else self.parameters.names
+        self.past_controls = 0
+        """Number of earlier controls that a step depends on: as many as the longest delay spans."""
+        if self.parameters is not None and DELAY in names:
+            self.past_controls = ceil(self.parameters.max_delay / self.dt - 1e-9)
         self.shapes: dict[str, tuple[int, ...]] = {}
         """Shape of each readout in one world; filled in when the readouts are traced."""
 
     def step(self) -> StepPrograms:
         """Trace a control step: normalization of the state, substep, readouts."""
         m = self.model
-        inputs = {"q": m.nq, "v": m.nv, "u": m.nu, **self._act}
+        inputs = {"q": m.nq, "v": m.nv, "u": m.nu, **self._act, **self._p, **self._m}
 
-        def advance(q: Reals, v: Reals, u: Reals, f: Reals, h: Reals, act: Reals = ()) -> Groups:
-            q1, v1 = substep(World(m, q, v, u, act=act), f, h[0], self.laws)
-            later = {"act": activation.advance(m, u, act, h[0], self.laws.implicit)} if act else {}
+        def advance(
+            q: Reals, v: Reals, u: Reals, f: Reals, h: Reals, act: Reals = (), p: Reals = (), m: Reals = ()
+        ) -> Groups:
+            world = self._driven(q, v, u, act, p, m)
+            q1, v1 = substep(world, f, h[0], self.laws)
+            later = {}
+            if act:
+                later = {"act": activation.advance(world.model, world.control, act, h[0], self.laws.implicit)}
             return {"q": q1, "v": v1, **later}
 
         before = {f"{group}0": size for group, size in {"q": m.nq, "v": m.nv, **self._act}.items()}
@@ -65,102 +87,109 @@ class Programs:
         """Trace the readouts alone; the state before the step is the state itself."""
         m = self.model
 
-        def alone(q: Reals, v: Reals, u: Reals, act: Reals = (), **context: Reals) -> Groups:
-            q1 = normalize(m, q)
-            return self._read(q1, v, u, q1, v, act, act, **context)
+        def alone(
+            q: Reals, v: Reals, u: Reals, act: Reals = (), p: Reals = (), m: Reals = (), **context: Reals
+        ) -> Groups:
+            q1 = normalize(self.model, q)
+            return self._read(q1, v, u, q1, v, act, act, p, m, **context)
 
-        return trace(alone, {"q": m.nq, "v": m.nv, "u": m.nu, **self._act, **self._context_sizes})
+        groups = {"q": m.nq, "v": m.nv, "u": m.nu, **self._act, **self._p, **self._m}
+        return trace(alone, {**groups, **self._context_sizes})
 
     def mass_matrix(self) -> Program:
         """Trace q -> the full mass matrix, row by row."""
         m = self.model
 
-        def entries(q: list[Scalar]) -> Groups:
-            motion = World(m, normalize(m, q), [0.0] * m.nv, []).motion
-            lower = inertia.mass_matrix(m, motion, inertia.link_inertias(m, motion))
-            inertia.add_dashpots(lower, springs.tendon_inertia(m, motion, normalize(m, q)))
+        def entries(q: Reals, p: Reals = ()) -> Groups:
+            robot = self._with_parameters(p)
+            motion = World(robot, normalize(m, q), [0.0] * m.nv, []).motion
+            lower = inertia.mass_matrix(robot, motion, inertia.link_inertias(robot, motion))
+            inertia.add_dashpots(lower, springs.tendon_inertia(robot, motion, normalize(m, q)))
             full = {**lower, **{(j, k): x for (k, j), x in lower.items()}}
             return {"matrix": [full.get((i, j), 0.0) for i in range(m.nv) for j in range(m.nv)]}
 
-        return trace(entries, {"q": m.nq})
+        return trace(entries, {"q": m.nq, **self._p})
 
     def bias_force(self) -> Program:
         """Trace q, v -> gravity, Coriolis and centrifugal forces."""
         m = self.model
 
-        def bias(q: list[Scalar], v: list[Scalar]) -> Groups:
-            motion = World(m, normalize(m, q), v, []).motion
-            return {"force": dynamics.bias_force(m, motion, {}, inertia.link_inertias(m, motion))}
+        def bias(q: Reals, v: Reals, p: Reals = ()) -> Groups:
+            robot = self._with_parameters(p)
+            motion = World(robot, normalize(m, q), v, []).motion
+            return {"force": dynamics.bias_force(robot, motion, {}, inertia.link_inertias(robot, motion))}
 
-        return trace(bias, {"q": m.nq, "v": m.nv})
+        return trace(bias, {"q": m.nq, "v": m.nv, **self._p})
 
     def acceleration(self, contact_enabled: bool) -> Program:
         """Trace q, v, generalized force -> v̇, without actuators and with or without contact and joint limits."""
         m = self.model
         laws = replace(self.laws, contact_enabled=contact_enabled, actuators_enabled=False)
 
-        def acceleration(q: list[Scalar], v: list[Scalar], force: list[Scalar]) -> Groups:
-            world = World(m, normalize(m, q), v, [0.0] * m.nu)
-            return {"qacc": dynamics.acceleration(m, world.motion, total_forces(world, force, laws))}
+        def acceleration(q: Reals, v: Reals, force: Reals, p: Reals = (), m: Reals = ()) -> Groups:
+            idle = [0.0] * self.model.nu
+            world = self._world(normalize(self.model, q), v, idle, (), p, m)
+            return {"qacc": dynamics.acceleration(world.model, world.motion, total_forces(world, force, laws))}
 
-        return trace(acceleration, {"q": m.nq, "v": m.nv, "force": m.nv})
+        return trace(acceleration, {"q": m.nq, "v": m.nv, "force": m.nv, **self._p, **self._m})
 
     def poses(self) -> Program:
         """Trace q -> position and rotation of every body of the file."""
         m = self.model
 
-        def frames(q: list[Scalar]) -> Groups:
-            world = World(m, normalize(m, q), [0.0] * m.nv, [])
+        def frames(q: Reals, p: Reals = ()) -> Groups:
+            world = World(self._with_parameters(p), normalize(m, q), [0.0] * m.nv, [])
             rotations = [world.rotation(name).rows for name in m.bodies]
             return {
                 "position": [x for name in m.bodies for x in world.position(name)],
                 "rotation": [x for rows in rotations for row in rows for x in row],
             }
 
-        return trace(frames, {"q": m.nq})
+        return trace(frames, {"q": m.nq, **self._p})
 
     def contacts(self) -> Program:
         """Trace q, v -> depth, velocity, force and the force's derivatives at every contact candidate."""
         m, law = self.model, self.laws.contact
 
-        def contacts(q: list[Scalar], v: list[Scalar]) -> Groups:
+        def contacts(q: list[Scalar], v: list[Scalar], p: Reals = ()) -> Groups:
             out: dict[str, list[Real]] = {name: [] for name in CONTACT_FIELDS}
-            for point in World(m, normalize(m, q), v, []).contact_points:
+            for point in World(self._with_parameters(p), normalize(m, q), v, []).contact_points:
                 row = _contact(q[0].graph, point, law)
                 for name, numbers in row.items():
                     out[name] += numbers
             return out
 
-        return trace(contacts, {"q": m.nq, "v": m.nv})
+        return trace(contacts, {"q": m.nq, "v": m.nv, **self._p})
 
     def contact_accelerations(self) -> Program:
         """Trace q, v, u -> acceleration of the link's material at every contact candidate."""
         m = self.model
 
-        def accelerations(q: Reals, v: Reals, u: Reals, act: Reals = ()) -> Groups:
-            world = World(m, normalize(m, q), v, u, act=act)
-            qacc = dynamics.acceleration(m, world.motion, total_forces(world, [0.0] * m.nv, self.laws))
-            links = dynamics.link_accelerations(m, world.motion, qacc)
+        def accelerations(q: Reals, v: Reals, u: Reals, act: Reals = (), p: Reals = (), m: Reals = ()) -> Groups:
+            world = self._driven(normalize(self.model, q), v, u, act, p, m)
+            forces = total_forces(world, [0.0] * self.model.nv, self.laws)
+            qacc = dynamics.acceleration(world.model, world.motion, forces)
+            links = dynamics.link_accelerations(world.model, world.motion, qacc)
             out: list[Real] = []
-            for p in world.contact_points:
+            for point in world.contact_points:
                 # A spatial acceleration A lacks the change of direction of the velocity u: a = A.at(x) + ω × u.
-                turning = world.motion.velocity[p.candidate.link].angular.cross(p.velocity)
-                out += links[p.candidate.link].at(p.position) + turning
+                turning = world.motion.velocity[point.candidate.link].angular.cross(point.velocity)
+                out += links[point.candidate.link].at(point.position) + turning
             return {"acceleration": out}
 
-        return trace(accelerations, {"q": m.nq, "v": m.nv, "u": m.nu, **self._act})
+        return trace(accelerations, {"q": m.nq, "v": m.nv, "u": m.nu, **self._act, **self._p, **self._m})
 
     def contact_wrenches(self) -> Program:
         """Trace q, v -> contact wrench and velocity-product acceleration of every link with contact candidates."""
         m, law = self.model, self.laws.contact
 
-        def wrenches(q: list[Scalar], v: list[Scalar]) -> Groups:
-            world = World(m, normalize(m, q), v, [])
+        def wrenches(q: Reals, v: Reals, p: Reals = ()) -> Groups:
+            world = World(self._with_parameters(p), normalize(m, q), v, [])
             total = contact.wrenches(world.contact_points, law)
-            products = [_velocity_product(m, world.motion, i) for i in total]
+            products = [_velocity_product(world.model, world.motion, i) for i in total]
             return {"wrench": _numbers(total.values()), "velocity_product_acceleration": _numbers(products)}
 
-        return trace(wrenches, {"q": m.nq, "v": m.nv})
+        return trace(wrenches, {"q": m.nq, "v": m.nv, **self._p})
 
     @property
     def _act(self) -> dict[str, int]:
@@ -168,10 +197,21 @@ class Programs:
         return {"act": self.model.na} if self.model.na else {}
 
     @property
+    def _p(self) -> dict[str, int]:
+        """The group of parameters and its size; none in a model without parameters."""
+        return {} if self.parameters is None else {"p": self.parameters.size}
+
+    @property
+    def _m(self) -> dict[str, int]:
+        """The group of memory and its size: earlier controls for delays, then the memory by name."""
+        size = self.past_controls * self.model.nu + sum(self.memory.values())
+        return {"m": size} if size else {}
+
+    @property
     def _context_sizes(self) -> dict[str, int]:
         return {f"context_{i}": size for i, size in enumerate(self.context.values())}
 
-    def _read(
+    def _read(  # noqa: PLR0913 - the groups of a step
         self,
         q: Reals,
         v: Reals,
@@ -180,9 +220,11 @@ class Programs:
         v0: Reals,
         act: Reals = (),
         act0: Reals = (),
+        p: Reals = (),
+        m: Reals = (),
         **context: Reals,
     ) -> Groups:
-        world = World(self.model, q, v, u, before=World(self.model, q0, v0, u, act=act0), act=act)
+        world = self._world(q, v, u, act, p, m, before=self._world(q0, v0, u, act0, p, m))
         world.context = {name: context[f"context_{i}"] for i, name in enumerate(self.context)}
         groups: Groups = {}
         # Numbered, because the user's names need not be valid in C++.
@@ -190,6 +232,32 @@ class Programs:
             self.shapes[name] = shape
             groups[f"read_{i}"] = numbers
         return groups
+
+    def _with_parameters(self, p: Reals) -> Model:
+        """Return the model with the given parameters."""
+        return self.model if self.parameters is None else self.parameters.apply(self.model, p)
+
+    def _world(
+        self, q: Reals, v: Reals, u: Reals, act: Reals, p: Reals, m: Reals, before: World | None = None
+    ) -> World:
+        """Return a world with parameters and memory."""
+        world = World(self._with_parameters(p), q, v, u, before=before, act=act)
+        if self.parameters is not None:
+            world.parameters = self.parameters.by_name(p)
+        numbers = iter(m[self.past_controls * self.model.nu :])
+        world.memory = {name: [next(numbers) for _ in range(size)] for name, size in self.memory.items()}
+        return world
+
+    def _driven(self, q: Reals, v: Reals, u: Reals, act: Reals, p: Reals, m: Reals) -> World:
+        """Return a world whose controls are those that the actuators receive: delayed, and mapped by the controller."""
+        world = self._world(q, v, u, act, p, m)
+        if self.past_controls:
+            nu = self.model.nu
+            earlier = [m[k * nu : (k + 1) * nu] for k in range(self.past_controls)]
+            world.control = delayed([u, *earlier], world.parameters[DELAY][0] / self.dt)
+        if self.controller is not None:
+            world.control = _checked_controls(self.controller(world), self.model)
+        return world
 
     def _results(self, world: World) -> dict[str, tuple[tuple[int, ...], list[Real]]]:
         """Return shape and numbers of every readout; a readout that returns a mapping counts as several."""
@@ -206,6 +274,27 @@ Groups = dict[str, list[Real]]
 Reals = Sequence[Real]
 CONTACT_FIELDS = {"depth": (), "velocity": (3,), "force": (3,), "force_by_depth": (3,), "force_by_velocity": (3, 3)}
 """Fields of each contact point, and their shapes."""
+
+DELAY = "actuator_delay"
+"""Name of the parameter that delays the controls of all actuators [s]."""
+
+
+def delayed(controls: Sequence[Reals], delay: Real) -> list[Real]:
+    """Return the mean control during a step, delayed by so many steps; `controls` are the current and earlier ones.
+
+    A delay of τ steps between j and j + 1 gives (1 − (τ − j)) of the control j steps ago, and τ − j of the one before.
+    """
+    distances = [delay - float(j) for j in range(len(controls))]
+    # Where two lines meet, the derivative is that of a longer delay: a delay of zero can grow.
+    weights = [where(d < -1.0, 0.0, where(d < 0.0, 1.0 + d, where(d < 1.0, 1.0 - d, 0.0))) for d in distances]
+    return [sum((u * w for u, w in zip(column, weights, strict=True)), 0.0) for column in zip(*controls, strict=True)]
+
+
+def _checked_controls(controls: object, model: Model) -> list[Real]:
+    if isinstance(controls, Sequence) and len(controls) == model.nu:
+        return list(controls)
+    got = f"{len(controls)} of them" if isinstance(controls, Sequence) else type(controls).__name__
+    raise TraceError(f"the controller must return a list of {model.nu} controls, one per actuator, got {got}")
 
 
 def _velocity_product(model: Model, motion: Motion, link: int) -> Spatial:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from ahac.core.checks import check_int, check_tensor
+from ahac.core.checks import check_int
 from ahac.core.device import resolve_device
 from ahac.core.errors import InputError
 from ahac.core.hardware import lane_bytes, usable_cores
@@ -16,10 +17,13 @@ from ahac.native.codegen import Target
 from ahac.sim.autograd import Launcher, MapKernels, StepKernels
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import Program, trace
+from ahac.sim.inputs import Inputs
+from ahac.sim.jacobian import StepJacobian, step_jacobian
+from ahac.sim.model.parameters.selection import Parameters
 from ahac.sim.model.types import Keyframe, Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
-from ahac.sim.programs import CONTACT_FIELDS, Programs, Readout
+from ahac.sim.programs import CONTACT_FIELDS, Controller, Programs, Readout
 from ahac.sim.stability import warn_if_unstable
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
@@ -49,6 +53,10 @@ class Simulator:
         contact_law: ContactLaw | None = None,
         context: Mapping[str, int] | None = None,
         integrator: Integrator = "implicit",
+        parameters: Parameters | None = None,
+        memory: Mapping[str, int] | None = None,
+        controller: Controller | None = None,
+        validate_parameters: bool = True,
     ) -> None:
         """Trace the model; kernels are compiled on first use.
 
@@ -69,6 +77,13 @@ class Simulator:
                 equality constraints at the end of each substep; it is stable for any constants. "explicit" evaluates
                 all forces at the start (semi-implicit Euler), as the paper's simulator does; it is stable for small
                 substeps only.
+            parameters: Constants of the model that each step takes as inputs, from `model.parameters`.
+            memory: Sizes of named groups of numbers that the caller passes to each step, with gradients; force laws,
+                the controller and readouts read them as `world.memory`.
+            controller: Function of a `World` that returns the controls of the actuators, from `world.control`, the
+                memory and the state of each substep; by default the controls are those passed to the step.
+            validate_parameters: Whether steps refuse parameters that are not physical, such as negative masses. Every
+                new tensor of parameters is checked once; on CUDA this waits for the device.
         """
         self.model = model
         self.integrator: Integrator = integrator
@@ -80,10 +95,36 @@ class Simulator:
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
+        self.parameters = parameters
+        self.memory = dict(memory or {})
         laws = _laws(integrator, contact_law, forces)
-        warn_if_unstable(model, self.dt, self.substeps, integrator, forces)
-        self._programs = Programs(model, laws, _named_functions(readouts or {}), self.context)
+        # Force laws that read parameters or memory have no values to be linearized with.
+        checked_forces = () if self.memory or parameters is not None else forces
+        warn_if_unstable(model, self.dt, self.substeps, integrator, checked_forces)
+        self._programs = Programs(
+            model,
+            laws,
+            _named_functions(readouts or {}),
+            self.context,
+            parameters,
+            self.memory,
+            controller,
+            self.dt,
+        )
+        self.num_past_controls = self._programs.past_controls
+        """Number of earlier controls in `State.past_controls`: as many as the longest actuator delay spans."""
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
+        self._inputs = Inputs(
+            model,
+            self.num_worlds,
+            self.device,
+            dtype,
+            self.context,
+            parameters,
+            self.memory,
+            self._programs.past_controls,
+            validate_parameters,
+        )
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
         self._maps = _maps(self._launcher, self._programs)
@@ -111,6 +152,8 @@ class Simulator:
         control: Tensor | None = None,
         force: Tensor | None = None,
         context: Mapping[str, Tensor] | None = None,
+        parameters: Tensor | None = None,
+        memory: Tensor | None = None,
     ) -> State:
         """Return the state `dt` seconds later.
 
@@ -119,41 +162,81 @@ class Simulator:
             control: [N, nu] controls, held over the step; zero by default.
             force: [N, nv] generalized forces, held over the step; none by default.
             context: Tensors [N, size] that readouts read as `world.context`; no gradient flows to them.
+            parameters: [N, P] values of the declared parameters; those of the model by default.
+            memory: [N, M] the declared groups of memory, one after the other.
         """
-        m = self.model
-        q = self._checked("state.q", state.q, m.nq)
-        v = self._checked("state.v", state.v, m.nv)
-        u = self._control(control)
-        f = None if force is None else self._checked("force", force, m.nv)
-        constants = self._checked_context(context)
-        act = self._act(state)
-        q, v, *rest = self._step((q, v, u, f, act), constants, self.substeps, self.dt / self.substeps)
+        x = self._inputs
+        u, act = x.control(control), x.act(state)
+        f = None if force is None else x.tensor("force", force, self.model.nv)
+        inputs = (*x.motion(state), u, f, act, x.parameters(parameters), x.memory(state, u, memory))
+        q, v, *rest = self._step(inputs, x.constants(context), self.substeps, self.dt / self.substeps)
         act = rest.pop(0) if act is not None else None
-        return State(q, v, self._shaped(rest), act)
+        return State(q, v, self._shaped(rest), act, x.later_controls(state, u))
+
+    def jacobian(
+        self,
+        state: State,
+        control: Tensor | None = None,
+        parameters: Tensor | None = None,
+        memory: Tensor | None = None,
+    ) -> StepJacobian:
+        """Return the derivatives of a step with respect to its inputs, for any number of worlds.
+
+        Args:
+            state: Positions, velocities and activations; earlier controls count as constants.
+            control: [N, nu] controls; zero by default.
+            parameters: [N, P] values of the declared parameters; those of the model by default.
+            memory: [N, M] the declared groups of memory, which count as constants.
+        """
+        if self.context:
+            raise InputError("jacobian is for simulators without context: create one without it for this purpose")
+        x = replace(self._inputs, num_worlds=len(state.q))
+        start = replace(state.detach(), act=x.act(state))
+        x.motion(start)
+        u, p = x.control(control).detach(), x.parameters(parameters)
+        together = x.num_worlds <= self._launcher.few_worlds
+
+        def advance(
+            q: Tensor, v: Tensor, act: Tensor | None, u: Tensor, p: Tensor | None, m: Tensor | None
+        ) -> tuple[Tensor, ...]:
+            results = self._step((q, v, u, None, act, p, m), [], self.substeps, self.dt / self.substeps)
+            return results[: 3 if self.model.na else 2]
+
+        found = step_jacobian(advance, self.model, start, u, p, x.memory(start, u, memory), together)
+        return replace(found, next_state=replace(found.next_state, past_controls=x.later_controls(start, u)))
 
     def evaluate_readouts(
-        self, state: State, control: Tensor | None = None, context: Mapping[str, Tensor] | None = None
+        self,
+        state: State,
+        control: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        parameters: Tensor | None = None,
+        memory: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Evaluate the readouts on a state that did not result from a step; `World.before` is the state itself."""
-        m = self.model
-        q = self._checked("state.q", state.q, m.nq)
-        v = self._checked("state.v", state.v, m.nv)
-        inputs = (q, v, self._control(control), *self._given_act(state))
-        readouts = self._maps["readout"](*inputs, *self._checked_context(context))
+        driven = self._driven(state, control, parameters, memory)
+        readouts = self._maps["readout"](*driven, *self._inputs.constants(context))
         return self._shaped(list(readouts.values()))
 
-    def mass_matrix(self, q: Tensor) -> Tensor:
+    def mass_matrix(self, q: Tensor, parameters: Tensor | None = None) -> Tensor:
         """Return the mass matrix [N, nv, nv], armature included: MuJoCo's qM as a full matrix."""
-        matrix = self._maps["mass_matrix"](self._checked("q", q, self.model.nq))["matrix"]
+        matrix = self._maps["mass_matrix"](*self._placed(q, parameters))["matrix"]
         return matrix.view(self.num_worlds, self.model.nv, self.model.nv)
 
-    def bias_force(self, q: Tensor, v: Tensor) -> Tensor:
+    def bias_force(self, q: Tensor, v: Tensor, parameters: Tensor | None = None) -> Tensor:
         """Return gravity, Coriolis and centrifugal forces [N, nv]: MuJoCo's qfrc_bias without tendon armature."""
-        return self._maps["bias_force"](self._checked("q", q, self.model.nq), self._checked("v", v, self.model.nv))[
-            "force"
-        ]
+        x = self._inputs
+        return self._maps["bias_force"](*_given(*x.motion(State(q, v), ("q", "v")), x.parameters(parameters)))["force"]
 
-    def acceleration(self, q: Tensor, v: Tensor, tau: Tensor, contact: bool = False) -> Tensor:
+    def acceleration(
+        self,
+        q: Tensor,
+        v: Tensor,
+        tau: Tensor,
+        contact: bool = False,
+        parameters: Tensor | None = None,
+        memory: Tensor | None = None,
+    ) -> Tensor:
         """Return the acceleration [N, nv] of a state under `tau` and all forces except those of actuators.
 
         It is MuJoCo's qacc where no constraint acts (dry friction, equalities, limits, contact), for both integrators.
@@ -163,34 +246,37 @@ class Simulator:
             v: [N, nv] velocities.
             tau: [N, nv] generalized forces.
             contact: Whether contact and joint limits act as well; actuators never do.
+            parameters: [N, P] values of the declared parameters; those of the model by default.
+            memory: [N, M] the declared groups of memory, for force laws.
         """
         kernels = self._maps["in_contact" if contact else "acceleration"]
-        q = self._checked("q", q, self.model.nq)
-        v = self._checked("v", v, self.model.nv)
-        return kernels(q, v, self._checked("tau", tau, self.model.nv))["qacc"]
+        x, state = self._inputs, State(q, v)
+        extra = (x.parameters(parameters), x.memory(state, x.control(None), memory))
+        moving = (*x.motion(state, ("q", "v")), x.tensor("tau", tau, self.model.nv))
+        return kernels(*_given(*moving, *extra))["qacc"]
 
-    def contacts(self, state: State) -> Contacts:
+    def contacts(self, state: State, parameters: Tensor | None = None) -> Contacts:
         """Return depth, velocity, force and the force's derivatives at every contact candidate."""
-        q = self._checked("state.q", state.q, self.model.nq)
-        v = self._checked("state.v", state.v, self.model.nv)
-        fields = self._maps["contacts"](q, v)
+        fields = self._maps["contacts"](*self._moving(state, parameters))
         points = len(self.model.contact_candidates)
         shaped = {name: fields[name].view(self.num_worlds, points, *shape) for name, shape in CONTACT_FIELDS.items()}
         return Contacts(tuple((c.geom, c.plane.name) for c in self.model.contact_candidates), **shaped)
 
-    def contact_accelerations(self, state: State, control: Tensor | None = None) -> Tensor:
+    def contact_accelerations(
+        self,
+        state: State,
+        control: Tensor | None = None,
+        parameters: Tensor | None = None,
+        memory: Tensor | None = None,
+    ) -> Tensor:
         """Return the acceleration [N, P, 3] of the link's material at every contact candidate, in world axes [m/s²]."""
-        q = self._checked("state.q", state.q, self.model.nq)
-        v = self._checked("state.v", state.v, self.model.nv)
-        inputs = (q, v, self._control(control), *self._given_act(state))
-        accelerations = self._maps["contact_accelerations"](*inputs)["acceleration"]
+        driven = self._driven(state, control, parameters, memory)
+        accelerations = self._maps["contact_accelerations"](*driven)["acceleration"]
         return accelerations.view(self.num_worlds, len(self.model.contact_candidates), 3)
 
-    def contact_wrenches(self, state: State) -> Wrenches:
+    def contact_wrenches(self, state: State, parameters: Tensor | None = None) -> Wrenches:
         """Return the contact wrench on every link with contact candidates, about the position of its tree's root."""
-        q = self._checked("state.q", state.q, self.model.nq)
-        v = self._checked("state.v", state.v, self.model.nv)
-        fields = self._maps["contact_wrenches"](q, v)
+        fields = self._maps["contact_wrenches"](*self._moving(state, parameters))
         links = dict.fromkeys(candidate.link for candidate in self.model.contact_candidates)
         shaped = {name: numbers.view(self.num_worlds, len(links), 6) for name, numbers in fields.items()}
         return Wrenches(tuple(self.model.links[i].name for i in links), **shaped)
@@ -212,13 +298,14 @@ class Simulator:
         def call(*tensors: Tensor) -> Groups:
             if len(tensors) != len(sizes):
                 raise InputError(f"{name!r} takes {len(sizes)} tensors ({', '.join(sizes)}), got {len(tensors)}")
-            return kernels(*(self._checked(n, x, size) for x, (n, size) in zip(tensors, sizes.items(), strict=True)))
+            named = zip(tensors, sizes.items(), strict=True)
+            return kernels(*(self._inputs.tensor(n, x, size) for x, (n, size) in named))
 
         return call
 
-    def poses(self, q: Tensor) -> Poses:
+    def poses(self, q: Tensor, parameters: Tensor | None = None) -> Poses:
         """Return position and rotation of every body of the file."""
-        fields = self._maps["poses"](self._checked("q", q, self.model.nq))
+        fields = self._maps["poses"](*self._placed(q, parameters))
         names = tuple(self.model.bodies)
         shape = (self.num_worlds, len(names), 3)
         return Poses(names, fields["position"].view(shape), fields["rotation"].view(*shape, 3))
@@ -228,43 +315,27 @@ class Simulator:
         finite = torch.isfinite(state.q).all(dim=-1) & torch.isfinite(state.v).all(dim=-1)
         return finite if state.act is None else finite & torch.isfinite(state.act).all(dim=-1)
 
+    def _placed(self, q: Tensor, parameters: Tensor | None) -> list[Tensor]:
+        return _given(self._inputs.tensor("q", q, self.model.nq), self._inputs.parameters(parameters))
+
+    def _moving(self, state: State, parameters: Tensor | None) -> list[Tensor]:
+        return _given(*self._inputs.motion(state), self._inputs.parameters(parameters))
+
+    def _driven(
+        self, state: State, control: Tensor | None, parameters: Tensor | None, memory: Tensor | None
+    ) -> list[Tensor]:
+        x = self._inputs
+        u = x.control(control)
+        return _given(*x.motion(state), u, x.act(state), x.parameters(parameters), x.memory(state, u, memory))
+
     def _shaped(self, readouts: Sequence[Tensor]) -> dict[str, Tensor]:
         return {
             name: value if len(shape) == 1 else value.view(self.num_worlds, *shape)
             for value, (name, shape) in zip(readouts, self._programs.shapes.items(), strict=True)
         }
 
-    def _checked_context(self, context: Mapping[str, Tensor] | None) -> list[Tensor]:
-        tensors = context or {}
-        if tensors.keys() != self.context.keys():
-            expected, got = (", ".join(names) or "none" for names in (self.context, tensors))
-            raise InputError(f"this simulator was created with the context {expected}; a step got {got}")
-        return [self._checked(f"context {name!r}", tensors[name], size).detach() for name, size in self.context.items()]
-
-    def _control(self, control: Tensor | None) -> Tensor:
-        if control is None:
-            return torch.zeros(self.num_worlds, self.model.nu, device=self.device, dtype=self.dtype)
-        return self._checked("control", control, self.model.nu)
-
-    def _act(self, state: State) -> Tensor | None:
-        """Return the activations of a state; None in a model without activations."""
-        if not self.model.na:
-            if state.act is not None and state.act.numel():
-                raise InputError(f"state.act must be None, since {self.model.name!r} has no activations")
-            return None
-        if state.act is None:
-            return torch.zeros(self.num_worlds, self.model.na, device=self.device, dtype=self.dtype)
-        return self._checked("state.act", state.act, self.model.na)
-
-    def _given_act(self, state: State) -> list[Tensor]:
-        act = self._act(state)
-        return [] if act is None else [act]
-
     def _tensor(self, row: Sequence[float]) -> Tensor:
         return torch.tensor(row, device=self.device, dtype=self.dtype).repeat(self.num_worlds, 1)
-
-    def _checked(self, name: str, value: Tensor, width: int) -> Tensor:
-        return check_tensor(name, value, (self.num_worlds, width), self.dtype, self.device)
 
     def _check_settings(self) -> None:
         if not isinstance(self.model, Model):
@@ -277,6 +348,10 @@ class Simulator:
             raise InputError(f"integrator must be 'implicit' or 'explicit', got {self.integrator!r}")
         if self.dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, got {self.dtype}")
+
+
+def _given(*tensors: Tensor | None) -> list[Tensor]:
+    return [tensor for tensor in tensors if tensor is not None]
 
 
 def _maps(launcher: Launcher, programs: Programs) -> dict[str, MapKernels]:

@@ -24,12 +24,15 @@ class State:
     act: Tensor | None = None
     """[N, na], as MuJoCo's act: activations of actuators with filters, integrators or muscle dynamics. None stands for
     zeros, and for a model without activations."""
+    past_controls: Tensor | None = None
+    """[N, D, nu] controls of the last D steps, the latest first, in a simulator with actuator delays. None stands for
+    controls that have always been the current one."""
 
     def detach(self) -> State:
         """Return the same state, detached from the autograd graph."""
         readouts = {name: value.detach() for name, value in self.readouts.items()}
-        act = None if self.act is None else self.act.detach()
-        return replace(self, q=self.q.detach(), v=self.v.detach(), readouts=readouts, act=act)
+        act, past = (None if x is None else x.detach() for x in (self.act, self.past_controls))
+        return replace(self, q=self.q.detach(), v=self.v.detach(), readouts=readouts, act=act, past_controls=past)
 
     def where(self, mask: Tensor, other: State) -> State:
         """Return this state in the worlds of the mask [N] and the `other` in the rest, without readouts."""

@@ -7,11 +7,12 @@ Names of groups in generated code:
 
     q, v, u, f      positions, velocities, controls and generalized forces; h is the length of a substep
     act             activations; kernels of models without activations do not have this group
+    p, m            parameters and memory, if there are any; they are constant during a control step
     q0, v0, act0    state before the first substep, after quaternions were normalized
     q_end, v_end    state after the current substep (backward pass only)
     x_bar           adjoint of group x: the derivative of the loss with respect to x
-    q0_bar, v0_bar, act0_bar, u0_bar
-                    part of an adjoint that reaches the initial state and the controls through the readouts alone
+    q0_bar, v0_bar, act0_bar, u0_bar, p0_bar, m0_bar
+                    part of an adjoint that reaches the initial state and the inputs through the readouts alone
 """
 
 from __future__ import annotations
@@ -55,14 +56,21 @@ def map_source(name: str, program: Program, linear: Sequence[str] = ()) -> Sourc
 
 
 STATE = ("q", "v", "act")
-FIXED_INPUTS = ("u", "f", "h")
+EXTRA_INPUTS = ("p", "m")
+"""Optional inputs: parameters and memory."""
+FIXED_INPUTS = ("u", "f", "h", *EXTRA_INPUTS)
 """Inputs of a substep that are the same in all substeps of a control step."""
-IDENTITY = {g: g for g in (*STATE, "u", "f", "h", "q0", "v0", "act0")}
+IDENTITY = {g: g for g in (*STATE, *FIXED_INPUTS, "q0", "v0", "act0")}
 
 
 def _state(sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the groups of the state and their sizes."""
     return {group: sizes[group] for group in STATE if group in sizes}
+
+
+def _inputs(sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the inputs of a substep besides the state: controls, generalized forces, parameters and memory."""
+    return ("u", "f", *(group for group in EXTRA_INPUTS if group in sizes))
 
 
 def context_groups(readout: Program) -> dict[str, int]:
@@ -77,14 +85,14 @@ def step_source(programs: StepPrograms, threads: int = 1) -> Source:
     q0, v0 = q, v
     for s in 0 .. steps - 1:
         saved_states[s] = q, v                              # if the array was passed
-        q, v = substep(q, v, u, f, h)
-    readouts = readout(q, v, u, q0, v0, context)
+        q, v = substep(q, v, u, f, h, p, m)
+    readouts = readout(q, v, u, q0, v0, p, m, context)
     store q, v, readouts
     """
     writer = Writer(threads=threads)
     sizes, _ = _sizes(programs.substep)
     state = _state(sizes)
-    for group in (*state, "u", "f"):
+    for group in (*state, *_inputs(sizes)):
         writer.load(group, sizes[group])
     writer.pointer("saved_states")
     writer.load_timestep()
@@ -113,6 +121,7 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
         load q_bar, v_bar, readout_bars, q_end, v_end           # adjoints of the step's results, and its last state
         q0, v0 = saved_states[0]
         q_bar, v_bar, u0_bar, q0_bar, v0_bar += readout_adjoint(q_end, v_end, u, q0, v0, context, readout_bars)
+                                                                # and p0_bar, m0_bar, likewise below
         for s in steps - 1 .. 0:
             q, v = saved_states[s]
             qacc = (v_end - v) / h;  v_end = v
@@ -134,12 +143,16 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
     state = _state(sizes)
     readout_bars = {name: len(group) for name, group in readout.inputs.items() if name.endswith("_bar")}
     context = context_groups(readout)
-    _load_for_adjoint(writer, sizes, readout_bars, context)
+    # Parameters and memory have an adjoint only if the program computes one.
+    inputs = [group for group in _inputs(sizes) if f"{group}_bar" in substep.outputs]
+    extra = [group for group in inputs if group in EXTRA_INPUTS]
+    _load_for_adjoint(writer, sizes, readout_bars, context, inputs)
     bars = {f"{g}_bar": f"{g}_bar" for g in IDENTITY}
     at_end = {**{g: f"{g}_end" for g in state}, **{g: g for g in (*context, *readout_bars)}}
     # The readouts' contribution to the initial state and the controls bypasses the substeps, so it is kept separate.
-    added = ("u_bar", *(f"{g}{part}_bar" for g in state for part in ("", "0")))
-    writer.run(readout, {**IDENTITY, **bars, **at_end}, {**bars, "u_bar": "u0_bar"}, add=added)
+    apart = {f"{group}_bar": f"{group}0_bar" for group in ("u", *extra)}
+    added = (*apart, *(f"{g}{part}_bar" for g in state for part in ("", "0")))
+    writer.run(readout, {**IDENTITY, **bars, **at_end}, {**bars, **apart}, add=added)
     writer.sum_magnitudes("used", {f"{g}_bar": size for g, size in state.items()})
     writer.declare("qacc", sizes["v"])
 
@@ -148,27 +161,35 @@ def step_adjoint_source(normalize_state: Program, substep: Program, readout: Pro
         # Semi-implicit Euler: the change of velocity gives the acceleration, which need not be solved for again.
         writer.each(sizes["v"], "qacc[{i}] = (v_end[{i}] - v[{i}]) / h[0]; v_end[{i}] = v[{i}];")
 
-    inputs = {**IDENTITY, **bars, "qacc": "qacc"}
-    writer.substeps(restore, substep, inputs, bars, add=("u_bar", "f_bar"), backward=True, fixed=FIXED_INPUTS)
-    for group in (*state, "u", "f"):
+    read = {**IDENTITY, **bars, "qacc": "qacc"}
+    sums = [f"{group}_bar" for group in inputs]
+    writer.substeps(restore, substep, read, bars, add=sums, backward=True, fixed=FIXED_INPUTS)
+    for group in (*state, *inputs):
         writer.zero_unless("used", f"{group}_bar", sizes[group])
-    for group in (*state, "u"):
+    for group in (*state, "u", *extra):
         writer.each(sizes[group], f"{group}_bar[{{i}}] += {group}0_bar[{{i}}];")
     writer.run(normalize_state, {"q": "q_raw", "q_bar": "q_bar"}, bars)
-    for group in (*state, "u", "f"):
+    for group in (*state, *inputs):
         writer.zero_unless("seen", f"{group}_bar", sizes[group])
         writer.store(f"{group}_bar", sizes[group], f"{group}_bar")
     return writer.source("step adjoint")
 
 
 def _load_for_adjoint(
-    writer: Writer, sizes: Mapping[str, int], readout_bars: Mapping[str, int], context: Mapping[str, int]
+    writer: Writer,
+    sizes: Mapping[str, int],
+    readout_bars: Mapping[str, int],
+    context: Mapping[str, int],
+    differentiated: Sequence[str],
 ) -> None:
     """Declare the groups of the backward kernel and load its inputs; `seen` sums up the incoming adjoints."""
-    for group in ("u", "f"):
+    for group in _inputs(sizes):
         writer.load(group, sizes[group])
-        writer.declare(f"{group}_bar", sizes[group])
-    writer.declare("u0_bar", sizes["u"])
+        if group in differentiated:
+            writer.declare(f"{group}_bar", sizes[group])
+    for group in ("u", *EXTRA_INPUTS):
+        if group in differentiated:
+            writer.declare(f"{group}0_bar", sizes[group])
     for group in _state(sizes):
         writer.load(f"{group}_bar", sizes[group], f"next_{group}_bar")
         writer.load(f"{group}_end", sizes[group], f"next_{group}")

@@ -28,6 +28,7 @@ __all__ = [
     "log",
     "maximum",
     "minimum",
+    "nonzero",
     "sin",
     "sqrt",
     "stop_gradient",
@@ -114,6 +115,11 @@ def atan2(y: Real, x: Real) -> Real:
     return graph.add("atan2", y, x) if graph else math.atan2(y, x)
 
 
+def nonzero(x: Real) -> bool:
+    """Return whether a number is not the constant zero; a traced scalar may always differ from zero."""
+    return isinstance(x, Scalar) or bool(x)
+
+
 def minimum(a: Real, b: Real) -> Real:
     """Return the smaller value; if both are equal, the derivative flows to `a`."""
     graph = _graph_of(a, b)
@@ -126,7 +132,7 @@ def maximum(a: Real, b: Real) -> Real:
     return graph.add("max", a, b) if graph else max(a, b)
 
 
-def clip(x: Real, low: float, high: float) -> Real:
+def clip(x: Real, low: Real, high: Real) -> Real:
     """Clip `x` to [low, high]; the derivative is one up to and including the bounds."""
     return maximum(minimum(x, high), low)
 

@@ -125,11 +125,12 @@ class Writer:
     ) -> None:
         """Run a program once per substep `s`, from the last to the first if `backward`.
 
-        `begin(thread)` writes the statements with which each iteration of a thread begins. Programs with loops are
-        long: of these, what depends only on the inputs `fixed` is computed once, before or after all substeps.
+        `begin(thread)` writes the statements with which each iteration of a thread begins. What depends only on the
+        inputs `fixed` is computed once, before or after all substeps, in programs with loops, which are long, and with
+        parameters or memory, from which much follows. The few operations of other programs are not worth it.
         """
         header = BACKWARD if backward else FORWARD
-        if not program.picks:
+        if not program.picks and not {"p", "m"} & program.inputs.keys():
             self._repeat(header, begin, program, inputs, outputs, add)
             return
         parts = split(program, fixed, add)

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ahac.sim.model.basics import Frame, JointLimit, Vector
+from ahac.sim.compiler.graph import Real
+from ahac.sim.model.basics import Frame, JointLimit, RealVector, Vector
 
 __all__ = [
     "Activation",
@@ -51,15 +52,15 @@ class Tendon:
     """Factor of each segment's length: 1 / divisor behind a pulley, 0 across one; empty if all are 1."""
     joints: tuple[tuple[int, int, float], ...] = ()
     """Fixed tendon: (position index, velocity index, coefficient)."""
-    stiffness: tuple[float, ...] = ()
+    stiffness: tuple[Real, ...] = ()
     """Coefficients k of the spring: force −x (k₀ + k₁ x + k₂ x² ...) at elongation x; empty without a spring."""
     spring_range: tuple[float, float] = (0.0, 0.0)
     """Lengths between which the spring is slack [m]."""
-    damping: tuple[float, ...] = ()
+    damping: tuple[Real, ...] = ()
     """Coefficients b of the damper: force −s (b₀ + b₁ |s| + b₂ s² ...) at speed s; empty without a damper."""
     armature: float = 0.0
     """Inertia that the tendon's speed carries [kg]."""
-    frictionloss: float = 0.0
+    frictionloss: Real = 0.0
     """Dry friction [N]."""
     range: tuple[float, float] | None = None
     """Limits of the length [m]; None if unlimited."""
@@ -105,7 +106,7 @@ class Activation:
 class MuscleCurves:
     """Force-length-velocity curves of a muscle; lengths are normalized by its optimal length, forces by its peak."""
 
-    peak_force: float
+    peak_force: Real
     """Peak active force [N]."""
     origin: float
     """Length of the actuator at normalized length `offset` [m]."""
@@ -171,8 +172,8 @@ class Actuator:
     """
 
     name: str
-    gain: float
-    bias: Vector
+    gain: Real
+    bias: RealVector
     dofs: tuple[tuple[int, float], ...] = ()
     """(velocity index, gear) pairs: the force on each velocity coordinate is gear · force."""
     coordinates: tuple[tuple[int, float], ...] = ()
@@ -196,6 +197,9 @@ class Actuator:
     """Period of the length of a servo on a rotation: it turns the shorter way toward its target."""
     disabled: bool = False
     """Whether it exerts no force and its activation does not change."""
+
+    strength: Real = 1.0
+    """Factor on the force and its range."""
 
     @property
     def is_linear(self) -> bool:

@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass, fields
 
 from ahac.core.errors import ModelError
+from ahac.sim.compiler.graph import Real, Scalar
 
-__all__ = ["WORLD", "Frame", "JointLimit", "Matrix", "Vector", "require_non_negative"]
+__all__ = ["WORLD", "Frame", "JointLimit", "Matrix", "RealVector", "Vector", "require_non_negative"]
 
 Vector = tuple[float, float, float]
 Matrix = tuple[Vector, Vector, Vector]
+RealVector = tuple[Real, Real, Real]
+"""A vector that may contain parameters."""
 
 WORLD = -1
 """Link index of everything that does not move."""
@@ -26,10 +29,10 @@ class Frame:
 
 
 def require_non_negative(settings: object) -> None:
-    """Raise ModelError if a field of a dataclass is negative or not finite."""
+    """Raise ModelError if a field of a dataclass is negative or not finite; parameters are not checked here."""
     for item in fields(settings):  # pyright: ignore[reportArgumentType]
         value = getattr(settings, item.name)
-        if value is None and item.default is None:
+        if (value is None and item.default is None) or isinstance(value, Scalar):
             continue
         if not (isinstance(value, float | int) and math.isfinite(value) and value >= 0.0):
             name = f"{type(settings).__name__}.{item.name}"

@@ -13,19 +13,20 @@ import numpy as np
 from ahac.core.checks import check_int
 from ahac.sim.model.actuators import build_actuators
 from ahac.sim.model.constraints import RestPose, dry_friction, equalities, note_constraints
-from ahac.sim.model.contact_geoms import contact_candidates, ignored_pairs, static_planes, touching_geoms
+from ahac.sim.model.contact_geoms import contact_candidates, file_geoms, ignored_pairs, static_planes, touching_geoms
 from ahac.sim.model.notes import Notes, counted
 from ahac.sim.model.overrides import lookup, max_contact_points_in
 from ahac.sim.model.passive import compensated_masses, joint_armature, joint_damping
 from ahac.sim.model.rest_state import pose, standing_pose, warn_singular
 from ahac.sim.model.tendons import build_tendons
-from ahac.sim.model.tree import Tree, box_of, build_tree, floats, site_frame, vector
+from ahac.sim.model.tree import Tree, box_of, build_tree, file_body, floats, site_frame, vector
 from ahac.sim.model.types import (
     WORLD,
     Actuator,
     ContactCandidate,
     ContactMaterial,
     Equality,
+    FileGeom,
     Fluid,
     JointLimit,
     Keyframe,
@@ -83,6 +84,7 @@ class _Parts:
     candidates: tuple[ContactCandidate, ...]
     rest_q: tuple[float, ...]
     equalities: tuple[Equality, ...]
+    geoms: Mapping[str, FileGeom]
 
 
 def build_model(raw: mujoco.MjModel, settings: Settings) -> Model:
@@ -113,7 +115,8 @@ def build_model(raw: mujoco.MjModel, settings: Settings) -> Model:
     warn_singular(raw, reference, notes)
     constraints = equalities(raw, tree, reference)
     note_constraints(raw, constraints, notes)
-    parts = _Parts(tree, tendons, actuators, tuple(planes.values()), candidates, floats(rest_q), constraints)
+    geoms = file_geoms(raw, touching)
+    parts = _Parts(tree, tendons, actuators, tuple(planes.values()), candidates, floats(rest_q), constraints, geoms)
     return _assemble(raw, parts, settings, notes)
 
 
@@ -148,6 +151,10 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
         gravity_compensation=compensated_masses(raw, parts.tree),
         notes=notes.lines(),
         visuals=visuals_of(raw),
+        file_bodies={
+            element_name(raw, "body", b): file_body(raw, b, parts.tree.frames[b]) for b in range(1, raw.nbody)
+        },
+        file_geoms=parts.geoms,
     )
 
 

@@ -16,10 +16,12 @@ from ahac.sim.model.contact_points import Group, ShapePoint, keep_points, shape_
 from ahac.sim.model.friction import explicit_pair, friction_between, note_approximations
 from ahac.sim.model.notes import Notes
 from ahac.sim.model.tree import Tree, frame_on, matrix, vector
-from ahac.sim.model.types import WORLD, ContactCandidate, ContactMaterial, Plane
+from ahac.sim.model.types import WORLD, ContactCandidate, ContactMaterial, FileGeom, Plane
 from ahac.sim.model.unsupported import Refusals, constraints_disabled, disabled, element_name
 
-__all__ = ["TouchingGeom", "contact_candidates", "ignored_pairs", "static_planes", "touching_geoms"]
+__all__ = ["TouchingGeom", "contact_candidates", "file_geoms", "ignored_pairs", "static_planes", "touching_geoms"]
+
+ROUND_SHAPES = (int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_CAPSULE))
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,18 @@ def contact_candidates(
             f"load_model(..., max_contact_points={total}) uses all, which takes longer to run"
         )
     return tuple(candidates)
+
+
+def file_geoms(model: mujoco.MjModel, touching: Sequence[TouchingGeom]) -> dict[str, FileGeom]:
+    """Return all geoms that can touch a plane, by name."""
+    return {
+        element_name(model, "geom", t.geom): FileGeom(
+            body=element_name(model, "body", int(model.geom_bodyid[t.geom])),
+            position=vector(model.geom_pos[t.geom]),
+            round=int(model.geom_type[t.geom]) in ROUND_SHAPES,
+        )
+        for t in touching
+    }
 
 
 def _numbers(touching: Sequence[TouchingGeom]) -> set[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import mujoco
 import numpy as np
 
-from ahac.sim.model.types import WORLD, Frame, InertiaBox, Joint, JointKind, JointLimit, Link, Matrix, Vector
+from ahac.sim.model.types import WORLD, FileBody, Frame, InertiaBox, Joint, JointKind, JointLimit, Link, Matrix, Vector
 from ahac.sim.model.unsupported import constraints_disabled, disabled, element_name
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "box_of",
     "build_tree",
     "coefficients",
+    "file_body",
     "floats",
     "frame_on",
     "matrix",
@@ -121,7 +122,26 @@ def box_of(model: mujoco.MjModel, body: int, body_frame: Frame) -> InertiaBox:
     frame = frame_on(body_frame, model.body_ipos[body], model.body_iquat[body])
     spread = model.body_inertia[body].sum() - 2.0 * model.body_inertia[body]
     edges = np.sqrt(np.maximum(spread, 0.0) * 6.0 / model.body_mass[body])
-    return InertiaBox(link=frame.link, center=frame.position, axes=frame.rotation, edges=vector(edges))
+    name = element_name(model, "body", body)
+    return InertiaBox(link=frame.link, center=frame.position, axes=frame.rotation, edges=vector(edges), body=name)
+
+
+def file_body(model: mujoco.MjModel, body: int, body_frame: Frame) -> FileBody:
+    """Return a body as the file defines it."""
+    joints = int(model.body_jntnum[body])
+    first = int(model.body_jntadr[body])
+    return FileBody(
+        link=body_frame.link,
+        parent=element_name(model, "body", int(model.body_parentid[body])),
+        position=vector(model.body_pos[body]),
+        mass=float(model.body_mass[body]),
+        center_of_mass=vector(model.body_ipos[body]),
+        moments=vector(model.body_inertia[body]),
+        principal=matrix(rotation_matrix(model.body_iquat[body])),
+        gravity_compensation=float(model.body_gravcomp[body]),
+        jointed=joints > 0,
+        free=joints > 0 and bool(model.jnt_type[first] == mujoco.mjtJoint.mjJNT_FREE),
+    )
 
 
 def _joints(model: mujoco.MjModel, body: int, limit_of: Callable[[str], JointLimit]) -> tuple[Joint, ...]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
+from ahac.sim.compiler.graph import Real
 from ahac.sim.model.actuation import (
     Activation,
     ActivationKind,
@@ -21,8 +23,13 @@ from ahac.sim.model.actuation import (
     SliderCrank,
     Tendon,
 )
-from ahac.sim.model.basics import WORLD, Frame, JointLimit, Matrix, Vector, require_non_negative
+from ahac.sim.model.basics import WORLD, Frame, JointLimit, Matrix, RealVector, Vector, require_non_negative
+from ahac.sim.model.contact_types import DISC_THICKNESS, ContactCandidate, ContactConstants, ContactMaterial, Plane
+from ahac.sim.model.file_types import FileBody, FileGeom
 from ahac.sim.model.visual_types import Mesh, VisualGeom, VisualKind
+
+if TYPE_CHECKING:
+    from ahac.sim.model.parameters.selection import Parameters
 
 __all__ = [
     "DISC_THICKNESS",
@@ -36,6 +43,8 @@ __all__ = [
     "ContactConstants",
     "ContactMaterial",
     "Equality",
+    "FileBody",
+    "FileGeom",
     "Fluid",
     "Frame",
     "InertiaBox",
@@ -52,6 +61,7 @@ __all__ = [
     "Obstacle",
     "Plane",
     "Polynomial",
+    "RealVector",
     "SiteDrive",
     "SliderCrank",
     "Tendon",
@@ -62,45 +72,6 @@ __all__ = [
     "Weld",
     "require_non_negative",
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContactMaterial:
-    """Stiffness, damping and friction of a surface. Fields that are None are chosen for the robot.
-
-    Implicit integration is stable for any constants. By default they follow from the weight of the robot and the number
-    of points it stands on: it sinks in by 1 mm, hardly rebounds, and creeps at about 1 mm/s or less while it sticks.
-
-    Explicit integration uses 1e4, 1e4 and 5e2 by default, which suits robots of a few kilograms. Substeps of h seconds
-    are stable if h² Σ stiffness, h Σ damping · depth and h Σ viscosity, summed over all points that are in contact at
-    the same time, are below about the mass that these points carry.
-    """
-
-    stiffness: float | None = None
-    """Normal force per depth, ke [N/m]."""
-
-    damping: float | None = None
-    """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down."""
-
-    viscosity: float | None = None
-    """Friction force per slip speed while sticking, kf [N s/m]."""
-
-    friction: float | None = None
-    """Coulomb coefficient mu: friction never exceeds mu times the normal force, or its elastic part in `penalty`. By
-    default the friction that the file gives the pair of geoms."""
-
-    def __post_init__(self) -> None:
-        require_non_negative(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContactConstants(ContactMaterial):
-    """A contact material with all constants set, as contact laws receive it; defaults are the explicit ones."""
-
-    stiffness: float = 1e4
-    damping: float = 1e4
-    viscosity: float = 5e2
-    friction: float = 1.0
 
 
 class JointKind(Enum):
@@ -127,11 +98,11 @@ class Joint:
     """Index of its first velocity coordinate: one number, or three for a ball."""
     reference: float = 0.0
     """Coordinate in the reference pose of the file (hinge, slide)."""
-    stiffness: float = 0.0
+    stiffness: Real = 0.0
     """Spring stiffness [N m/rad] or [N/m]."""
-    spring_reference: tuple[float, ...] = (0.0,)
+    spring_reference: tuple[Real, ...] = (0.0,)
     """Coordinates at which the spring is at rest: one number, or a quaternion."""
-    range: tuple[float, float] | None = None
+    range: tuple[Real, Real] | None = None
     """Limits [rad] or [m]; for a ball, those of its rotation angle: (0, largest). None if unlimited."""
     limit: JointLimit = field(default_factory=JointLimit)
     force_range: tuple[float, float] | None = None
@@ -160,17 +131,20 @@ class Link:
     name: str
     parent: int
     """Index of the parent link, or WORLD; always smaller than the link's own."""
-    position: Vector
+    position: RealVector
     """Position of its frame in the parent's frame, before its joints move it [m]."""
     rotation: Matrix
     joints: tuple[Joint, ...]
-    mass: float
-    center_of_mass: Vector
+    mass: Real
+    center_of_mass: RealVector
     """Center of mass in its own frame [m]."""
-    moments: Vector
+    moments: RealVector
     """Principal moments of inertia about the center of mass [kg m²]."""
     principal: Matrix
     """Principal axes in the link's frame, as columns."""
+    tensor: tuple[Real, Real, Real, Real, Real, Real] | None = None
+    """Inertia about the center of mass in the link's axes, xx, yy, zz, xy, xz, yz [kg m²]; it replaces moments and
+    principal axes if parameters change it."""
 
     @property
     def dofs(self) -> list[int]:
@@ -179,65 +153,28 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plane:
-    """A static half-space: points with normal · x < offset are inside."""
-
-    name: str
-    normal: Vector
-    offset: float
-
-
-@dataclass(frozen=True)
-class ContactCandidate:
-    """A point, ball, disc or ellipsoid on a link that can touch one plane."""
-
-    geom: str
-    link: int
-    plane: Plane
-    center: Vector
-    """Center in the link's frame [m]."""
-    radius: float
-    """Radius of the ball or disc [m]; zero for a point."""
-    material: ContactMaterial
-    semi_axes: Vector | None = None
-    """Semi-axes of the ellipsoid [m]; None for a point, ball or disc."""
-    rotation: Matrix | None = None
-    """Axes of the ellipsoid in the link's frame, as columns."""
-    axis: Vector | None = None
-    """Axis of the disc in the link's frame; None for all other shapes."""
-
-    @property
-    def is_ball(self) -> bool:
-        """Whether center and radius describe the shape."""
-        return self.semi_axes is None and self.axis is None
-
-
-DISC_THICKNESS = 5e-3
-"""Half thickness of a disc, as a fraction of its radius. A disc is a flat ellipsoid of revolution: as it tilts, its
-lowest point moves smoothly from its center to its rim."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class InertiaBox:
     """The solid box with the mass and inertia of one body of the file, for drag."""
 
     link: int
-    center: Vector
+    center: RealVector
     axes: Matrix
     """Axes of the box in the link's frame, as columns."""
-    edges: Vector
+    edges: RealVector
     """Edge lengths [m]."""
+    body: str = ""
+    """Name of the body."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fluid:
     """A fluid that exerts drag on every body, by MuJoCo's inertia-box model."""
 
-    density: float
+    density: Real
     """Density [kg/m³]."""
-    viscosity: float
+    viscosity: Real
     """Dynamic viscosity [Pa s]."""
-    wind: Vector
+    wind: RealVector
     """Velocity of the fluid [m/s]."""
     boxes: tuple[InertiaBox, ...]
 
@@ -263,10 +200,10 @@ class Model:
     nq: int
     nv: int
     nu: int
-    gravity: Vector
+    gravity: RealVector
     links: tuple[Link, ...]
-    armature: tuple[float, ...]
-    damping: tuple[float, ...]
+    armature: tuple[Real, ...]
+    damping: tuple[Real, ...]
     contact_candidates: tuple[ContactCandidate, ...]
     planes: tuple[Plane, ...]
     actuators: tuple[Actuator, ...]
@@ -276,7 +213,7 @@ class Model:
     rest_q: tuple[float, ...]
     keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
     """The file's keyframes, by name."""
-    frictionloss: tuple[float, ...] = ()
+    frictionloss: tuple[Real, ...] = ()
     """Dry friction of every velocity coordinate [N m] or [N]."""
     equalities: tuple[Equality, ...] = ()
     """Active equality constraints."""
@@ -288,16 +225,34 @@ class Model:
     """All tendons of the file."""
     damping_slopes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Coefficients b₁, b₂ ... of nonlinear damping, by velocity coordinate: damping + b₁ |v| + b₂ v² ..."""
-    gravity_compensation: tuple[tuple[int, float, Vector], ...] = ()
+    gravity_compensation: tuple[tuple[int, Real, RealVector], ...] = ()
     """(link, compensated mass [kg], compensated mass · center in its frame [kg m])."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
     """Shapes to draw."""
+    file_bodies: Mapping[str, FileBody] = field(default_factory=dict)
+    """All bodies of the file but the world; only parameters use them."""
+    file_geoms: Mapping[str, FileGeom] = field(default_factory=dict)
+    """All geoms that can touch a plane; only parameters use them."""
+    joint_offsets: Mapping[int, Real] = field(default_factory=dict)
+    """Encoder offsets by position coordinate: actuators measure q + offset [rad] or [m]."""
 
     def __repr__(self) -> str:
         counts = (
             f"{len(self.links)} links, {len(self.actuators)} actuators, {len(self.contact_candidates)} contact points"
         )
         return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}; {counts}, {len(self.planes)} planes)"
+
+    def parameters(self, *patterns: str, max_delay: float = 0.1) -> Parameters:
+        """Select constants of the model that become inputs of the simulation.
+
+        Args:
+            patterns: "kind:name", where * and ? are wildcards in the name, or the kind alone for "gravity" and other
+                constants of the whole model; see `ahac.sim.model.parameters.kinds` for all kinds.
+            max_delay: Largest value of "actuator_delay" [s].
+        """
+        from ahac.sim.model.parameters.selection import Parameters  # it needs the classes of this module
+
+        return Parameters(self, patterns, max_delay)
 
     @property
     def joints(self) -> tuple[Joint, ...]:

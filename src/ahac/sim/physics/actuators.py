@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import atan2, clip, cos, maximum, sin, where
+from ahac.sim.compiler.operations import atan2, clip, cos, maximum, nonzero, sin, where
 from ahac.sim.model.types import Actuator, Model, Tendon
 from ahac.sim.physics.activation import drive_signal
 from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial
@@ -65,6 +65,7 @@ def actuate(
 ) -> ActuatorForces:
     """Return the forces of all actuators, and of the gravity compensation that counts as theirs."""
     total = ActuatorForces([0.0] * model.nv, {})
+    q = _measured(model, q)
     tendons = TendonForces(motion)
     looping = worth_looping(model)
     implicit = isinstance(inputs.h, Scalar)
@@ -104,6 +105,13 @@ def actuate(
     return _bound_joints(model, motion, total)
 
 
+def _measured(model: Model, q: Sequence[Real]) -> Sequence[Real]:
+    """Return positions as encoders measure them."""
+    if not model.joint_offsets:
+        return q
+    return [x + model.joint_offsets[i] if i in model.joint_offsets else x for i, x in enumerate(q)]
+
+
 def _bound_joints(model: Model, motion: Motion, total: ActuatorForces) -> ActuatorForces:
     """Clip the total force on each joint to its range."""
     bounded = {joint.v: joint.force_range for joint in model.joints if joint.force_range is not None}
@@ -131,7 +139,7 @@ def _inertia(model: Model, jacobian: Mapping[int, Real]) -> Real:
     """Return the inertia that a force moves in the reference pose; the coupling of joints is neglected."""
     inertias = {k: joint.inertia for joint in model.joints for k in joint.dofs}
     mobility = sum((j * j / inertias[k] for k, j in jacobian.items() if inertias[k] > 0.0), 0.0)
-    return 1.0 / mobility if isinstance(mobility, Scalar) or mobility else 0.0
+    return 1.0 / mobility if nonzero(mobility) else 0.0
 
 
 @dataclass(frozen=True)
@@ -155,9 +163,9 @@ def _force(model: Model, i: int, inputs: Inputs, length: Real, speed: Real) -> _
         length = signal - _shortest(signal - length, actuator.period)
     constant, by_length, by_speed = actuator.bias
     # A force that grows with length or speed does not oppose motion and stays explicit.
-    stiffness: Real = max(-by_length, 0.0)
+    stiffness = maximum(-by_length, 0.0)
     damping = maximum(0.0, -(signal * actuator.gain_slopes[1] + by_speed))
-    ahead = length + speed * h if stiffness else length
+    ahead = length + speed * h if nonzero(stiffness) else length
     gain: Real = actuator.gain
     if any(actuator.gain_slopes):
         gain = length * actuator.gain_slopes[0] + speed * actuator.gain_slopes[1] + gain
@@ -167,7 +175,8 @@ def _force(model: Model, i: int, inputs: Inputs, length: Real, speed: Real) -> _
         tension = muscle_tension(actuator.gain_curves, actuator.bias_curves, signal, length + speed * h, speed)
         force = force - tension.force
         stiffness, damping = stiffness + maximum(0.0, tension.by_length), damping + maximum(0.0, tension.by_speed)
-    return _Force(force, implicit_coefficient(h, damping, stiffness))
+    strength = actuator.strength
+    return _Force(force * strength, implicit_coefficient(h, damping, stiffness) * strength)
 
 
 def _shortest(error: Real, period: float) -> Real:
@@ -178,13 +187,15 @@ def _shortest(error: Real, period: float) -> Real:
 
 def _bounded(model: Model, i: int, found: _Force, jacobian: Mapping[int, Real] | None = None) -> _Force:
     """Return a force within the bounds of an actuator that acts along `jacobian`."""
-    bounds = model.actuators[i].force_range
+    bounds, strength = model.actuators[i].force_range, model.actuators[i].strength
     if bounds is None:
         return found
     coefficient = found.coefficient
     if isinstance(coefficient, Scalar) and jacobian is not None:
-        coefficient = clipped_coefficient(coefficient, found.force, bounds, _inertia(model, jacobian))
-    return _Force(clip(found.force, *bounds), coefficient)
+        inertia = _inertia(model, jacobian)
+        coefficient = clipped_coefficient(coefficient, found.force, bounds, inertia, strength)
+    low, high = bounds
+    return _Force(clip(found.force, low * strength, high * strength), coefficient)
 
 
 def _pull(model: Model, i: int, tendon: Tendon, inputs: Inputs, tendons: TendonForces) -> None:

@@ -10,10 +10,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
-from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import atan2, cos, sin, sqrt, where
 
-__all__ = ["Inertia", "Mat3", "Quat", "Spatial", "SpatialMatrix", "Vec3", "norm", "quat_exp", "rotation_vector"]
+__all__ = [
+    "Inertia",
+    "Mat3",
+    "Quat",
+    "Spatial",
+    "SpatialMatrix",
+    "Vec3",
+    "norm",
+    "quat_exp",
+    "rotation_vector",
+    "turned",
+]
 
 TINY = 1e-20
 """Added under square roots that may reach zero, so that their derivative stays finite; far below rounding."""
@@ -30,10 +41,10 @@ class Vec3:
         self.z = z
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Vec3:
-        """Create a constant vector from any three numbers."""
-        x, y, z = values
-        return cls(float(x), float(y), float(z))
+    def of(cls, values: Sequence[Real]) -> Vec3:
+        """Create a vector from any three numbers."""
+        x, y, z = (value if isinstance(value, Scalar) else float(value) for value in values)
+        return cls(x, y, z)
 
     def __iter__(self) -> Iterator[Real]:
         return iter((self.x, self.y, self.z))
@@ -251,6 +262,15 @@ class Inertia:
 
 Six = tuple[Real, Real, Real, Real, Real, Real]
 """Symmetric 3 × 3 matrix xx, yy, zz, xy, xz, yz."""
+
+
+def turned(rotation: Mat3, tensor: Six) -> Six:
+    """Return R T Rᵀ: a symmetric matrix of body axes in world axes."""
+    xx, yy, zz, xy, xz, yz = tensor
+    symmetric = Mat3(Vec3(xx, xy, xz), Vec3(xy, yy, yz), Vec3(xz, yz, zz))
+    a, b, c = (symmetric @ row for row in rotation.rows)
+    x, y, z = rotation.rows
+    return x.dot(a), y.dot(b), z.dot(c), x.dot(b), x.dot(c), y.dot(c)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import implicit
 from ahac.sim.model.types import WORLD, Model
 from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Inertia, Spatial, Vec3
@@ -39,7 +39,7 @@ def acceleration(model: Model, motion: Motion, forces: Forces) -> list[Real]:
     def virtual_power(multiplier: Sequence[Real], rate: Sequence[Real]) -> Real:
         """Return λ·(M a + bias − force) = Σ_i W_i · f_i − λ·force, with W the link velocities under joint velocities λ.
 
-        (Armature adds λ·armature·a, which does not depend on the state.)
+        (Armature adds λ·armature·a, which depends on nothing but armature that is a parameter.)
         """
         virtual = _propagate(model, motion, multiplier)
         change = _propagate(model, motion, rate)
@@ -54,6 +54,9 @@ def acceleration(model: Model, motion: Motion, forces: Forces) -> list[Real]:
         for dashpot in forces.dashpots:
             along = [sum((x[k] * j for k, j in dashpot.jacobian.items()), 0.0) for x in (multiplier, rate)]
             power = power + dashpot.coefficient * (along[0] * along[1])
+        for m, armature, a in zip(multiplier, model.armature, rate, strict=True):
+            if isinstance(armature, Scalar):
+                power = power + armature * (m * a)
         return power
 
     return implicit(solution, factor.solve, virtual_power)

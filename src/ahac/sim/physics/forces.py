@@ -54,7 +54,7 @@ def implicit_coefficient(h: Real, damping: Real, stiffness: Real) -> Real:
     return h * (damping + h * stiffness)
 
 
-def dry_friction(loss: float, speed: Real, floor: float, h: Real) -> tuple[Real, Real]:
+def dry_friction(loss: Real, speed: Real, floor: float, h: Real) -> tuple[Real, Real]:
     """Return dry friction, −loss · speed / √(speed² + floor²), and its implicit coefficient.
 
     An implicit step uses the secant loss / √(speed² + floor²) as damping, which slows motion but never reverses it.
@@ -64,7 +64,7 @@ def dry_friction(loss: float, speed: Real, floor: float, h: Real) -> tuple[Real,
 
 
 def range_force(
-    bounds: tuple[float, float], limit: JointLimit, position: Real, speed: Real, h: Real
+    bounds: tuple[Real, Real], limit: JointLimit, position: Real, speed: Real, h: Real
 ) -> tuple[Real, Real]:
     """Return stiffness · (bound − position) − damping · speed outside a range, zero inside, and the coefficient."""
     low, high = bounds
@@ -84,7 +84,9 @@ def limit_constants(limit: JointLimit) -> tuple[float, float]:
     return limit.stiffness, limit.damping
 
 
-def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, float], inertia: Real) -> Real:
+def clipped_coefficient(
+    coefficient: Real, force: Real, bounds: tuple[float, float], inertia: Real, strength: Real = 1.0
+) -> Real:
     """Return the implicit coefficient of a servo that moves `inertia` and whose force is clipped to `bounds`.
 
     At the end of a step, a servo with force f and coefficient c exerts f I / (I + c). If that is beyond the bound F, it
@@ -94,12 +96,13 @@ def clipped_coefficient(coefficient: Real, force: Real, bounds: tuple[float, flo
 
     This is c up to the bound and continuous there. With c' = 0 instead, a strong servo would throw its joint back and
     forth at speeds of h F / I. This applies only to ranges with zero in their interior. Beyond the bounds of a
-    one-sided range, such as that of an actuator that only pulls, c' = 0.
+    one-sided range, such as that of an actuator that only pulls, c' = 0. `strength` is a factor on the bounds.
     """
-    low, high = bounds
+    one_sided = not bounds[0] < 0.0 < bounds[1]
+    low, high = (bound * strength for bound in bounds)
     if not isinstance(coefficient, Scalar):
         return coefficient
-    if not low < 0.0 < high:
+    if one_sided:
         return where(force < low, 0.0, where(force > high, 0.0, coefficient))
     below, above = force < low, force > high
     ratio = where(below, low, where(above, high, 1.0)) / where(below, force, where(above, force, 1.0))

@@ -52,7 +52,7 @@ def implicit_contacts(
         if not loops or surface is None or len(group) < LOOP_POINTS:
             responses = [_response(law, p.depth, p.velocity, p.position, p.normal, p.material, h) for p in group]
         else:
-            responses = [_response_of(sum_over_points(function(surface), group, motion, link, [h]))]
+            responses = [_response_of(sum_over_points(function(surface), surface, group, motion, link, [h]))]
         for wrench, matrix in responses:
             wrenches[link] = wrenches[link] + wrench if link in wrenches else wrench
             damping[link] = damping[link] + matrix if link in damping else matrix
@@ -93,10 +93,12 @@ def _row_function(law: ContactLaw, surface: Surface) -> RowFunction:
     """Return the sum of responses over points of one surface, as a function of the link's motion and h."""
     normal = Vec3.of(surface.plane.normal)
 
-    def effect(depth: Real, velocity: Vec3, position: Vec3, further: Sequence[Real]) -> list[Real]:
+    def effect(
+        depth: Real, velocity: Vec3, position: Vec3, material: ContactConstants, further: Sequence[Real]
+    ) -> list[Real]:
         (h,) = further
         assert isinstance(h, Scalar), "the body of a loop is traced"
-        return _numbers(*_response(law, depth, velocity, position, normal, surface.material, h))
+        return _numbers(*_response(law, depth, velocity, position, normal, material, h))
 
     return row_function(surface, effect, num_further=1)
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.model.types import WORLD, Model
-from ahac.sim.physics.algebra import Inertia, Mat3, SpatialMatrix, Vec3
+from ahac.sim.physics.algebra import Inertia, Mat3, SpatialMatrix, Vec3, turned
 from ahac.sim.physics.forces import Dashpot
 from ahac.sim.physics.kinematics import Motion
 
@@ -36,20 +36,24 @@ def _link_inertia(model: Model, motion: Motion, index: int) -> Inertia:
     """Return one link's inertia.
 
     With principal moments a, b, c the rotational part is b·1 + (a − b) x xᵀ + (c − b) z zᵀ: one outer product for a
-    capsule or a cylinder, none for a ball.
+    capsule or a cylinder, none for a ball. Parameters may change the principal axes; then the whole tensor is rotated.
     """
     link, rotation = model.links[index], motion.rotation[index]
     center = motion.position[index] + rotation @ Vec3.of(link.center_of_mass)
     moment = center * link.mass
-    middle = link.moments[1]
+    middle = link.moments[1] if link.tensor is None else 0.0
     spread = center.dot(moment)
     diagonal = [middle + spread - c * m for c, m in zip(center, moment, strict=True)]
     xy = -(center.x * moment.y)
     xz = -(center.x * moment.z)
     yz = -(center.y * moment.z)
+    if link.tensor is not None:
+        about_center = turned(rotation, link.tensor)
+        xx, yy, zz, xy, xz, yz = (a + b for a, b in zip((*diagonal, xy, xz, yz), about_center, strict=True))
+        return Inertia(link.mass, moment, (xx, yy, zz, xy, xz, yz))
     for k in (0, 2):
         excess = link.moments[k] - middle
-        if abs(excess) > ROUND * middle:
+        if isinstance(excess, Scalar) or abs(excess) > ROUND * middle:
             axis = rotation @ Mat3.of(link.principal).column(k)
             scaled = axis * excess
             diagonal = [d + a * s for d, a, s in zip(diagonal, axis, scaled, strict=True)]

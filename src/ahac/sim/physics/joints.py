@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import where
+from ahac.sim.compiler.operations import nonzero, where
 from ahac.sim.model.types import Joint, JointKind, Model
 from ahac.sim.physics.algebra import Quat, Vec3, norm, rotation_vector
 from ahac.sim.physics.forces import Dashpot, dry_friction, implicit_coefficient, limit_constants, range_force
@@ -29,15 +29,15 @@ def passive_force(model: Model, q: Sequence[Real], v: Sequence[Real], h: Real = 
 
     In an implicit step of `h` seconds, q is the predicted position q + h v, and the dashpots complete the step.
     """
-    force: list[Real] = [-(v[k] * model.damping[k]) if model.damping[k] else 0.0 for k in range(model.nv)]
-    stiffness = [0.0] * model.nv
+    force: list[Real] = [-(v[k] * model.damping[k]) if nonzero(model.damping[k]) else 0.0 for k in range(model.nv)]
+    stiffness: list[Real] = [0.0] * model.nv
     for joint in model.joints:
-        if joint.stiffness:
+        if nonzero(joint.stiffness):
             for k, stretch in zip(joint.dofs, joint_stretch(joint, q), strict=True):
                 force[k] = force[k] - (stretch + v[k] * h) * joint.stiffness
                 stiffness[k] = joint.stiffness
     constants = list(zip(model.damping, stiffness, strict=True))
-    return force, _dashpots({k: implicit_coefficient(h, *c) for k, c in enumerate(constants) if any(c)})
+    return force, _dashpots({k: implicit_coefficient(h, *c) for k, c in enumerate(constants) if any(map(nonzero, c))})
 
 
 def friction_force(model: Model, v: Sequence[Real], h: Real = 0.0) -> tuple[list[Real], Dashpots]:
@@ -47,7 +47,7 @@ def friction_force(model: Model, v: Sequence[Real], h: Real = 0.0) -> tuple[list
     for joint in model.joints:
         floor = STICTION_SPEED_SLIDE if joint.kind is JointKind.SLIDE else STICTION_SPEED
         for k in joint.dofs:
-            if model.frictionloss[k]:
+            if nonzero(model.frictionloss[k]):
                 force[k], coefficients[k] = dry_friction(model.frictionloss[k], v[k], floor, h)
     return force, _dashpots(coefficients)
 
@@ -90,7 +90,7 @@ def _limit_ball(joint: Joint, q: Sequence[Real], v: Sequence[Real], h: Real) -> 
 
 def _dashpots(coefficients: Mapping[int, Real]) -> Dashpots:
     """Return the dashpots on single coordinates; none in an explicit step."""
-    return [Dashpot({k: 1.0}, c) for k, c in coefficients.items() if isinstance(c, Scalar) or c]
+    return [Dashpot({k: 1.0}, c) for k, c in coefficients.items() if nonzero(c)]
 
 
 def joint_stretch(joint: Joint, q: Sequence[Real]) -> list[Real]:

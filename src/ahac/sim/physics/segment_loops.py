@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.loops import RowFunction, sum_over_rows
+from ahac.sim.compiler.operations import nonzero
 from ahac.sim.model.types import Actuator, Model, Tendon, Vector
 from ahac.sim.physics.algebra import Mat3, Spatial, Vec3, norm
 
@@ -49,7 +50,7 @@ def segment_wrench(arm: Vec3, line: Vec3, span: Real, force: Real) -> Spatial:
 def needs_length(actuator: Actuator) -> bool:
     """Return whether an actuator's force depends on its length or speed."""
     curves = actuator.gain_curves or actuator.bias_curves
-    return curves is not None or any((*actuator.bias[1:], *actuator.gain_slopes))
+    return curves is not None or any(map(nonzero, (*actuator.bias[1:], *actuator.gain_slopes)))
 
 
 def worth_looping(model: Model) -> bool:

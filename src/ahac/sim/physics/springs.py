@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import abs_, maximum, minimum, where
+from ahac.sim.compiler.operations import abs_, maximum, minimum, nonzero, where
 from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.model.types import JointKind, Model, Tendon
 from ahac.sim.physics.algebra import Quat, Vec3, norm
@@ -62,7 +62,7 @@ def tendon_forces(
             force = force - _speed_rate(model, q, v, speed) * tendon.armature
             coefficient = coefficient + tendon.armature
         path.add_force(total.joint, force)
-        if isinstance(coefficient, Scalar) or coefficient:
+        if nonzero(coefficient):
             total.dashpots.append(Dashpot(path.jacobian, coefficient))
     return total
 
@@ -77,8 +77,8 @@ def tendon_inertia(model: Model, motion: Motion, q: Sequence[Real]) -> list[Dash
 
 
 def _acts(tendon: Tendon, limited: bool) -> bool:
-    passive = tendon.stiffness or tendon.damping or tendon.frictionloss or tendon.armature
-    return bool(passive) or (limited and tendon.range is not None)
+    passive = bool(tendon.stiffness or tendon.damping or tendon.armature) or nonzero(tendon.frictionloss)
+    return passive or (limited and tendon.range is not None)
 
 
 def _spring(tendon: Tendon, length: Real, h: Real) -> tuple[Real, Real]:
@@ -102,7 +102,7 @@ def _damper(tendon: Tendon, speed: Real, h: Real) -> tuple[Real, Real]:
 
 
 def _friction(tendon: Tendon, speed: Real, h: Real) -> tuple[Real, Real]:
-    if not tendon.frictionloss:
+    if not nonzero(tendon.frictionloss):
         return 0.0, 0.0
     floor = STICTION_SPEED if tendon.joints else STICTION_SPEED_SLIDE
     return dry_friction(tendon.frictionloss, speed, floor, h)
@@ -130,11 +130,11 @@ def _speed_rate(model: Model, q: Sequence[Real], v: Sequence[Real], speed: Real)
     return rate
 
 
-def _polynomial(coefficients: Sequence[float], x: Real) -> Real:
+def _polynomial(coefficients: Sequence[Real], x: Real) -> Real:
     """Return c₀ + c₁ x + c₂ x² ..."""
     return reduce(lambda total, c: total * x + c, reversed(coefficients), 0.0)
 
 
-def _slope(coefficients: Sequence[float], x: Real) -> Real:
+def _slope(coefficients: Sequence[Real], x: Real) -> Real:
     """Return the derivative of x (c₀ + c₁ x + c₂ x² ...)."""
     return _polynomial([(i + 1) * c for i, c in enumerate(coefficients)], x)

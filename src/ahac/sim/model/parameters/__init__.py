@@ -1,0 +1,1 @@
+"""Parameters: constants of a model that become inputs of the simulation."""

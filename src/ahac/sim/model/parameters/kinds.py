@@ -1,0 +1,118 @@
+"""All kinds of parameters: elements that have them, default values, units, physical values, and where they go.
+
+Names and meanings are MuJoCo's where it has such a field. Constants that the loader derives from others keep their
+default values: `Joint.inertia` and the effective masses of constraints and tendons, from which the simulator chooses
+the constants of limits, constraints and saturated servos; the contact constants that it chooses for the robot's weight;
+spring lengths and references of tendons; length ranges and peak forces of muscles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ahac.sim.model.parameters import actuators, bodies, geoms, joints, world
+from ahac.sim.model.parameters.elements import Find, Put, Refusals
+from ahac.sim.model.types import Model
+
+__all__ = ["Kind", "kinds"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of parameters."""
+
+    name: str
+    meaning: str
+    elements: Find
+    put: Put
+    refusals: Callable[[Model], Refusals] = field(default=lambda model: {})
+    """Why other elements of that type do not have the parameter, by name."""
+
+
+def kinds(max_delay: float) -> dict[str, Kind]:
+    """Return all kinds by name; actuators are delayed by at most `max_delay` seconds."""
+    table = [
+        Kind("body_mass", "mass of a body; its moments of inertia stay", bodies.masses, bodies.put_mass, bodies.static),
+        Kind("body_inertia", "principal moments of inertia", bodies.moments, bodies.put_moments, bodies.weightless),
+        Kind("body_ipos", "center of mass in the body's frame", bodies.centers, bodies.put_center, bodies.weightless),
+        Kind(
+            "body_pseudo_inertia",
+            "log-Cholesky coordinates of mass and inertia",
+            bodies.pseudo,
+            bodies.put_pseudo,
+            bodies.submerged,
+        ),
+        Kind(
+            "body_pos", "position in the parent body's frame", bodies.positions, bodies.put_position, bodies.unmovable
+        ),
+        Kind(
+            "geom_pos",
+            "position of contact points with their geom",
+            geoms.positions,
+            geoms.put_position,
+            geoms.touchless,
+        ),
+        Kind("geom_size", "radius of a sphere or capsule", geoms.radii, geoms.put_radius, geoms.touchless),
+        Kind(
+            "geom_friction",
+            "sliding friction with planes",
+            geoms.of_material("friction", ""),
+            *geoms.material("friction"),
+        ),
+        Kind(
+            "contact_stiffness",
+            "normal force per depth",
+            geoms.of_material("stiffness", "N/m"),
+            *geoms.material("stiffness"),
+        ),
+        Kind(
+            "contact_damping",
+            "force per depth and speed",
+            geoms.of_material("damping", "N s/m²"),
+            *geoms.material("damping"),
+        ),
+        Kind("dof_armature", "rotor inertia", joints.by_dof("armature", "kg m²", "kg"), joints.put_dofs("armature")),
+        Kind(
+            "dof_damping", "linear damping", joints.by_dof("damping", "N m s/rad", "N s/m"), joints.put_dofs("damping")
+        ),
+        Kind(
+            "dof_frictionloss",
+            "dry friction",
+            joints.by_dof("frictionloss", "N m", "N"),
+            joints.put_dofs("frictionloss"),
+        ),
+        Kind("jnt_stiffness", "stiffness of a joint's spring", joints.stiffnesses, joints.put_stiffness),
+        Kind("qpos_spring", "rest position of a joint's spring", joints.spring_references, joints.put_spring_reference),
+        Kind("jnt_range", "limits of a joint", joints.ranges, joints.put_range),
+        Kind("joint_offset", "encoder offset: actuators measure q + offset", joints.offsets, joints.put_offset),
+        Kind(
+            "actuator_gain",
+            "kp or kv of a servo, gain of a motor, peak force of a muscle",
+            actuators.gains,
+            actuators.put_gain,
+        ),
+        Kind("actuator_damping", "kv of a position servo", actuators.servo_dampings, actuators.put_servo_damping),
+        Kind("actuator_strength", "factor on force and force range", actuators.strengths, actuators.put_strength),
+        Kind("actuator_delay", "delay of all controls", actuators.delay(max_delay), lambda draft, name, values: None),
+        Kind(
+            "tendon_stiffness",
+            "stiffness of a tendon",
+            world.of_tendon("stiffness", "N/m"),
+            world.put_tendon("stiffness"),
+        ),
+        Kind("tendon_damping", "damping of a tendon", world.of_tendon("damping", "N s/m"), world.put_tendon("damping")),
+        Kind(
+            "tendon_frictionloss",
+            "dry friction of a tendon",
+            world.of_tendon("frictionloss", "N"),
+            world.put_tendon_friction,
+        ),
+        Kind("gravity", "acceleration of free fall", world.gravity, world.put_gravity),
+        Kind("opt_density", "density of the fluid", world.of_fluid("density", "kg/m³"), world.put_fluid("density")),
+        Kind(
+            "opt_viscosity", "viscosity of the fluid", world.of_fluid("viscosity", "Pa s"), world.put_fluid("viscosity")
+        ),
+        Kind("opt_wind", "velocity of the fluid", world.wind, world.put_wind),
+    ]
+    return {kind.name: kind for kind in table}
