@@ -64,7 +64,7 @@ def assert_derivatives_match(physics: Parametrized, values: dict[str, np.ndarray
         shape = (len(steps), STATES)
         moved = {name: np.broadcast_to(x, (*shape, x.shape[-1])) for name, x in values.items()}
         ends = evaluate(physics.substep, {**moved, group: values[group] + sign * steps})
-        return sum((ends[name] * bars[f"{name}_bar"]).sum(-1) for name in ends)
+        return np.sum([(ends[name] * bars[f"{name}_bar"]).sum(-1) for name in ends], axis=0)
 
     expected = ((weighted(1.0) - weighted(-1.0)) / (2.0 * EPS)).T
     error = np.abs(found - expected) / np.maximum(1.0, np.abs(expected))

@@ -145,7 +145,7 @@ def test_crossed_limits_and_wrong_shapes_are_refused() -> None:
     with pytest.raises(InputError, match=r"floating-point tensor \[N, 2\], got torch.float32 \[3\]"):
         parameters.check(torch.zeros(3))
     with pytest.raises(InputError, match="must be a tensor, got list"):
-        parameters.check([[0.0, 1.0]])
+        parameters.check([[0.0, 1.0]])  # pyright: ignore[reportArgumentType]
 
 
 def everything(source: str) -> Parameters:
@@ -167,6 +167,7 @@ def test_free_coordinates_are_inverse_and_always_physical(source: str) -> None:
     parameters.check(values)
     torch.testing.assert_close(parameters.unconstrain(values), random, rtol=1e-6, atol=1e-6)
     values.sum().backward()
+    assert random.grad is not None
     assert random.grad.isfinite().all()
     assert (random.grad != 0.0).all()
 

@@ -11,7 +11,7 @@ from ahac.sim.model.parameters.domains import Domain
 from ahac.sim.model.parameters.draft import Draft
 from ahac.sim.model.types import Model
 
-__all__ = ["XYZ", "Element", "Elements", "Find", "Put", "Refusals", "number", "three"]
+__all__ = ["XYZ", "Element", "Elements", "Find", "Put", "Refusals", "three"]
 
 XYZ = ("x", "y", "z")
 
@@ -42,8 +42,3 @@ def three(values: Sequence[Real]) -> RealVector:
     """Return three scalars as a vector."""
     x, y, z = values
     return x, y, z
-
-
-def number(value: Real) -> float:
-    """Return a constant of a model without parameters."""
-    return float(value)

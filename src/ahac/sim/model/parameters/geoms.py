@@ -9,7 +9,7 @@ from typing import Any
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE, POSITIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals, number
+from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals
 from ahac.sim.model.parameters.inertial import placed
 from ahac.sim.model.types import ContactCandidate, Model
 
@@ -48,7 +48,7 @@ def put_position(draft: Draft, name: str, values: Sequence[Real]) -> None:
 def radii(model: Model) -> Elements:
     """Return the radii of spheres and capsules."""
     points = {name: found[0] for name, found in _points(model).items() if model.file_geoms[name].round}
-    return {name: Element((number(point.radius),), "m", POSITIVE) for name, point in points.items()}
+    return {name: Element((point.radius,), "m", POSITIVE) for name, point in points.items()}
 
 
 def put_radius(draft: Draft, name: str, values: Sequence[Real]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, number, three
+from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, three
 from ahac.sim.model.types import Model, Tendon
 
 __all__ = [
@@ -59,8 +59,7 @@ def put_tendon_friction(draft: Draft, name: str, values: Sequence[Real]) -> None
 
 def gravity(model: Model) -> Elements:
     """Return the gravity."""
-    x, y, z = (number(g) for g in model.gravity)
-    return {"": Element((x, y, z), "m/s²", FREE, XYZ)}
+    return {"": Element(model.gravity, "m/s²", FREE, XYZ)}
 
 
 def put_gravity(draft: Draft, name: str, values: Sequence[Real]) -> None:
@@ -90,10 +89,7 @@ def put_fluid(constant: str) -> Put:
 
 def wind(model: Model) -> Elements:
     """Return the velocity of the fluid."""
-    if model.fluid is None:
-        return {}
-    x, y, z = (number(w) for w in model.fluid.wind)
-    return {"": Element((x, y, z), "m/s", FREE, XYZ)}
+    return {} if model.fluid is None else {"": Element(model.fluid.wind, "m/s", FREE, XYZ)}
 
 
 def put_wind(draft: Draft, name: str, values: Sequence[Real]) -> None:
