@@ -29,6 +29,7 @@ from ahac.sim.compiler.program import trace
 from ahac.sim.inspection import inspect_model
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor, Servo
+from ahac.sim.model.parameters import Parameters
 from ahac.sim.model.types import (
     Actuator,
     ContactConstants,
@@ -66,6 +67,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Motor",
+    "Parameters",
     "Poses",
     "Quat",
     "Readout",

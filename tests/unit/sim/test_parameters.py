@@ -1,6 +1,7 @@
 """Selection of parameters, their values, and what they leave alone."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -303,6 +304,11 @@ def test_constant_numbers_in_place_of_scalars_make_a_plain_model(model: Model) -
     values = states(physics)
     expected = evaluate(other.substep, {**values, "p": np.array([2.0, 0.5, 0.0, 0.0, -3.7])})["v"]
     np.testing.assert_allclose(evaluate(physics.substep, {**values, "p": physics.defaults})["v"], expected, rtol=1e-12)
+
+
+def test_the_guide_lists_every_kind() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "parameters.md").read_text(encoding="utf-8")
+    assert not [kind for kind in kinds(0.1) if f"`{kind}`" not in guide]
 
 
 def test_vectors_accept_only_three_numbers() -> None:
