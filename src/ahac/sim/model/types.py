@@ -250,7 +250,7 @@ class Model:
 
         Args:
             patterns: "kind:name", where * and ? are wildcards in the name, or the kind alone for "gravity" and other
-                constants of the whole model; see `ahac.sim.model.parameters.kinds` for all kinds.
+                constants of the whole model; docs/guides/parameters.md lists all kinds.
             max_delay: Largest value of "actuator_delay" [s].
         """
         from ahac.sim.model.parameters import Parameters  # it needs the classes of this module

@@ -6,12 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ahac.sim.compiler.graph import Real
-from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE, between
+from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import Element, Elements, Find
+from ahac.sim.model.parameters.elements import Element, Elements
 from ahac.sim.model.types import Actuator, JointKind, Model
 
-__all__ = ["delay", "gains", "put_gain", "put_servo_damping", "put_strength", "servo_dampings", "strengths"]
+__all__ = [
+    "delay",
+    "gains",
+    "put_delay",
+    "put_gain",
+    "put_servo_damping",
+    "put_strength",
+    "servo_dampings",
+    "strengths",
+]
 
 
 def _follows_position(actuator: Actuator) -> bool:
@@ -93,6 +102,10 @@ def put_strength(draft: Draft, name: str, values: Sequence[Real]) -> None:
     draft.actuator(name, lambda actuator: replace(actuator, strength=values[0]))
 
 
-def delay(longest: float) -> Find:
-    """Return how to find the delay of all actuators, at most `longest` seconds."""
-    return lambda model: {"": Element((0.0,), "s", between(0.0, longest))} if model.actuators else {}
+def delay(model: Model) -> Elements:
+    """Return the delay of all controls, which is zero."""
+    return {"": Element((0.0,), "s", NON_NEGATIVE)} if model.actuators else {}
+
+
+def put_delay(draft: Draft, name: str, values: Sequence[Real]) -> None:
+    """Leave the model alone: the simulator delays controls between steps."""

@@ -14,7 +14,6 @@ from ahac.sim.model.types import Joint, JointKind, Model
 __all__ = [
     "by_dof",
     "offsets",
-    "put_dofs",
     "put_offset",
     "put_range",
     "put_spring_reference",
@@ -40,8 +39,8 @@ def _floating(model: Model) -> set[str]:
     return slides | {name.rpartition(":")[0] for name in slides}
 
 
-def by_dof(constant: str, rotational: str, translational: str) -> Find:
-    """Return how to find a constant of velocity coordinates, by joint."""
+def by_dof(constant: str, rotational: str, translational: str) -> tuple[Find, Put]:
+    """Return where a constant of velocity coordinates is, by joint, and how to set it; units depend on the joint."""
 
     def elements(model: Model) -> Elements:
         found: Elements = {}
@@ -52,12 +51,7 @@ def by_dof(constant: str, rotational: str, translational: str) -> Find:
             found[joint.name] = Element(values, unit, NON_NEGATIVE, parts, joint.name in _floating(model))
         return found
 
-    return elements
-
-
-def put_dofs(constant: str) -> Put:
-    """Return how to set a constant of velocity coordinates."""
-    return lambda draft, name, values: draft.dofs(constant, name, values)
+    return elements, lambda draft, name, values: draft.dofs(constant, name, values)
 
 
 def stiffnesses(model: Model) -> Elements:
