@@ -27,6 +27,7 @@ from ahac.sim.compiler.operations import (
 )
 from ahac.sim.compiler.program import trace
 from ahac.sim.inspection import inspect_model
+from ahac.sim.jacobian import StepJacobian
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor, Servo
 from ahac.sim.model.parameters import Parameters
@@ -43,8 +44,8 @@ from ahac.sim.model.types import (
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw
-from ahac.sim.physics.world import AppliedForce, World
-from ahac.sim.programs import Readout
+from ahac.sim.physics.world import AppliedForce, RandomSource, World
+from ahac.sim.programs import Controller, Readout
 from ahac.sim.simulator import Integrator, Simulator
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
@@ -56,6 +57,7 @@ __all__ = [
     "ContactLaw",
     "ContactMaterial",
     "Contacts",
+    "Controller",
     "ForceLaw",
     "InputError",
     "Integrator",
@@ -70,12 +72,14 @@ __all__ = [
     "Parameters",
     "Poses",
     "Quat",
+    "RandomSource",
     "Readout",
     "Real",
     "Scalar",
     "Servo",
     "Simulator",
     "State",
+    "StepJacobian",
     "TraceError",
     "Vec3",
     "World",
