@@ -110,6 +110,29 @@ def _memory(arguments: list[str]) -> int:
     return _report({"Steps with and without commands, clock, noise and delay": rows}, options)
 
 
+def _parameters(arguments: list[str]) -> int:
+    about = "Measure what it costs to make constants of a model inputs of a step, with gradients."
+    parser = Parser("ahac bench parameters", "FILE [PATTERN ...] [options]", about)
+    parser.add_argument("file", metavar="FILE", help="MJCF or URDF file, or the name of a robot of Gymnasium")
+    parser.add_argument(
+        "patterns",
+        nargs="*",
+        metavar="PATTERN",
+        help="parameters, as in model.parameters (default: all masses, contact frictions and actuator gains)",
+    )
+    _add_throughput_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.parameters import PATTERNS, parameter_costs
+    from ahac.bench.robots import find
+    from ahac.sim import load_model
+
+    model = load_model(find(options.file))
+    worlds, patterns = options.worlds or [512], options.patterns or PATTERNS
+    rows = parameter_costs(model, patterns, worlds, options.device, _threads(options), options.seconds)
+    return _report({"Steps of 4 implicit substeps, forward and backward": rows}, options)
+
+
 def _train(arguments: list[str]) -> int:
     parser = Parser("ahac bench train", "[TASK ...] [options]", "Measure one iteration of training and its parts.")
     parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: the five of the paper)")
@@ -226,5 +249,6 @@ COMMANDS: Commands = {
     "robots": ("the bare simulator, next to MuJoCo's mj_step", _robots),
     "tasks": ("differentiable steps of tasks", _tasks),
     "memory": ("what commands, a clock, noise and a delay add to a step", _memory),
+    "parameters": ("constants of a model as inputs", _parameters),
     "train": ("one iteration of training and its parts", _train),
 }

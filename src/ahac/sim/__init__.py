@@ -27,6 +27,7 @@ from ahac.sim.compiler.operations import (
 )
 from ahac.sim.compiler.program import trace
 from ahac.sim.inspection import inspect_model
+from ahac.sim.jacobian import StepJacobian
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor, Servo
 from ahac.sim.model.types import (
@@ -76,6 +77,7 @@ __all__ = [
     "Servo",
     "Simulator",
     "State",
+    "StepJacobian",
     "TraceError",
     "Vec3",
     "World",

@@ -57,6 +57,11 @@ class Launcher:
     threads_per_world: int | None = None
     """CUDA threads that share a world in a step; chosen by program size and number of worlds if None."""
 
+    @property
+    def few_worlds(self) -> int:
+        """Number of worlds up to which several launches cost more than one launch with as many times the worlds."""
+        return 2048 if self.target.cuda else 32 * self.target.lanes * self.threads
+
     def build(self, source: Callable[[int], Source], program: Program, worlds: int) -> Kernel:
         """Build the kernel `source(threads_per_world)`, with as many threads as suit the program and the device."""
         if not self.target.cuda:

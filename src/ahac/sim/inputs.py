@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ahac.core.checks import check_tensor
 from ahac.core.errors import InputError
+from ahac.sim.model.parameters.selection import Parameters
 from ahac.sim.model.types import Model
 from ahac.sim.state import State
-
-if TYPE_CHECKING:
-    from ahac.sim.model.parameters import Parameters
 
 __all__ = ["Inputs"]
 
@@ -39,8 +37,8 @@ class Inputs:
     validate: bool = True
     """Whether to check that parameters are physical."""
     _defaults: Tensor | None = field(default=None, init=False)
-    _valid: Tensor | None = field(default=None, init=False)
-    """The parameters that were last found to be physical."""
+    _valid: tuple[weakref.ref[Tensor], int] | None = field(default=None, init=False)
+    """The parameters that were last found to be physical, and their version, which changes in place."""
 
     def tensor(self, name: str, value: Tensor, width: int) -> Tensor:
         """Return a tensor [N, width], or raise InputError."""
@@ -85,10 +83,16 @@ class Inputs:
                 self._defaults = self.declared.defaults(self.num_worlds, self.device, self.dtype)
             return self._defaults
         values = self.tensor("parameters", values, self.declared.size)
-        if self.validate and values is not self._valid and not _capturing(self.device):
+        if self.validate and not self._is_valid(values) and not _capturing(self.device):
             self.declared.check(values.detach())
-            self._valid = values
+            self._valid = None if values.is_inference() else (weakref.ref(values), values._version)
         return values
+
+    def _is_valid(self, values: Tensor) -> bool:
+        if self._valid is None or values.is_inference():
+            return False
+        checked, version = self._valid
+        return checked() is values and version == values._version
 
     def memory(self, state: State, control: Tensor, memory: Tensor | None) -> Tensor | None:
         """Return the earlier controls, for delays, and the declared memory; None in a simulator without both."""

@@ -1,4 +1,4 @@
-"""Jacobians of a step: one launch of its adjoint for each row, over all worlds."""
+"""Jacobians of a step, row by row from its adjoint."""
 
 from __future__ import annotations
 
@@ -42,36 +42,58 @@ class StepJacobian:
         return torch.cat([self.q, self.v, self.act], dim=-1)
 
 
+Advance = Callable[..., tuple[Tensor, ...]]
+"""Maps positions, velocities, activations, controls, parameters and memory to the state after a step."""
+
+
 def step_jacobian(
-    step: Callable[[State, Tensor, Tensor | None], State],
+    advance: Advance,
     model: Model,
     state: State,
     control: Tensor,
     parameters: Tensor | None,
+    memory: Tensor | None,
+    together: bool,
 ) -> StepJacobian:
-    """Return the derivatives of the function `step(state, control, parameters)`."""
-    q, v, u = (x.detach().requires_grad_() for x in (state.q, state.v, control))
-    act, p = (None if x is None else x.detach().requires_grad_() for x in (state.act, parameters))
-    past = None if state.past_controls is None else state.past_controls.detach()
+    """Return the derivatives of a step.
+
+    Args:
+        advance: The step.
+        model: The robot.
+        state: State before the step, with activations if the model has any.
+        control: Controls.
+        parameters: Parameters, if the simulator has any.
+        memory: Memory, if the simulator has any; it counts as a constant.
+        together: Whether one launch computes all rows, in copies of the worlds, rather than one launch per row.
+    """
+    worlds, size = len(state.q), 2 * model.nv + model.na
+    copies = size if together else 1
+    variables = (state.q, state.v, state.act, control, parameters)
+    tensors = [None if x is None else x.detach().repeat(copies, 1).requires_grad_() for x in variables]
+    constant = None if memory is None else memory.detach().repeat(copies, 1)
     with torch.enable_grad():
-        end = step(State(q, v, act=act, past_controls=past), u, p)
-    inputs = [x for x in (q, v, act, u, p) if x is not None]
-    outputs = [x for x in (end.q, end.v, end.act) if x is not None]
-    rows: list[list[Tensor]] = []
-    size = 2 * model.nv + model.na
-    for unit in torch.eye(size, device=q.device, dtype=q.dtype):
-        positions, *others = unit.expand(len(q), -1).split([model.nv, model.nv, model.na], dim=-1)
-        seeds = [from_tangent(model, end.q.detach(), positions), *others][: len(outputs)]
-        last = len(rows) == size - 1
-        by_q, *rest = torch.autograd.grad(outputs, inputs, seeds, retain_graph=not last)
-        rows.append([to_tangent(model, q.detach(), by_q), *rest])
-    blocks = iter([torch.stack(column, dim=1) for column in zip(*rows, strict=True)])
-    none = q.new_zeros(len(q), size, 0)
-    return StepJacobian(
-        next_state=end.detach(),
-        q=next(blocks),
-        v=next(blocks),
-        act=none if act is None else next(blocks),
-        control=next(blocks),
-        parameters=none if p is None else next(blocks),
+        ends = advance(*tensors, constant)
+    inputs = [x for x in tensors if x is not None]
+    end = [x.detach()[:worlds] for x in ends]
+    seeds = _seeds(model, end[0], size)
+    rows = [
+        torch.autograd.grad(
+            ends, inputs, [seed[launch].flatten(0, 1) for seed in seeds[: len(ends)]], retain_graph=True
+        )
+        for launch in torch.arange(size).split(copies)
+    ]
+    blocks = [torch.cat(column).view(size, worlds, -1) for column in zip(*rows, strict=True)]
+    blocks[0] = to_tangent(model, state.q.detach(), blocks[0])
+    given = iter([block.transpose(0, 1) for block in blocks])
+    by_q, by_v, by_act, by_control, by_parameters = (
+        state.q.new_zeros(worlds, size, 0) if x is None else next(given) for x in tensors
     )
+    next_state = State(end[0], end[1], act=end[2] if model.na else None)
+    return StepJacobian(next_state, by_q, by_v, by_act, by_control, by_parameters)
+
+
+def _seeds(model: Model, q: Tensor, size: int) -> list[Tensor]:
+    """Return the unit covectors on the state in all worlds, as covectors [size, N, ...] on q, v and act."""
+    units = torch.eye(size, device=q.device, dtype=q.dtype)[:, None].expand(size, len(q), size)
+    positions, velocities, activations = units.split([model.nv, model.nv, model.na], dim=-1)
+    return [from_tangent(model, q, positions), velocities, activations]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -19,15 +19,13 @@ from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import Program, trace
 from ahac.sim.inputs import Inputs
 from ahac.sim.jacobian import StepJacobian, step_jacobian
+from ahac.sim.model.parameters.selection import Parameters
 from ahac.sim.model.types import Keyframe, Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.programs import CONTACT_FIELDS, Controller, Programs, Readout
 from ahac.sim.stability import warn_if_unstable
 from ahac.sim.state import Contacts, Poses, State, Wrenches
-
-if TYPE_CHECKING:
-    from ahac.sim.model.parameters import Parameters
 
 __all__ = ["Integrator", "Simulator"]
 
@@ -175,25 +173,37 @@ class Simulator:
         act = rest.pop(0) if act is not None else None
         return State(q, v, self._shaped(rest), act, x.later_controls(state, u))
 
-    def jacobian(self, state: State, control: Tensor | None = None, parameters: Tensor | None = None) -> StepJacobian:
+    def jacobian(
+        self,
+        state: State,
+        control: Tensor | None = None,
+        parameters: Tensor | None = None,
+        memory: Tensor | None = None,
+    ) -> StepJacobian:
         """Return the derivatives of a step with respect to its inputs, for any number of worlds.
 
         Args:
             state: Positions, velocities and activations; earlier controls count as constants.
             control: [N, nu] controls; zero by default.
             parameters: [N, P] values of the declared parameters; those of the model by default.
+            memory: [N, M] the declared groups of memory, which count as constants.
         """
+        if self.context:
+            raise InputError("jacobian is for simulators without context: create one without it for this purpose")
         x = replace(self._inputs, num_worlds=len(state.q))
+        start = replace(state.detach(), act=x.act(state))
+        x.motion(start)
+        u, p = x.control(control).detach(), x.parameters(parameters)
+        together = x.num_worlds <= self._launcher.few_worlds
 
-        def step(start: State, u: Tensor, p: Tensor | None) -> State:
-            inputs = (*x.motion(start), u, None, x.act(start), p, x.memory(start, u, None))
-            q, v, *rest = self._step(inputs, [], self.substeps, self.dt / self.substeps)
-            return State(q, v, act=rest[0] if self.model.na else None)
+        def advance(
+            q: Tensor, v: Tensor, act: Tensor | None, u: Tensor, p: Tensor | None, m: Tensor | None
+        ) -> tuple[Tensor, ...]:
+            results = self._step((q, v, u, None, act, p, m), [], self.substeps, self.dt / self.substeps)
+            return results[: 3 if self.model.na else 2]
 
-        if self.context or self.memory:
-            raise InputError("jacobian is for simulators without context and memory; create one for this purpose")
-        start = replace(state, act=x.act(state))
-        return step_jacobian(step, self.model, start, x.control(control), x.parameters(parameters))
+        found = step_jacobian(advance, self.model, start, u, p, x.memory(start, u, memory), together)
+        return replace(found, next_state=replace(found.next_state, past_controls=x.later_controls(start, u)))
 
     def evaluate_readouts(
         self,

@@ -14,28 +14,34 @@ __all__ = ["from_tangent", "to_tangent"]
 
 
 def from_tangent(model: Model, q: Tensor, covector: Tensor) -> Tensor:
-    """Convert a covector on velocities [N, nv] to one on positions [N, nq]: on quaternions it is 2 q ⊗ (0, w)."""
+    """Convert covectors on velocities [..., N, nv] to covectors on positions [..., N, nq]: 2 q ⊗ (0, w) on quaternions.
+
+    Along a quaternion itself, whose length has no effect, the result is zero.
+    """
     parts = []
     for joint in model.joints:
-        w = covector[:, joint.v : joint.dofs.stop]
+        w = covector[..., joint.v : joint.dofs.stop]
         parts.append(2.0 * _derivative(q[:, joint.q : joint.q + 4], w) if joint.kind is JointKind.BALL else w)
     return torch.cat(parts, dim=-1)
 
 
 def to_tangent(model: Model, q: Tensor, covector: Tensor) -> Tensor:
-    """Convert a covector on positions [N, nq] to one on velocities [N, nv]: the transpose of w -> ½ q ⊗ (0, w)."""
+    """Convert covectors on positions [..., N, nq] to covectors on velocities [..., N, nv].
+
+    On quaternions this is the transpose of w -> ½ q ⊗ (0, w).
+    """
     parts = []
     for joint in model.joints:
         if joint.kind is JointKind.BALL:
-            at, bar = q[:, joint.q : joint.q + 4], covector[:, joint.q : joint.q + 4]
+            at, bar = q[:, joint.q : joint.q + 4], covector[..., joint.q : joint.q + 4]
             columns = [_derivative(at, unit.expand(len(q), 3)) for unit in torch.eye(3, device=q.device, dtype=q.dtype)]
             parts.append(torch.stack([0.5 * (column * bar).sum(dim=-1) for column in columns], dim=-1))
         else:
-            parts.append(covector[:, joint.q : joint.q + 1])
+            parts.append(covector[..., joint.q : joint.q + 1])
     return torch.cat(parts, dim=-1)
 
 
 def _derivative(q: Tensor, w: Tensor) -> Tensor:
     """Compute q ⊗ (0, w)."""
-    real, vector = q[:, :1], q[:, 1:]
+    real, vector = q[:, :1], q[:, 1:].expand_as(w)
     return torch.cat([-(vector * w).sum(dim=-1, keepdim=True), real * w + torch.linalg.cross(vector, w)], dim=-1)

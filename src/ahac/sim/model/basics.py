@@ -29,7 +29,7 @@ class Frame:
 
 
 def require_non_negative(settings: object) -> None:
-    """Raise ModelError if a field of a dataclass is negative or not finite; parameters are checked with their values."""
+    """Raise ModelError if a field of a dataclass is negative or not finite; parameters are not checked here."""
     for item in fields(settings):  # pyright: ignore[reportArgumentType]
         value = getattr(settings, item.name)
         if (value is None and item.default is None) or isinstance(value, Scalar):

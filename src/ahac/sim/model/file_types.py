@@ -25,6 +25,8 @@ class FileBody:
     """Principal moments of inertia in MuJoCo's order, body_inertia [kg m²]."""
     principal: Matrix
     """Principal axes in its own frame, as columns."""
+    gravity_compensation: float
+    """Fraction of its weight that is compensated, MuJoCo's body_gravcomp."""
     jointed: bool
     """Whether it has joints; otherwise it is merged into the link of its parent."""
     free: bool

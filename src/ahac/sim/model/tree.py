@@ -122,7 +122,8 @@ def box_of(model: mujoco.MjModel, body: int, body_frame: Frame) -> InertiaBox:
     frame = frame_on(body_frame, model.body_ipos[body], model.body_iquat[body])
     spread = model.body_inertia[body].sum() - 2.0 * model.body_inertia[body]
     edges = np.sqrt(np.maximum(spread, 0.0) * 6.0 / model.body_mass[body])
-    return InertiaBox(link=frame.link, center=frame.position, axes=frame.rotation, edges=vector(edges))
+    name = element_name(model, "body", body)
+    return InertiaBox(link=frame.link, center=frame.position, axes=frame.rotation, edges=vector(edges), body=name)
 
 
 def file_body(model: mujoco.MjModel, body: int, body_frame: Frame) -> FileBody:
@@ -137,8 +138,9 @@ def file_body(model: mujoco.MjModel, body: int, body_frame: Frame) -> FileBody:
         center_of_mass=vector(model.body_ipos[body]),
         moments=vector(model.body_inertia[body]),
         principal=matrix(rotation_matrix(model.body_iquat[body])),
+        gravity_compensation=float(model.body_gravcomp[body]),
         jointed=joints > 0,
-        free=joints > 0 and model.jnt_type[first] == mujoco.mjtJoint.mjJNT_FREE,
+        free=joints > 0 and bool(model.jnt_type[first] == mujoco.mjtJoint.mjJNT_FREE),
     )
 
 

@@ -157,11 +157,13 @@ class InertiaBox:
     """The solid box with the mass and inertia of one body of the file, for drag."""
 
     link: int
-    center: Vector
+    center: RealVector
     axes: Matrix
     """Axes of the box in the link's frame, as columns."""
-    edges: Vector
+    edges: RealVector
     """Edge lengths [m]."""
+    body: str = ""
+    """Name of the body."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +225,7 @@ class Model:
     """All tendons of the file."""
     damping_slopes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Coefficients b₁, b₂ ... of nonlinear damping, by velocity coordinate: damping + b₁ |v| + b₂ v² ..."""
-    gravity_compensation: tuple[tuple[int, float, Vector], ...] = ()
+    gravity_compensation: tuple[tuple[int, Real, RealVector], ...] = ()
     """(link, compensated mass [kg], compensated mass · center in its frame [kg m])."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
     """Shapes to draw."""

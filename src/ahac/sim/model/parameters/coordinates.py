@@ -47,14 +47,14 @@ def check_values(columns: Sequence[Column], values: Tensor) -> None:
     lower, upper = (_row([getattr(c.domain, bound) for c in columns], table) for bound in ("lower", "upper"))
     strict = torch.tensor([c.domain.strict for c in columns], device=table.device)
     bad |= (table < lower) | (table > upper) | (strict & (table <= lower))
-    _refuse(columns, table, bad, "is {range}")
+    _refuse(columns, table, bad, "{range}")
     for start in _starts(columns, Shape.MOMENTS):
         moments = table[:, start : start + 3]
         unbalanced = 2.0 * moments > moments.sum(1, keepdim=True) * (1.0 + _rounding(table))
-        _refuse(columns, table, _spread(unbalanced, start, table), "is at most the sum of the other two moments")
+        _refuse(columns, table, _spread(unbalanced, start, table), "at most the sum of the other two moments")
     for start in _starts(columns, Shape.INTERVAL):
         crossed = table[:, start : start + 1] >= table[:, start + 1 : start + 2]
-        _refuse(columns, table, _spread(crossed, start, table), "is below the upper limit")
+        _refuse(columns, table, _spread(crossed, start, table), "below the upper limit")
 
 
 def constrain(columns: Sequence[Column], free: Tensor) -> Tensor:
@@ -124,9 +124,8 @@ def _refuse(columns: Sequence[Column], table: Tensor, bad: Tensor, rule: str) ->
     expected = rule.format(range=column.domain.describe())
     others = f" (and {int(bad.sum()) - 1} more)" if int(bad.sum()) > 1 else ""
     raise InputError(
-        f"parameter {column.label!r} {expected}{unit if 'between' in expected else ''}, got "
-        f"{float(table[world, k]):.6g}{unit} in world {world}{others}; clamp the values, or optimize free coordinates z "
-        "with parameters.constrain(z)"
+        f"parameter {column.label!r} must be {expected}, got {float(table[world, k]):.6g}{unit} in world {world}"
+        f"{others}; clamp the values, or optimize free coordinates z with parameters.constrain(z)"
     )
 
 

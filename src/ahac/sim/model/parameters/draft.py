@@ -8,7 +8,7 @@ from dataclasses import replace
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.basics import RealVector
 from ahac.sim.model.parameters.inertial import BodyInertia, combine
-from ahac.sim.model.types import Actuator, ContactCandidate, Fluid, Joint, Link, Model, Tendon
+from ahac.sim.model.types import Actuator, ContactCandidate, Fluid, InertiaBox, Joint, Link, Matrix, Model, Tendon
 
 __all__ = ["Draft"]
 
@@ -64,8 +64,15 @@ class Draft:
 
     def finish(self) -> Model:
         """Return the changed model."""
-        for index in sorted({self.model.file_bodies[name].link for name in self._bodies}):
+        changed = sorted({self.model.file_bodies[name].link for name in self._bodies})
+        for index in changed:
             self._links[index] = self._with_inertia(index)
+        if self.fluid is not None:
+            self.fluid = replace(self.fluid, boxes=tuple(self._box(box) for box in self.fluid.boxes))
+        compensation = [
+            self._compensation(link) if link in changed else (link, mass, moment)
+            for link, mass, moment in self.model.gravity_compensation
+        ]
         return replace(
             self.model,
             gravity=self.gravity,
@@ -75,35 +82,55 @@ class Draft:
             tendons=tuple(self._tendons.values()),
             contact_candidates=tuple(self._candidates),
             joint_offsets=self.joint_offsets,
+            gravity_compensation=tuple(compensation),
             **{name: tuple(values) for name, values in self.by_dof.items()},
         )
 
     def _with_inertia(self, index: int) -> Link:
         link = self._links[index]
-        members = {name: body for name, body in self.model.file_bodies.items() if body.link == index}
-        heavy = [name for name, body in members.items() if body.mass > 0.0 or name in self._bodies]
-        bodies = [
-            self._bodies.get(name) or BodyInertia.of(self.model.file_bodies[name], self.model.bodies[name])
-            for name in heavy
-        ]
-        if len(bodies) > 1 or bodies[0].pseudo is not None:
-            mass, center, tensor = combine(bodies)
+        members = self._members(index)
+        if len(members) > 1 or any(body.pseudo is not None for body in members.values()):
+            mass, center, tensor = combine(list(members.values()))
             return replace(link, mass=mass, center_of_mass=center, tensor=tensor)
-        (body,) = bodies
+        ((name, body),) = members.items()
         link = replace(link, mass=body.mass)
-        original = self.model.file_bodies[heavy[0]]
+        original = self.model.file_bodies[name]
         if body.center_of_mass is not original.center_of_mass:
             link = replace(link, center_of_mass=body.on_link()[1])
         if body.moments is not original.moments:
             link = replace(link, moments=body.moments, principal=_product(body))
         return link
 
+    def _members(self, link: int) -> dict[str, BodyInertia]:
+        """Return the bodies of a link that have a mass or a parameter."""
+        file = self.model.file_bodies
+        names = [name for name, body in file.items() if body.link == link and (body.mass > 0.0 or name in self._bodies)]
+        return {name: self._bodies.get(name) or BodyInertia.of(file[name], self.model.bodies[name]) for name in names}
+
+    def _box(self, box: InertiaBox) -> InertiaBox:
+        """Return the box of a body for drag."""
+        if box.body not in self._bodies:
+            return box
+        body = self._bodies[box.body]
+        _, center, _ = body.on_link()
+        return replace(box, center=center, edges=body.box_edges())
+
+    def _compensation(self, link: int) -> tuple[int, Real, RealVector]:
+        """Return link, mass and mass · center of all bodies whose weight is compensated."""
+        total: list[Real] = [0.0] * 4
+        for name, body in self._members(link).items():
+            factor = self.model.file_bodies[name].gravity_compensation
+            mass, center, _ = body.on_link()
+            total = [a + b * factor for a, b in zip(total, (mass, *(x * mass for x in center)), strict=True)]
+        mass, x, y, z = total
+        return link, mass, (x, y, z)
+
 
 def _joint(model: Model, name: str) -> Joint:
     return next(joint for joint in model.joints if joint.name == name)
 
 
-def _product(body: BodyInertia) -> tuple[RealVector, RealVector, RealVector]:
+def _product(body: BodyInertia) -> Matrix:
     """Return the principal axes of a body in its link's frame."""
     rows = [
         [sum(a * row[k] for a, row in zip(axes, body.principal, strict=True)) for k in range(3)]

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ahac.sim.compiler.graph import Real, Scalar
-from ahac.sim.compiler.operations import exp
+from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.operations import exp, maximum, sqrt
 from ahac.sim.model.basics import Frame, Matrix, RealVector
 from ahac.sim.model.file_types import FileBody
 
@@ -23,6 +23,9 @@ __all__ = ["PSEUDO_INERTIA", "BodyInertia", "Six", "combine"]
 
 PSEUDO_INERTIA = ("alpha", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t3")
 """Names of the coordinates θ."""
+
+SMALLEST = 1e-30
+"""Lower bound of the second moments of a box, at which the derivatives of its edges are finite [kg m²]."""
 
 Six = tuple[Real, Real, Real, Real, Real, Real]
 """Symmetric matrix xx, yy, zz, xy, xz, yz."""
@@ -48,11 +51,6 @@ class BodyInertia:
         """Return the inertia that the file gives a body."""
         return cls(frame, body.mass, body.center_of_mass, body.moments, body.principal)
 
-    @property
-    def turned(self) -> bool:
-        """Whether the principal axes may differ from those of the file."""
-        return self.pseudo is not None
-
     def on_link(self) -> tuple[Real, RealVector, Six]:
         """Return mass, center of mass in the link's frame, and inertia about it in the link's axes."""
         columns = [_column(self.principal, k) for k in range(3)]
@@ -75,6 +73,13 @@ class BodyInertia:
         xx, yy, zz, xy, xz, yz = second
         return mass, center, (yy + zz, xx + zz, xx + yy, -xy, -xz, -yz)
 
+    def box_edges(self) -> RealVector:
+        """Return the edges of the solid box with the same mass and inertia."""
+        total = self.moments[0] + self.moments[1] + self.moments[2]
+        scale = 1.0 / sqrt(self.mass)
+        x, y, z = (sqrt(maximum(total - 2.0 * moment, SMALLEST) * 6.0) * scale for moment in self.moments)
+        return x, y, z
+
 
 def combine(bodies: Sequence[BodyInertia]) -> tuple[Real, RealVector, Six]:
     """Return mass, center of mass and inertia about it of bodies that move as one link, in the link's frame."""
@@ -90,11 +95,6 @@ def combine(bodies: Sequence[BodyInertia]) -> tuple[Real, RealVector, Six]:
         xx, yy, zz, xy, xz, yz = _outer(arm, own)
         tensors += [tensor, (yy + zz, xx + zz, xx + yy, -xy, -xz, -yz)]
     return mass, (x, y, z), _sum(tensors)
-
-
-def is_traced(*values: Real) -> bool:
-    """Return whether one of the numbers is a parameter."""
-    return any(isinstance(value, Scalar) for value in values)
 
 
 def _column(matrix: Matrix, k: int) -> RealVector:

@@ -15,7 +15,8 @@ from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters import coordinates
 from ahac.sim.model.parameters.coordinates import Column
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.kinds import Element, Kind, kinds
+from ahac.sim.model.parameters.elements import Element
+from ahac.sim.model.parameters.kinds import Kind, kinds
 from ahac.sim.model.types import Model
 
 __all__ = ["Parameters"]

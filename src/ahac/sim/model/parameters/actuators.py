@@ -1,0 +1,98 @@
+"""Parameters of actuators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ahac.sim.compiler.graph import Real
+from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE, between
+from ahac.sim.model.parameters.draft import Draft
+from ahac.sim.model.parameters.elements import Element, Elements, Find, number
+from ahac.sim.model.types import Actuator, JointKind, Model
+
+__all__ = ["delay", "gains", "put_gain", "put_servo_damping", "put_strength", "servo_dampings", "strengths"]
+
+
+def _follows_position(actuator: Actuator) -> bool:
+    """Return whether an actuator is a position servo: its gain is kp and its bias −kp · length."""
+    return actuator.gain != 0.0 and actuator.bias[1] == -actuator.gain
+
+
+def _follows_velocity(actuator: Actuator) -> bool:
+    """Return whether an actuator is a velocity servo: its gain is kv and its bias −kv · speed."""
+    return actuator.gain != 0.0 and actuator.bias[1] == 0.0 and actuator.bias[2] == -actuator.gain
+
+
+def _acts_on_slide(model: Model, actuator: Actuator) -> bool:
+    driven = {k for k, _ in actuator.dofs}
+    return not driven or any(driven & set(j.dofs) for j in model.joints if j.kind is JointKind.SLIDE)
+
+
+def gains(model: Model) -> Elements:
+    """Return the gains of all actuators."""
+    found: Elements = {}
+    for actuator in model.actuators:
+        force, length = ("N", "m") if _acts_on_slide(model, actuator) else ("N m", "rad")
+        if actuator.gain_curves is not None:
+            element = Element((number(actuator.gain_curves.peak_force),), "N", NON_NEGATIVE)
+        elif _follows_position(actuator):
+            element = Element((number(actuator.gain),), f"{force}/{length}", NON_NEGATIVE)
+        elif _follows_velocity(actuator):
+            element = Element((number(actuator.gain),), f"{force} s/{length}", NON_NEGATIVE)
+        else:
+            element = Element((number(actuator.gain),), force, FREE)
+        found[actuator.name] = element
+    return found
+
+
+def put_gain(draft: Draft, name: str, values: Sequence[Real]) -> None:
+    """Set the gain of an actuator, and the bias that follows it in a servo."""
+    (gain,) = values
+
+    def change(actuator: Actuator) -> Actuator:
+        constant, by_length, by_speed = actuator.bias
+        if actuator.gain_curves is not None:
+            return replace(actuator, gain_curves=replace(actuator.gain_curves, peak_force=gain))
+        if name in following["position"]:
+            by_length = -gain
+        elif name in following["velocity"]:
+            by_speed = -gain
+        return replace(actuator, gain=gain, bias=(constant, by_length, by_speed))
+
+    actuators = draft.model.actuators
+    following = {
+        "position": {actuator.name for actuator in actuators if _follows_position(actuator)},
+        "velocity": {actuator.name for actuator in actuators if _follows_velocity(actuator)},
+    }
+    draft.actuator(name, change)
+
+
+def servo_dampings(model: Model) -> Elements:
+    """Return the derivative gains kv of position servos."""
+    found: Elements = {}
+    for actuator in model.actuators:
+        if _follows_position(actuator):
+            unit = "N s/m" if _acts_on_slide(model, actuator) else "N m s/rad"
+            found[actuator.name] = Element((-number(actuator.bias[2]),), unit, NON_NEGATIVE)
+    return found
+
+
+def put_servo_damping(draft: Draft, name: str, values: Sequence[Real]) -> None:
+    """Set the derivative gain of a position servo."""
+    draft.actuator(name, lambda actuator: replace(actuator, bias=(*actuator.bias[:2], -values[0])))
+
+
+def strengths(model: Model) -> Elements:
+    """Return the factors on the forces of actuators, which are one."""
+    return {actuator.name: Element((1.0,), "", NON_NEGATIVE) for actuator in model.actuators}
+
+
+def put_strength(draft: Draft, name: str, values: Sequence[Real]) -> None:
+    """Set the factor on an actuator's force."""
+    draft.actuator(name, lambda actuator: replace(actuator, strength=values[0]))
+
+
+def delay(longest: float) -> Find:
+    """Return how to find the delay of all actuators, at most `longest` seconds."""
+    return lambda model: {"": Element((0.0,), "s", between(0.0, longest))} if model.actuators else {}
