@@ -65,7 +65,7 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         # With "<", NaN counts as diverged.
         return where(size < DIVERGENCE_LIMIT, value, otherwise)
 
-    last = world.memory
+    last = _values(world)
     world, action = _finite(task, world, fresh, unless_diverged)
     assert world.before is not None, "step outputs need the world before the step"
     world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
@@ -159,7 +159,7 @@ class _Draws:
     """For an observation. The last one of an episode and the first one of the next use the same random numbers."""
 
     @classmethod
-    def of(cls, noise: Mapping[str, Sequence[Real]]) -> _Draws:
+    def of(cls, noise: Mapping[str, Sequence[Real] | UniformInputs]) -> _Draws:
         step = noise.get("step_noise", ())
         return cls(Draw(noise["noise"]), Draw(step), lambda: Draw(reversed(step)))
 
@@ -227,7 +227,8 @@ def _count_draws_of_step(task: Task) -> int:
             world.parameters = parameters.by_name(rest["p"])
         left = iter(memory)
         world.memory = {name: [next(left) for _ in range(entry.size)] for name, entry in task.memory.items()}
-        world.context = {"clock": clock, "noise": UniformInputs(clock[0], "noise"), "step_noise": numbers}
+        noise = UniformInputs(clock[0], "noise")
+        world.context = {"clock": clock, "noise": noise, "step_noise": numbers}  # pyright: ignore[reportAttributeAccessIssue]
         step_outputs(task, world, early_termination=True)
         counted.append(numbers.count)
         return {}
