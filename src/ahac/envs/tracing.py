@@ -71,7 +71,9 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
     if task.memory:
         memory, draw = _values(world), draws.update
+        world.random = draw
         updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
+        world.random = None
         size = sum((x * x for group in updated.values() for x in group), size)
         world.memory = MemoryValues({n: [unless_diverged(x, 0.0) for x in group] for n, group in updated.items()})
         # No gradient crosses the end of an episode.
@@ -278,7 +280,7 @@ def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> Wo
         world.model = task.randomization.parameters.apply(task.model, drawn)
         world.parameters = task.randomization.values(task.randomization.parameters.by_name(drawn))
     world.clock = lambda: 0.0
-    world.memory = last
+    world.memory, world.random = last, draw
     world.memory = MemoryValues((name, entry.first(name, world, last, draw)) for name, entry in task.memory.items())
     return world
 
