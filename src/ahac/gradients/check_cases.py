@@ -103,12 +103,14 @@ def _task_case(task: Task, states: int, steps: int, seed: int) -> CheckCase:
 
     inputs = _collect_states(env.sim, env.state, advance, steps, rng)
     context = {name: torch.full((states, size), 0.5, dtype=torch.float64) for name, size in env.sim.context.items()}
+    last = env.state.detach()
     outputs = _state_outputs(env.sim.model)
     outputs |= {f"observation: {name}": size for name, size in env.obs_layout.items()}
     outputs |= {f"reward: {name}": 1 for name in task.reward}
 
     def outcome(q: Tensor, v: Tensor, u: Tensor, act: Tensor) -> Tensor:
-        end = env.sim.step(State(q, v, act=act), u, context=context)
+        start = State(q, v, act=act, past_controls=last.past_controls)
+        end = env.sim.step(start, u, context=context, parameters=last.parameters, memory=last.memory)
         readouts = [end.readouts["step.final_obs"], end.readouts["step.reward_terms"]]
         return torch.cat([*_state_tensors(end), *readouts], dim=-1)
 
