@@ -16,7 +16,7 @@ from ahac.sim.model.types import Model
 from ahac.sim.state import State
 
 if TYPE_CHECKING:
-    from ahac.sim.model.parameters import Parameters
+    from ahac.sim.model.parameters.selection import Parameters
 
 __all__ = ["Inputs"]
 

@@ -22,7 +22,7 @@ from ahac.sim.physics.substep import ForceLaws, substep, total_forces
 from ahac.sim.physics.world import World
 
 if TYPE_CHECKING:
-    from ahac.sim.model.parameters import Parameters
+    from ahac.sim.model.parameters.selection import Parameters
 
 __all__ = ["CONTACT_FIELDS", "Controller", "Programs", "Readout"]
 

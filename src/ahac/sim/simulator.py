@@ -27,7 +27,7 @@ from ahac.sim.stability import warn_if_unstable
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
 if TYPE_CHECKING:
-    from ahac.sim.model.parameters import Parameters
+    from ahac.sim.model.parameters.selection import Parameters
 
 __all__ = ["Integrator", "Simulator"]
 
