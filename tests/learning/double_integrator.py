@@ -54,6 +54,7 @@ class DoubleIntegrator:
             name="double_integrator",
             num_envs=num_envs,
             obs_size=2,
+            critic_obs_size=2,
             action_size=1,
             episode_steps=episode_steps,
             dt=TAU,
@@ -88,14 +89,16 @@ class DoubleIntegrator:
         terminated = end.q.detach().squeeze(-1).abs() > self.bound
         truncated = (length >= self.spec.episode_steps) & ~terminated
         self._set(end)
-        final = self.obs
+        final, final_critic = self.obs, self.critic_obs
         self.length = length
         self.total = total
         if bool((terminated | truncated).any()):
             self.reset_worlds(terminated | truncated)
         return Step(
             obs=self.obs,
+            critic_obs=self.critic_obs,
             final_obs=final,
+            final_critic_obs=final_critic,
             reward=reward,
             terminated=terminated,
             truncated=truncated,
@@ -128,7 +131,7 @@ class DoubleIntegrator:
 
     def _set(self, state: Mass) -> None:
         self.state = state
-        self.obs = torch.cat([state.q, state.v], dim=-1)
+        self.obs = self.critic_obs = torch.cat([state.q, state.v], dim=-1)
 
     def _begin(self) -> Mass:
         drawn = torch.rand(self.spec.num_envs, 2, generator=self.generator, dtype=torch.float64) * 2.0 - 1.0

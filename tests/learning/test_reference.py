@@ -1,5 +1,6 @@
 """The fast implementation of the first-order algorithms computes the same numbers as the plain reference."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from ahac.algos.reference import Reference
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from learning.double_integrator import DoubleIntegrator
 from learning.traces import CASES, settings
+from support.observation_groups import TwoGroups
 
 ITERATIONS = 6
 ROUNDING = 1e-9
@@ -67,9 +69,14 @@ def flat_fast(fast: ShortHorizonActorCritic) -> Tensor:
     return torch.cat([*net, fast.actor.log_std.detach()])
 
 
-def compare(config: ShortHorizonConfig) -> list[float]:
+def two_groups(seed: int) -> TwoGroups:
+    """The same, with more observations for critics."""
+    return TwoGroups(8, seed=seed, episode_steps=11, bound=1.2)
+
+
+def compare(config: ShortHorizonConfig, make: Callable[[int], DoubleIntegrator] = world) -> list[float]:
     """Train both, check that they agree after every iteration, and return the horizons."""
-    fast_env, plain_env = world(3), world(3)
+    fast_env, plain_env = make(3), make(3)
     fast = ShortHorizonActorCritic(config, fast_env.spec, seed=4)
     plain = Reference(config, plain_env.spec, seed=4)
     copy_weights(fast, plain)
@@ -82,7 +89,9 @@ def compare(config: ShortHorizonConfig) -> list[float]:
                 assert report.metrics[name] == pytest.approx(value, rel=ROUNDING, abs=1e-12), f"{name} of {i}"
         scale = float((flat(plain) - start).norm())
         assert float((flat_fast(fast) - flat(plain)).norm()) < ROUNDING * scale
-        assert torch.allclose(fast.normalizer.variance, plain.variance, rtol=ROUNDING)
+        assert torch.allclose(fast.normalizer.variance, plain.statistics.variance, rtol=ROUNDING)
+        if fast.critic_normalizer is not None:
+            assert torch.allclose(fast.critic_normalizer.variance, plain.critic_statistics.variance, rtol=ROUNDING)
         horizons.append(plain.horizon)
     return horizons
 
@@ -90,6 +99,11 @@ def compare(config: ShortHorizonConfig) -> list[float]:
 @pytest.mark.parametrize("case", CASES)
 def test_every_algorithm_matches_its_reference(case: str) -> None:
     compare(settings(case))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_algorithm_matches_its_reference_with_two_observation_groups(case: str) -> None:
+    compare(settings(case), two_groups)
 
 
 @pytest.mark.parametrize("rule", RULES)

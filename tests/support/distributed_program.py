@@ -19,9 +19,10 @@ from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.distributed import ProcessGroup, init_distributed
 from ahac.core.env import Step
 from ahac.core.errors import InputError
-from ahac.envs import VecEnv, make
+from ahac.envs import VecEnv, make_task
 from ahac.training.run import create_run, open_run
 from ahac.training.trainer import train
+from support.observation_groups import PrivilegedCritic
 from support.small_runs import small_algorithm, small_config
 
 WORLDS, ITERATIONS = 8, 5
@@ -43,12 +44,25 @@ def learners() -> dict[str, ShortHorizonConfig]:
         for case in ("growth", "paper")
     }
     probes = replace(made["paper"].stiffness, signal="dynamics", probes=2, limit=50.0, lagrangian=False)
-    return {**made, "probes": replace(made["paper"], stiffness=probes), "poisoned": made["shac"]}
+    return {
+        **made,
+        "probes": replace(made["paper"], stiffness=probes),
+        "poisoned": made["shac"],
+        "groups": made["shac"],
+    }
 
 
 def learnt(case: str, ranks: ProcessGroup) -> dict[str, Any]:
     """What some iterations come to, in float64: numbers, and the states of algorithm and worlds."""
-    env = make("hopper", num_envs=ranks.local_count(WORLDS), dtype=torch.float64, seed=3, num_threads=1, ranks=ranks)
+    kind = PrivilegedCritic if case == "groups" else VecEnv
+    env = kind(
+        make_task("hopper"),
+        num_envs=ranks.local_count(WORLDS),
+        dtype=torch.float64,
+        seed=3,
+        num_threads=1,
+        ranks=ranks,
+    )
     if case == "poisoned":
         poison(env, ranks)
     algorithm = ShortHorizonActorCritic(learners()[case], env.spec, seed=1, ranks=ranks)

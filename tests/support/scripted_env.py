@@ -29,13 +29,14 @@ class Scripted:
             name="scripted",
             num_envs=n,
             obs_size=1,
+            critic_obs_size=1,
             action_size=1,
             episode_steps=1000,
             dt=0.1,
             device=torch.device("cpu"),
             dtype=torch.float32,
         )
-        self.obs = torch.zeros(n, 1)
+        self.obs = self.critic_obs = torch.zeros(n, 1)
         self.episode = [0] * n
         self.age = [0] * n
         self.steps = 0
@@ -95,7 +96,9 @@ def made_step(
     still, never = Still(one, one), torch.zeros(n, dtype=torch.bool)
     return Step(
         obs=one if obs is None else obs,
+        critic_obs=one if obs is None else obs,
         final_obs=one,
+        final_critic_obs=one,
         reward=torch.zeros(n),
         terminated=terminated,
         truncated=never,

@@ -114,6 +114,7 @@ class PPO:
         self.config = config
         self.generator = torch.Generator(spec.device).manual_seed(seed)
         self.normalizer = Normalizer(spec.obs_size, config.normalize_obs, spec.dtype).to(spec.device)
+        self.critic_normalizer = self.normalizer.like(spec.critic_obs_size) if spec.asymmetric else None
         self.value_normalizer = Normalizer(1, config.normalize_value, spec.dtype).to(spec.device)
         net = PPOActorCritic(
             spec.obs_size,
@@ -123,19 +124,21 @@ class PPO:
             function=config.activation,
             log_std=config.init_log_std,
             rng=torch.Generator().manual_seed(seed),
+            critic_obs=spec.critic_obs_size if spec.asymmetric else None,
         )
         self.net = net.to(spec.device, spec.dtype)
         self.learning_rate = torch.tensor(config.learning_rate, device=spec.device, dtype=torch.float32)
         self.optimizer = make_adam(self.net.parameters(), self.learning_rate, eps=ADAM_EPS)
-        self.learned = LearnedState(
-            {
-                "net": self.net.state_dict(),
-                "normalizer": self.normalizer.state_dict(),
-                "value_normalizer": self.value_normalizer.state_dict(),
-                "optimizer": optimizer_tensors(self.optimizer),
-                "adaptive": {"rate": self.learning_rate},
-            }
-        )
+        sections: dict[str, Mapping[str, Tensor]] = {
+            "net": self.net.state_dict(),
+            "normalizer": self.normalizer.state_dict(),
+            "value_normalizer": self.value_normalizer.state_dict(),
+            "optimizer": optimizer_tensors(self.optimizer),
+            "adaptive": {"rate": self.learning_rate},
+        }
+        if self.critic_normalizer is not None:
+            sections["critic_normalizer"] = self.critic_normalizer.state_dict()
+        self.learned = LearnedState(sections)
         """Everything an iteration changes, except the generator."""
         self._policy_state = self.learned.select("net.trunk.", "net.policy.", "net.log_std", "normalizer.")
 
@@ -150,11 +153,11 @@ class PPO:
         self.learned.save()
         timer = PhaseTimer(env.spec.device)
         try:
-            batch, normalize = self._collect(env)
+            batch, normalize, normalize_critic = self._collect(env)
         except RolloutInterrupted as interruption:
             return skip_iteration(interruption, env, self._policy_state, {})
         timer.lap("rollout")
-        update = self._learn(batch, normalize)
+        update = self._learn(batch, normalize, normalize_critic)
         timer.lap("learning")
         metrics = {name: float(x) for name, x in fetch(update).items()}
         failure = None
@@ -174,8 +177,8 @@ class PPO:
         return report
 
     @stage
-    def _collect(self, env: Env) -> tuple[Batch, FrozenNormalizer]:
-        """Collect a batch with the current policy, and the normalizer it was collected with."""
+    def _collect(self, env: Env) -> tuple[Batch, FrozenNormalizer, FrozenNormalizer | None]:
+        """Collect a batch with the current policy; also return the current normalizers of policy and critic."""
         normalize = self.normalizer.frozen()
 
         def policy(obs: Tensor) -> Tensor:
@@ -183,20 +186,25 @@ class PPO:
             noise = torch.randn(mean.shape, generator=self.generator, device=mean.device, dtype=mean.dtype)
             return torch.addcmul(mean, self.net.log_std.exp(), noise)
 
-        return collect(env, policy, self.config.steps_per_env), normalize
+        batch = collect(env, policy, self.config.steps_per_env)
+        return batch, normalize, None if self.critic_normalizer is None else self.critic_normalizer.frozen()
 
     @stage
-    def _learn(self, batch: Batch, normalize: FrozenNormalizer) -> dict[str, Tensor]:
+    def _learn(
+        self, batch: Batch, normalize: FrozenNormalizer, normalize_critic: FrozenNormalizer | None
+    ) -> dict[str, Tensor]:
         """Take gradient steps over the batch, and return metrics on the device."""
         c = self.config
         log_std = self.net.log_std.detach().clone()
-        widths, rows = self._rows(batch, normalize)
+        widths, rows = self._rows(batch, normalize, normalize_critic)
         steps: list[tuple[Tensor, ...]] = []
         for _ in range(c.epochs):
             order = torch.randperm(len(rows), generator=self.generator, device=rows.device)
             for indices in order.tensor_split(c.minibatches):
                 steps.append(self._gradient_step(torch.split(rows[indices], widths, dim=-1), log_std))
         self.normalizer.update(batch.obs.flatten(0, 1))
+        if self.critic_normalizer is not None:
+            self.critic_normalizer.update(batch.critic_obs.flatten(0, 1))
         names = ("actor_loss", "critic_loss", "kl", "share_clipped", "actor_grad_norm")
         means = torch.stack([torch.stack(x) for x in steps]).mean(dim=0)
         return {
@@ -207,17 +215,21 @@ class PPO:
         }
 
     @torch.no_grad()
-    def _rows(self, batch: Batch, normalize: FrozenNormalizer) -> tuple[list[int], Tensor]:
+    def _rows(
+        self, batch: Batch, normalize: FrozenNormalizer, normalize_critic: FrozenNormalizer | None = None
+    ) -> tuple[list[int], Tensor]:
         """Return the widths and the [T N, ...] concatenation of what a gradient step reads.
 
-        Observation, action, action mean, log π, advantage, target and value.
+        Observation, action, action mean, log π, advantage, target, value and the critic's own observation, if any.
         """
         c = self.config
         obs = normalize(batch.obs)
-        mean, value = self.net(obs)
+        critic_obs = [] if normalize_critic is None else [normalize_critic(batch.critic_obs)]
+        mean, value = self.net(obs, *critic_obs)
         scale = self.value_normalizer.frozen()
         value = scale.denormalize(value)
-        next_value = torch.where(batch.terminated, 0.0, scale.denormalize(self.net.value(normalize(batch.final_obs))))
+        next_value = scale.denormalize(self.net.value((normalize_critic or normalize)(batch.final_critic_obs)))
+        next_value = torch.where(batch.terminated, 0.0, next_value)
         advantage = gae(c.reward_scale * batch.reward, value, next_value, batch.done, c.gamma, c.gae_lambda)
         target = advantage + value
         self.value_normalizer.update(target.reshape(-1, 1))
@@ -225,15 +237,15 @@ class PPO:
         std, mean_advantage = torch.std_mean(advantage)
         old_log_prob = log_prob(batch.action, mean, self.net.log_std)
         scalars = [old_log_prob, (advantage - mean_advantage) / (std + 1e-8), scale(target), scale(value)]
-        columns = [obs, batch.action, mean, *(x[..., None] for x in scalars)]
+        columns = [obs, batch.action, mean, *(x[..., None] for x in scalars), *critic_obs]
         return [x.shape[-1] for x in columns], torch.cat(columns, dim=-1).flatten(0, 1)
 
     def _gradient_step(self, minibatch: Sequence[Tensor], log_std: Tensor) -> tuple[Tensor, ...]:
         """Take one step; return the losses, the KL divergence, the share of clipped ratios and the gradient norm."""
         c = self.config
-        obs, action, old_mean, *scalars = minibatch
-        old_log_prob, advantage, target, old_value = (x.squeeze(-1) for x in scalars)
-        mean, value = self.net(obs)
+        obs, action, old_mean = minibatch[:3]
+        old_log_prob, advantage, target, old_value = (x.squeeze(-1) for x in minibatch[3:7])
+        mean, value = self.net(obs, *minibatch[7:])
         log_ratio = log_prob(action, mean, self.net.log_std) - old_log_prob
         actor_loss = clipped_surrogate(log_ratio, advantage, c.clip_range)
         critic_loss = clipped_value_loss(value, old_value, target, c.clip_range_vf)

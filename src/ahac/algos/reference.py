@@ -43,12 +43,11 @@ class Reference:
         self.actor_optimizer = torch.optim.Adam(self.actor_parameters, lr=config.actor.learning_rate, betas=BETAS)
         members = 0 if config.critic is None else config.critic.num_critics
         hidden = () if config.critic is None else config.critic.hidden
-        self.critics = [mlp([spec.obs_size, *hidden, 1]).to(spec.device, spec.dtype) for _ in range(members)]
+        self.critics = [mlp([spec.critic_obs_size, *hidden, 1]).to(spec.device, spec.dtype) for _ in range(members)]
         self.targets = deepcopy(self.critics)
         self.critic_optimizers = [torch.optim.Adam(critic.parameters(), betas=BETAS) for critic in self.critics]
-        self.mean = torch.zeros(spec.obs_size, dtype=spec.dtype)
-        self.variance = torch.ones(spec.obs_size, dtype=spec.dtype)
-        self.count = 1e-4
+        self.statistics = Statistics(spec.obs_size, spec.dtype)
+        self.critic_statistics = Statistics(spec.critic_obs_size, spec.dtype) if spec.asymmetric else self.statistics
         self.bounds = Bounds(horizon.min, horizon.max)
         self.horizon = horizon.initial if horizon.rule == "fixed" else self.bounds.clip(horizon.initial)
         self.phi = torch.zeros(horizon.max, dtype=torch.float64)
@@ -65,13 +64,14 @@ class Reference:
     def iterate(self, env: Env, progress: float) -> dict[str, float]:
         """Run one pass of the outer loop of Algorithm 1; `progress` runs from 0 to 1 over the training."""
         set_learning_rate([self.actor_optimizer], self.config.actor.learning_rate, progress)
-        normalize = self.frozen_normalizer()
+        normalize = self.normalizer(self.statistics)
+        normalize_critic = self.normalizer(self.critic_statistics)
 
         # Lines 6-12: roll out H steps of N worlds from where the last rollout ended.
-        observations, steps, stiffness, ends = self.roll_out(env, normalize, round(self.horizon))
+        observations, critic_observations, steps, stiffness, ends = self.roll_out(env, normalize, round(self.horizon))
 
         # Line 13: ascend J(θ) with the gradient through the simulator.
-        next_values = torch.stack([self.next_value(step, normalize) for step in steps])
+        next_values = torch.stack([self.next_value(step, normalize_critic) for step in steps])
         loss = self.actor_loss([step.reward for step in steps], next_values, ends)
         (loss + self.constraint(stiffness)).backward()  # pyright: ignore[reportUnknownMemberType]
         nn.utils.clip_grad_norm_(self.actor_parameters, self.config.actor.max_grad_norm)
@@ -83,21 +83,31 @@ class Reference:
 
         # Lines 16-19: fit the critics to TD(λ) targets until their loss has plateaued.
         targets = self.td_lambda([step.reward.detach() for step in steps], next_values.detach(), ends)
-        epochs = self.fit_critics(normalize(observations), targets.flatten(), progress)
-        self.update_normalizer(observations)
+        epochs = self.fit_critics(normalize_critic(critic_observations), targets.flatten(), progress)
+        if self.config.actor.normalize_obs:
+            self.statistics.update(observations)
+            if self.spec.asymmetric:
+                self.critic_statistics.update(critic_observations)
         return {"actor_loss": float(loss.detach()), "critic_epochs": float(epochs), "horizon": float(len(steps))}
 
-    def frozen_normalizer(self) -> Normalize:
-        """Return a function that normalizes observations by the current statistics."""
-        mean = self.mean.clone()
-        std = (self.variance + 1e-5).sqrt()
+    def normalizer(self, statistics: Statistics) -> Normalize:
+        """Return a function that normalizes observations by the current statistics, if that is enabled."""
+        mean = statistics.mean
+        std = (statistics.variance + 1e-5).sqrt()
         return lambda obs: (obs - mean) / std if self.config.actor.normalize_obs else obs
 
-    def roll_out(self, env: Env, normalize: Normalize, length: int) -> tuple[Tensor, list[Step], Tensor, Tensor]:
-        """Return [T N, obs] observations, the steps, [T, N] stiffness, and [T, N] bool where a trajectory ends."""
+    def roll_out(
+        self, env: Env, normalize: Normalize, length: int
+    ) -> tuple[Tensor, Tensor, list[Step], Tensor, Tensor]:
+        """Roll out the policy.
+
+        Return [T N, obs] and [T N, critic_obs] observations of policy and critics, the steps, [T, N] stiffness, and
+        [T, N] bool where a trajectory ends.
+        """
         s = self.config.stiffness
         noise = [self.randn() for _ in range(length)]
         observations: list[Tensor] = []
+        critic_observations: list[Tensor] = []
         steps: list[Step] = []
         stiffness: list[Tensor] = []
         ends: list[Tensor] = []
@@ -105,6 +115,7 @@ class Reference:
         env.detach()
         for t in range(length):
             observations.append(env.obs.detach())
+            critic_observations.append(env.critic_obs.detach())
             action = torch.tanh(self.actor(normalize(env.obs)) + self.log_std.exp() * noise[t])
             step = env.step(action)
             for x in (step.action, step.state.q, step.state.v):
@@ -122,7 +133,8 @@ class Reference:
             stiffness.append(measured)
             ends.append(end)
         ends[-1] = torch.ones_like(ends[-1])
-        return torch.cat(observations), steps, torch.stack(stiffness), torch.stack(ends)
+        seen, critic_seen = torch.cat(observations), torch.cat(critic_observations)
+        return seen, critic_seen, steps, torch.stack(stiffness), torch.stack(ends)
 
     def actor_loss(self, rewards: list[Tensor], next_values: Tensor, ends: Tensor) -> Tensor:
         """Return −J(θ): discounted rewards of each trajectory and the value at its end, averaged over T N steps."""
@@ -151,7 +163,7 @@ class Reference:
         if self.config.critic is None:
             return torch.zeros_like(step.reward)
         critics = self.critics if self.config.critic.target_alpha is None else self.targets
-        obs = normalize(step.final_obs)
+        obs = normalize(step.final_critic_obs)
         values = torch.stack([critic(obs).squeeze(-1) for critic in critics]).amin(dim=0)
         return torch.where(step.terminated, 0.0, values)
 
@@ -241,10 +253,17 @@ class Reference:
         """Set H <- H exp(speed · ratio), with the ratio clipped to ±1."""
         self.horizon = self.bounds.clip(self.horizon * math.exp(self.config.horizon.speed * min(max(ratio, -1.0), 1.0)))
 
-    def update_normalizer(self, batch: Tensor) -> None:
-        """Merge the mean and variance of [B, obs] observations into the running statistics."""
-        if not self.config.actor.normalize_obs:
-            return
+
+class Statistics:
+    """Running mean and variance of observations."""
+
+    def __init__(self, size: int, dtype: torch.dtype) -> None:
+        self.mean = torch.zeros(size, dtype=dtype)
+        self.variance = torch.ones(size, dtype=dtype)
+        self.count = 1e-4
+
+    def update(self, batch: Tensor) -> None:
+        """Merge the mean and variance of [B, obs] observations."""
         mean = batch.mean(dim=0)
         variance = batch.var(dim=0, correction=0)
         total = self.count + len(batch)

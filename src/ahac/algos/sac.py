@@ -115,12 +115,21 @@ class SAC:
         self.init_rng = torch.Generator().manual_seed(seed)
         """Initializes the networks."""
         self.normalizer = Normalizer(spec.obs_size, c.normalize_obs, spec.dtype).to(spec.device)
-        sizes = (spec.obs_size, spec.action_size)
+        self.critic_normalizer = self.normalizer.like(spec.critic_obs_size) if spec.asymmetric else None
         bounds = (c.log_std_bounds[0], c.log_std_bounds[1])
-        actor = SACActor(*sizes, hidden=c.hidden, function=c.activation, log_std=bounds, rng=self.init_rng)
+        actor = SACActor(
+            spec.obs_size,
+            spec.action_size,
+            hidden=c.hidden,
+            function=c.activation,
+            log_std=bounds,
+            rng=self.init_rng,
+        )
         self.actor = actor.to(spec.device, spec.dtype)
         self.optimizer = make_adam(self.actor.parameters(), c.learning_rate)
-        q = QEnsemble(*sizes, hidden=c.critic_hidden, function=c.activation, rng=self.init_rng)
+        q = QEnsemble(
+            spec.critic_obs_size, spec.action_size, hidden=c.critic_hidden, function=c.activation, rng=self.init_rng
+        )
         self.critic = TwinCritic(q.to(spec.device, spec.dtype), c.learning_rate, c.tau)
         target_entropy = -float(spec.action_size) if c.target_entropy is None else c.target_entropy
         self.temperature = Temperature(c.init_alpha, c.alpha_learning_rate, target_entropy, spec.device, spec.dtype)
@@ -134,6 +143,8 @@ class SAC:
         self._action_size = spec.action_size
         self.frozen = self.normalizer.frozen()
         """Normalizes observations during one iteration; always the same tensors, because captured updates read them."""
+        self.frozen_critic = self.frozen if self.critic_normalizer is None else self.critic_normalizer.frozen()
+        """The same for the critics' observations; `frozen` itself with one observation group."""
         self._sums: Metrics = {}
         self.learned = LearnedState(self._sections())
         """Everything an iteration changes, except the generator and the replay buffer."""
@@ -154,6 +165,8 @@ class SAC:
         self.learned.save()
         timer = PhaseTimer(env.spec.device)
         self.frozen.copy_from(self.normalizer.frozen())
+        if self.critic_normalizer is not None:
+            self.frozen_critic.copy_from(self.critic_normalizer.frozen())
         for total in self._sums.values():
             total.zero_()
         learning = not self.collector.warming_up
@@ -168,7 +181,10 @@ class SAC:
             self.learned.restore()
             self.collector.forget(len(interruption.steps))
             return skip_iteration(interruption, env, self._policy_state, {})
-        self.normalizer.update(self.collector.latest()["observation"].flatten(0, 1))
+        latest = self.collector.latest()
+        self.normalizer.update(latest["observation"].flatten(0, 1))
+        if self.critic_normalizer is not None:
+            self.critic_normalizer.update(latest["critic observation"].flatten(0, 1))
         metrics, failure = self._fetch(env, steps, learning)
         timer.lap("learning")
         return IterationResult(env.spec.num_envs * len(steps), metrics, steps, timer.seconds, failure)
@@ -193,16 +209,16 @@ class SAC:
         """Update Q functions, policy, temperature and target Q functions once."""
         c = self.config
         batch = self.replay.sample(c.batch_size, self.generator)
-        obs = self.frozen(batch["obs"])
-        next_obs = self.frozen(batch["next_obs"])
+        obs, critic_obs = self._normalized(batch["obs"], batch.get("critic_obs"))
+        next_obs, next_critic_obs = self._normalized(batch["next_obs"], batch.get("next_critic_obs"))
         alpha = self.temperature.alpha
         with torch.no_grad():
             next_action, next_log_prob = self.actor(next_obs, self._noise(c.batch_size))
-            next_q = self.critic.target.min_q(next_obs, next_action)
+            next_q = self.critic.target.min_q(next_critic_obs, next_action)
             reward = c.reward_scale * batch["reward"]
             target = soft_target(reward, batch["terminated"], next_q, next_log_prob, alpha, c.gamma)
-        critic_loss, q = self.critic.update(obs, batch["action"], target)
-        value, log_prob = self._policy_value(obs, alpha)
+        critic_loss, q = self.critic.update(critic_obs, batch["action"], target)
+        value, log_prob = self._policy_value(obs, critic_obs, alpha)
         loss = -value.mean()
         norm = gradient_step(self.optimizer, loss, c.max_grad_norm)
         self.temperature.update(log_prob)
@@ -216,10 +232,15 @@ class SAC:
             "actor_grad_norm": norm,
         }
 
-    def _policy_value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def _normalized(self, obs: Tensor, critic_obs: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the normalized observations of policy and critics, the same tensor with one observation group."""
+        obs = self.frozen(obs)
+        return obs, obs if critic_obs is None else self.frozen_critic(critic_obs)
+
+    def _policy_value(self, obs: Tensor, critic_obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Return [B] values that the policy maximizes, for normalized observations, and [B] log π of its actions."""
         action, log_prob = self.actor(obs, self._noise(len(obs)))
-        return self.critic.q.min_q(obs, action) - alpha * log_prob, log_prob
+        return self.critic.q.min_q(critic_obs, action) - alpha * log_prob, log_prob
 
     def _noise(self, *counts: int) -> Tensor:
         """Draw [..., actions] standard normal noise."""
@@ -241,13 +262,16 @@ class SAC:
         return {}, self.collector.discard_iteration(env, steps, f"{cause}; {UNDONE}")
 
     def _sections(self) -> dict[str, Mapping[str, Tensor]]:
-        return {
+        sections: dict[str, Mapping[str, Tensor]] = {
             "actor": self.actor.state_dict(),
             "normalizer": self.normalizer.state_dict(),
             "optimizer": optimizer_tensors(self.optimizer),
             "critic": self.critic.state_dict(),
             "temperature": self.temperature.state_dict(),
         }
+        if self.critic_normalizer is not None:
+            sections["critic_normalizer"] = self.critic_normalizer.state_dict()
+        return sections
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything learned, the generator, and the number of rows added to replay (saved elsewhere)."""

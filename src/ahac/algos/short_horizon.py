@@ -79,13 +79,17 @@ class ShortHorizonActorCritic:
         self.monitor = stiffness_monitor(config, self.horizon, self._probes)
         self.generator = torch.Generator(spec.device).manual_seed(seed)
         self.normalizer = Normalizer(spec.obs_size, config.actor.normalize_obs, spec.dtype).to(spec.device)
+        self.critic_normalizer = None
+        if spec.asymmetric and config.critic is not None:
+            self.critic_normalizer = self.normalizer.like(spec.critic_obs_size)
         actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.init_log_std, rng=cpu)
         self.actor = actor.to(spec.device, spec.dtype)
         self._policy = make_rollout_policy(self.actor)
         self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:
-            self.critic = Critic(spec.obs_size, c.hidden, members=c.num_critics, rng=cpu).to(spec.device, spec.dtype)
+            critic = Critic(spec.critic_obs_size, c.hidden, members=c.num_critics, rng=cpu)
+            self.critic = critic.to(spec.device, spec.dtype)
             self.target = None if c.target_alpha is None else deepcopy(self.critic).requires_grad_(False)
             self.critic.theta.grad = torch.zeros_like(self.critic.theta)
             self.critic_optimizer = shac_adam(self.critic, c.learning_rate)
@@ -142,7 +146,10 @@ class ShortHorizonActorCritic:
         noise_of_step = iter(noise)
         normalize = self.normalizer.frozen()
         sample = self._policy.sampler(normalize)
-        rollout = roll_out(env, lambda obs: sample(obs, next(noise_of_step)), normalize, length, self.monitor)
+        normalize_critic = None if self.critic_normalizer is None else self.critic_normalizer.frozen()
+        rollout = roll_out(
+            env, lambda obs: sample(obs, next(noise_of_step)), normalize, length, self.monitor, normalize_critic
+        )
         next_value = self._next_values(rollout)
         stiffness = rollout.stiffness
         if stiffness is None:  # only logged, for the last step
@@ -163,7 +170,7 @@ class ShortHorizonActorCritic:
         if self.critic is None:
             return torch.zeros_like(rollout.reward)
         network = self.target or self.critic
-        return torch.where(rollout.terminated, 0.0, network(rollout.final_obs))
+        return torch.where(rollout.terminated, 0.0, network(rollout.final_critic_obs))
 
     # ---------------------------------------------------------------------------------------------- line 13: actor
 
@@ -180,6 +187,8 @@ class ShortHorizonActorCritic:
         ranks = self.ranks
         if self.normalizer.enabled:
             self.normalizer.update(ranks.gather(rollout.raw_obs, dim=1).flatten(0, 1), valid)
+            if self.critic_normalizer is not None:
+                self.critic_normalizer.update(ranks.gather(rollout.raw_critic_obs, dim=1).flatten(0, 1), valid)
         means = {
             "actor_loss": loss.detach(),
             "actor_grad_norm": norm,
@@ -190,7 +199,7 @@ class ShortHorizonActorCritic:
         needs_growth = "growth" in self.horizon.needs
         return ActorUpdate(
             valid=valid,
-            obs=ranks.gather(rollout.obs, dim=1).flatten(0, 1),
+            critic_obs=ranks.gather(rollout.critic_obs, dim=1).flatten(0, 1),
             targets=ranks.gather(targets, dim=1).flatten(),
             metrics={**ranks.means(means), "stiffness_max": ranks.max(buffer.stiffness.max())},
             stiffness=None if rollout.stiffness is None else ranks.mean(buffer.stiffness.mean(dim=1)),
@@ -230,6 +239,8 @@ class ShortHorizonActorCritic:
         # the normalizer or the horizon.
         valid = torch.isfinite(objective + norm)
         valid = valid & ~(unusable_worlds(rollout.reward).any() | unusable_worlds(rollout.raw_obs).any())
+        if rollout.asymmetric:
+            valid = valid & ~unusable_worlds(rollout.raw_critic_obs).any()
         if rollout.stiffness is not None:
             valid = valid & torch.isfinite(rollout.stiffness.detach().sum())
         valid = self.ranks.all(valid)
@@ -243,7 +254,7 @@ class ShortHorizonActorCritic:
         """Fit the critic to its targets; if its loss is not finite, undo the fit."""
         if self.fit is None or self.critic is None or self.config.critic is None:
             return {}
-        loss, epochs = self.fit(update.obs, update.targets, update.valid)
+        loss, epochs = self.fit(update.critic_obs, update.targets, update.valid)
         valid = update.valid & torch.isfinite(loss)
         fitted = self.learned.select("critic.", "critic_optimizer.")
         for tensor in fitted.values():
@@ -346,6 +357,8 @@ class ShortHorizonActorCritic:
                 "critic": self.critic.state_dict(),
                 "critic_optimizer": optimizer_tensors(self.critic_optimizer),
             }
+        if self.critic_normalizer is not None:
+            sections |= {"critic_normalizer": self.critic_normalizer.state_dict()}
         if self.target is not None:
             sections |= {"target": self.target.state_dict()}
         return sections

@@ -1,13 +1,15 @@
 """Stochastic value gradients, SVG(H): soft actor-critic whose policy learns through a learned model.
 
 The policy is rolled out for H steps in a learned deterministic recurrent model; rewards, entropies and a final Q value
-are differentiated through it. Q learns from replay alone, as in SAC.
+are differentiated through it. Q learns from replay alone, as in SAC. If critics have their own observation group, the
+model predicts both groups.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from ahac.algos.parts.model_fit import ModelFit
@@ -93,8 +95,12 @@ class SVG(SAC):
                 f"steps in {spec.num_envs} worlds, got {c.buffer_size}"
             )
         rng = self.init_rng
+        self._obs_size = spec.obs_size
+        self._critic_start = spec.obs_size if spec.asymmetric else 0
+        # The model predicts all that policy and critics see.
+        state_size = self._critic_start + spec.critic_obs_size
         dynamics = LatentDynamics(
-            spec.obs_size,
+            state_size,
             spec.action_size,
             hidden=c.model_hidden,
             latent=c.latent,
@@ -102,7 +108,7 @@ class SVG(SAC):
             function=c.activation,
             rng=rng,
         )
-        widths = [spec.obs_size + spec.action_size, *c.model_hidden, 1]
+        widths = [state_size + spec.action_size, *c.model_hidden, 1]
         reward, end = (mlp(widths, c.activation, rng=rng).to(spec.device, spec.dtype) for _ in range(2))
         self.model = ModelFit(
             dynamics.to(spec.device, spec.dtype), reward, end, c.model_learning_rate, c.head_learning_rate
@@ -110,21 +116,29 @@ class SVG(SAC):
         self.learned = LearnedState({**self._sections(), "model": self.model.state_dict()})
         self._policy_state = self.learned.select("actor.", "normalizer.")
 
-    def value(self, obs: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def value(self, state: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Return [B] soft values over H steps in the model, and [B] log π of the first actions.
 
         Args:
-            obs: [B, obs] normalized observations.
+            state: [B, state] what the model predicts, see `_state`.
             noise: [H + 1, B, actions] noise of the actions.
             alpha: The temperature.
         """
-        states, actions, log_prob = self.model.dynamics.imagine(obs, self.actor, noise)
+        states, actions, log_prob = self.model.dynamics.imagine(state, self._policy, noise)
         reward, continuation = self.model.reward_and_continuation(states[:-1], actions[:-1])
-        last_q = self.critic.q.min_q(states[-1], actions[-1])
+        last_q = self.critic.q.min_q(states[-1][:, self._critic_start :], actions[-1])
         return value_expansion(reward, log_prob, continuation, last_q, alpha, self.config.gamma), log_prob[0]
 
-    def _policy_value(self, obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        return self.value(obs, self._noise(self.config.horizon + 1, len(obs)), alpha)
+    def _policy(self, state: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return [B, actions] and their log densities; the policy sees the first part of the model's state."""
+        return self.actor(state[:, : self._obs_size], noise)
+
+    def _state(self, obs: Tensor, critic_obs: Tensor) -> Tensor:
+        """Return [..., state]: normalized observations of the policy, then those of the critics if they differ."""
+        return obs if critic_obs is obs else torch.cat([obs, critic_obs], dim=-1)
+
+    def _policy_value(self, obs: Tensor, critic_obs: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        return self.value(self._state(obs, critic_obs), self._noise(self.config.horizon + 1, len(obs)), alpha)
 
     def _update_networks(self) -> Metrics:
         model = mean_metrics([self._update_model() for _ in range(self.config.model_updates)])
@@ -133,7 +147,8 @@ class SVG(SAC):
     def _update_model(self) -> Metrics:
         c = self.config
         batch = self.replay.sample_sequences(c.sequences, c.sequence_steps, self.generator)
-        batch |= {name: self.frozen(batch[name]) for name in ("obs", "next_obs")}
+        batch["obs"] = self._state(*self._normalized(batch["obs"], batch.get("critic_obs")))
+        batch["next_obs"] = self._state(*self._normalized(batch["next_obs"], batch.get("next_critic_obs")))
         batch["reward"] = c.reward_scale * batch["reward"]
         first, last, reward = self.model.update(batch, MODEL_MAX_GRAD_NORM)
         return {"model_error_first": first, "model_error_last": last, "reward_error": reward}

@@ -9,6 +9,8 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import torch
 from torch import Tensor
 
+from ahac.core.errors import InputError
+
 __all__ = ["STIFFNESS_SIGNALS", "Env", "EnvSpec", "GraphCapturable", "PhysicsState", "Step", "StiffnessSignal"]
 
 StiffnessSignal = Literal["dynamics", "contact", "contact_normalized", "force"]
@@ -44,6 +46,9 @@ class EnvSpec:
     name: str
     num_envs: int
     obs_size: int
+    """Size of the policy's observation."""
+    critic_obs_size: int
+    """Size of the critics' observation; `obs_size` with one observation group."""
     action_size: int
     episode_steps: int
     """Time limit of an episode, in steps."""
@@ -51,8 +56,17 @@ class EnvSpec:
     """Seconds per step."""
     device: torch.device
     dtype: torch.dtype
+    asymmetric: bool = False
+    """Whether critics have their own observation group. If not, `critic_obs` and `obs` are the same tensor."""
     reward_terms: tuple[str, ...] = ()
     """Names of the reward terms, in the order of `Step.reward_terms`; empty if they have no names."""
+
+    def __post_init__(self) -> None:
+        if not self.asymmetric and self.critic_obs_size != self.obs_size:
+            raise InputError(
+                f"with one observation group, critic_obs_size must be obs_size = {self.obs_size}, got "
+                f"{self.critic_obs_size}; set asymmetric=True if critics have their own group"
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,8 +75,12 @@ class Step:
 
     obs: Tensor
     """[N, obs] observation for the next action; owned by the environment, do not modify it in place."""
+    critic_obs: Tensor
+    """[N, critic_obs] what critics see at the same time as `obs`; the same tensor with one observation group."""
     final_obs: Tensor
     """[N, obs] observation before any reset, with gradients. Equals `obs` unless an episode ended; zero if diverged."""
+    final_critic_obs: Tensor
+    """[N, critic_obs] what critics see at the same time as `final_obs`; the same tensor with one observation group."""
     reward: Tensor
     """[N] r(s, a), where s is the state before the step."""
     terminated: Tensor
@@ -100,7 +118,12 @@ class Env(Protocol):
 
     @property
     def obs(self) -> Tensor:
-        """[N, obs] observation for the next action."""
+        """[N, obs] observation for the next action: the policy's input."""
+        ...
+
+    @property
+    def critic_obs(self) -> Tensor:
+        """[N, critic_obs] observation of the same states for critics; `obs` itself with one observation group."""
         ...
 
     def reset(self, seed: int | None = None) -> Tensor:

@@ -6,6 +6,7 @@ Values are in SI units and in world axes: x is forward, z is up.
 from __future__ import annotations
 
 from ahac.core.errors import InputError
+from ahac.envs.randomization import RandomizedValues
 from ahac.envs.root import find_root
 from ahac.envs.task import Action, ObsTerm
 from ahac.sim import Joint, JointKind, Real, World, cos, sin
@@ -20,6 +21,7 @@ __all__ = [
     "limb_joint_pos",
     "limb_joint_vel",
     "orientation",
+    "parameters",
     "root_angles",
     "root_angular_velocities",
     "root_velocities",
@@ -123,6 +125,20 @@ def sin_cos(joint: str) -> ObsTerm:
 def last_action() -> ObsTerm:
     """Previous action, clipped to [-1, 1]; zero at the start of an episode."""
     return lambda world, action: list(action)
+
+
+def parameters(*patterns: str) -> ObsTerm:
+    """Randomized parameters that match the patterns, each mapped to about unit range by its distribution.
+
+    The policy of a robot usually cannot know them: use this term in the "critic" group.
+    """
+
+    def term(world: World, action: Action) -> list[Real]:
+        if not isinstance(world.parameters, RandomizedValues):
+            raise InputError(f"no parameter is randomized: set randomize={{{patterns[0]!r}: uniform(...)}} in the task")
+        return world.parameters.normalized(*patterns)
+
+    return term
 
 
 def _values(world: World, joint: Joint) -> list[Real]:

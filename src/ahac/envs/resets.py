@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 from ahac.core.checks import check_finite
 from ahac.core.errors import InputError
+from ahac.envs.draws import Draw
 from ahac.envs.root import is_floating
-from ahac.envs.task import Draw
 from ahac.sim import JointKind, Keyframe, Model, Quat, Real, Vec3, cos, norm, sin
 
 __all__ = ["PAPER_RESET", "NoisyReset"]

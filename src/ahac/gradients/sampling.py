@@ -31,6 +31,9 @@ __all__ = [
 
 Parameters = dict[str, Tensor]
 
+NOT_COPIED = {"noise", "generator", "probe_generator"}
+"""Entries of an environment's state that do not describe where its worlds are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -64,7 +67,7 @@ def reset_to_one_start(target: StudyTarget, after: int, seed: int) -> Mapping[st
         for _ in range(after):
             env.step(target.act(env.obs))
     state = env.state_dict()
-    for name in ("q", "v", "obs", "clock"):
+    for name in state.keys() - NOT_COPIED:
         state[name] = state[name][:1].expand_as(state[name]).clone()
     env.load_state_dict(state)
     return env.state_dict()

@@ -72,6 +72,10 @@ class Normalizer(nn.Module):
         for old, new in ((self.mean, self.mean + delta * share), (self.variance, merged), (self.count, total)):
             old.copy_(new if valid is None else torch.where(valid, new, old))
 
+    def like(self, size: int) -> Normalizer:
+        """Return a new normalizer of another size, with the same settings, precision and device."""
+        return Normalizer(size, self.enabled, self.mean.dtype).to(self.mean.device)
+
     def frozen(self) -> FrozenNormalizer:
         """Return a snapshot of the current statistics."""
         return FrozenNormalizer(self.mean.clone(), self.variance.clone(), self.enabled)

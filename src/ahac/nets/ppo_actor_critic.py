@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from ahac.core.errors import InputError
 from ahac.nets.mlp import activation, mlp
 
 __all__ = ["PPOActorCritic"]
@@ -32,9 +33,26 @@ class PPOActorCritic(nn.Module):
         function: str,
         log_std: float,
         rng: torch.Generator,
+        critic_obs: int | None = None,
     ) -> None:
-        """`critic_hidden` are the widths of the critic's own trunk; with None it shares the actor's."""
+        """Create the networks.
+
+        Args:
+            obs: Size of the policy's observation.
+            actions: Number of actions.
+            hidden: Hidden layer widths of the policy.
+            critic_hidden: Hidden layer widths of the critic's own trunk; None shares the policy's.
+            function: Activation function.
+            log_std: Initial log standard deviation.
+            rng: Initializes the weights.
+            critic_obs: Size of the critic's own observation; None if it sees what the policy sees.
+        """
         super().__init__()
+        if critic_hidden is None and critic_obs is not None:
+            raise InputError(
+                "critic_hidden=None shares the policy's layers, but this task's critic has its own observations; give "
+                f"critic_hidden layer widths, for example {tuple(hidden)}"
+            )
         if critic_hidden is None:
             if not hidden:
                 raise ValueError("a shared trunk needs at least one hidden layer, got hidden=(); or set critic_hidden")
@@ -44,18 +62,19 @@ class PPOActorCritic(nn.Module):
         else:
             self.trunk = nn.Identity()
             self.policy = mlp([obs, *hidden, actions], function, rng=rng, last_gain=POLICY_GAIN)
-            self.critic = mlp([obs, *critic_hidden, 1], function, rng=rng, last_gain=1.0)
+            self.critic = mlp([critic_obs or obs, *critic_hidden, 1], function, rng=rng, last_gain=1.0)
         self.log_std = nn.Parameter(torch.full((actions,), float(log_std)))
 
     def mean(self, obs: Tensor) -> Tensor:
         """[B, actions] μ(s)."""
         return self.policy(self.trunk(obs))
 
-    def value(self, obs: Tensor) -> Tensor:
+    def value(self, critic_obs: Tensor) -> Tensor:
         """[...] V(s)."""
-        return self.critic(self.trunk(obs)).squeeze(-1)
+        return self.critic(self.trunk(critic_obs)).squeeze(-1)
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return μ(s) and V(s), computing a shared trunk only once."""
+    def forward(self, obs: Tensor, critic_obs: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return μ(s) and V(s), computing a shared trunk only once; `critic_obs` if the critic has its own."""
         features = self.trunk(obs)
-        return self.policy(features), self.critic(features).squeeze(-1)
+        critic_features = features if critic_obs is None else critic_obs
+        return self.policy(features), self.critic(critic_features).squeeze(-1)

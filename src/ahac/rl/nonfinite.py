@@ -20,6 +20,7 @@ __all__ = [
     "diagnose_interruption",
     "diagnose_rollout",
     "earliest",
+    "final_observation",
     "unusable_worlds",
 ]
 
@@ -64,19 +65,19 @@ def diagnose_rollout(
     """
     actions = gather(torch.stack([step.action.detach() for step in rollout.steps]))
     terms = gather(torch.stack([step.reward_terms.detach() for step in rollout.steps]))
-    observed = {"observation": rollout.raw_obs, "reward": rollout.reward}
-    values = {name: gather(x.detach()) for name, x in observed.items()}
-    bad = {
-        "observation": gather(_nonfinite_worlds(rollout.obs)) | unusable_worlds(values["observation"]),
-        "action": _nonfinite_worlds(actions),
-        "reward": unusable_worlds(values["reward"]),
-    }
+    observed = {"observation": (rollout.raw_obs, rollout.obs)}
+    if rollout.asymmetric:
+        observed["critic observation"] = (rollout.raw_critic_obs, rollout.critic_obs)
+    values = {name: gather(raw) for name, (raw, _) in observed.items()} | {"reward": gather(rollout.reward.detach())}
+    bad = {name: gather(_nonfinite_worlds(x)) | unusable_worlds(values[name]) for name, (_, x) in observed.items()}
+    bad |= {"action": _nonfinite_worlds(actions), "reward": unusable_worlds(values["reward"])}
     if rollout.stiffness is not None:
         bad["stiffness"] = gather(_nonfinite_worlds(rollout.stiffness))
-    bad["final observation"] = gather(_nonfinite_worlds(rollout.final_obs))
+    final = final_observation(rollout.asymmetric)
+    bad[final] = gather(_nonfinite_worlds(rollout.final_critic_obs))
     own = torch.stack([*bad.values()]).flatten(0, 1).any(dim=0)
     # A non-finite value of a finite observation is the critic's fault, not the world's.
-    value = gather(_nonfinite_worlds(next_value)) & ~bad["final observation"]
+    value = gather(_nonfinite_worlds(next_value)) & ~bad[final]
     gradient = gather(_nonfinite_worlds(action_gradients(rollout.steps)))
     worlds = own if bool(value.any()) else own | gradient.any(dim=0)
     message = otherwise
@@ -104,6 +105,11 @@ def diagnose_interruption(interruption: RolloutInterrupted) -> NonFiniteReport:
         start = interruption.steps[0].state
         reproducer = {"q": start.q.detach(), "v": start.v.detach(), "actions": actions}
     return NonFiniteReport(describe("observation", actions, index, obs), bad, reproducer)
+
+
+def final_observation(asymmetric: bool) -> str:
+    """Return what messages call the critics' observation after the action."""
+    return "final critic observation" if asymmetric else "final observation"
 
 
 def earliest(bad: Mapping[str, Tensor]) -> str | None:

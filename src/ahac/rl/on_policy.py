@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.env import Env, Step
-from ahac.rl.nonfinite import NonFiniteReport, describe, earliest, unusable_worlds
+from ahac.rl.nonfinite import NonFiniteReport, describe, earliest, final_observation, unusable_worlds
 from ahac.rl.stepping import step_env
 
 __all__ = ["Batch", "collect", "diagnose_batch", "nonfinite_worlds"]
@@ -21,12 +21,14 @@ class Batch:
 
     obs: Tensor
     """[T, N, obs] observations before the action."""
+    critic_obs: Tensor
+    """[T, N, critic_obs] the critics' observations before the action: `obs` itself with one group."""
     action: Tensor
     """[T, N, actions]."""
     reward: Tensor
     """[T, N]."""
-    final_obs: Tensor
-    """[T, N, obs] observations after the action, before any reset."""
+    final_critic_obs: Tensor
+    """[T, N, critic_obs] the critics' observations after the action, before any reset."""
     terminated: Tensor
     """[T, N] bool, the task ended the episode, so no value follows."""
     done: Tensor
@@ -37,11 +39,13 @@ class Batch:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Tensors that must be finite and not too large, in the order of computation."""
+        asymmetric = self.critic_obs is not self.obs
         return {
             "observation": self.obs,
+            **({"critic observation": self.critic_obs} if asymmetric else {}),
             "action": self.action,
             "reward": self.reward,
-            "final observation": self.final_obs,
+            final_observation(asymmetric): self.final_critic_obs,
         }
 
 
@@ -50,15 +54,20 @@ def collect(env: Env, policy: Callable[[Tensor], Tensor], length: int) -> Batch:
     """Step the environment from its current state, with a policy of raw observations."""
     env.detach()
     obs: list[Tensor] = []
+    critic_obs: list[Tensor] = []
     steps: list[Step] = []
     for _ in range(length):
         obs.append(env.obs)
+        if env.spec.asymmetric:
+            critic_obs.append(env.critic_obs)
         step_env(env, policy(env.obs), steps)
+    seen = torch.stack(obs)
     return Batch(
-        obs=torch.stack(obs),
+        obs=seen,
+        critic_obs=torch.stack(critic_obs) if env.spec.asymmetric else seen,
         action=torch.stack([step.action for step in steps]),
         reward=torch.stack([step.reward for step in steps]),
-        final_obs=torch.stack([step.final_obs for step in steps]),
+        final_critic_obs=torch.stack([step.final_critic_obs for step in steps]),
         terminated=torch.stack([step.terminated for step in steps]),
         done=torch.stack([step.done for step in steps]),
         steps=steps,

@@ -38,8 +38,12 @@ class Rollout:
     """[T, N, obs] observations before the action; without gradients."""
     obs: Tensor
     """[T, N, obs] normalized observations before the action; without gradients."""
-    final_obs: Tensor
-    """[T, N, obs] normalized observations after the action, before any reset; carries gradients."""
+    raw_critic_obs: Tensor
+    """[T, N, critic_obs] the critics' observations before the action: `raw_obs` itself with one group."""
+    critic_obs: Tensor
+    """[T, N, critic_obs] the critics' normalized observations before the action: `obs` itself with one group."""
+    final_critic_obs: Tensor
+    """[T, N, critic_obs] the critics' normalized observations after the action, before any reset; carries gradients."""
     reward: Tensor
     """[T, N]; carries gradients."""
     terminated: Tensor
@@ -53,9 +57,19 @@ class Rollout:
     steps: list[Step]
     """The environment's steps."""
 
+    @property
+    def asymmetric(self) -> bool:
+        """Whether critics have their own observations."""
+        return self.raw_critic_obs is not self.raw_obs
+
 
 def roll_out(
-    env: Env, policy: Function, normalize: Function, length: int, monitor: StiffnessMonitor | None = None
+    env: Env,
+    policy: Function,
+    normalize: Function,
+    length: int,
+    monitor: StiffnessMonitor | None = None,
+    normalize_critic: Function | None = None,
 ) -> Rollout:
     """Roll out a policy from the environment's current state; no gradient flows into earlier steps.
 
@@ -65,9 +79,11 @@ def roll_out(
         normalize: Normalizes the observations of the rollout.
         length: Number of steps.
         monitor: How to measure stiffness; by default it is not measured.
+        normalize_critic: Normalizes the critics' own observations; by default critics see what the policy sees.
     """
     env.detach()
     raw: list[Tensor] = []
+    raw_critic: list[Tensor] = []
     measured: list[Tensor] = []
     truncations: list[Tensor] = []
     steps: list[Step] = []
@@ -75,6 +91,8 @@ def roll_out(
     never = torch.zeros_like(age, dtype=torch.bool)
     for _ in range(length):
         raw.append(env.obs.detach())
+        if normalize_critic is not None:
+            raw_critic.append(env.critic_obs.detach())
         step = step_env(env, policy(env.obs), steps)
         stiff = never
         if monitor is not None:
@@ -90,11 +108,20 @@ def roll_out(
     terminated = torch.stack([step.terminated for step in steps])
     cut = terminated | torch.stack([step.truncated for step in steps]) | stiff
     cut[-1] = True
-    raw_obs = torch.stack(raw)
+    raw_critic_obs = raw_obs = torch.stack(raw)
+    critic_obs = obs = normalize(raw_obs)
+    if normalize_critic is None:
+        final_critic_obs = normalize(torch.stack([step.final_obs for step in steps]))
+    else:
+        raw_critic_obs = torch.stack(raw_critic)
+        critic_obs = normalize_critic(raw_critic_obs)
+        final_critic_obs = normalize_critic(torch.stack([step.final_critic_obs for step in steps]))
     return Rollout(
         raw_obs=raw_obs,
-        obs=normalize(raw_obs),
-        final_obs=normalize(torch.stack([step.final_obs for step in steps])),
+        obs=obs,
+        raw_critic_obs=raw_critic_obs,
+        critic_obs=critic_obs,
+        final_critic_obs=final_critic_obs,
         reward=torch.stack([step.reward for step in steps]),
         terminated=terminated,
         cut=cut,

@@ -31,8 +31,8 @@ class ActorUpdate:
 
     valid: Tensor
     """Bool: whether everything the policy learned from is finite; if not, nothing was updated."""
-    obs: Tensor
-    """[T N, obs] normalized observations of all ranks, for the critic."""
+    critic_obs: Tensor
+    """[T N, critic_obs] normalized observations of all ranks, for the critic."""
     targets: Tensor
     """[T N] TD(λ) targets of all ranks, for the critic."""
     metrics: Mapping[str, Tensor]

@@ -43,8 +43,8 @@ from ahac.sim.model.types import (
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw
-from ahac.sim.physics.world import AppliedForce, World
-from ahac.sim.programs import Readout
+from ahac.sim.physics.world import AppliedForce, RandomSource, World
+from ahac.sim.programs import Controller, Readout
 from ahac.sim.simulator import Integrator, Simulator
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
@@ -56,6 +56,7 @@ __all__ = [
     "ContactLaw",
     "ContactMaterial",
     "Contacts",
+    "Controller",
     "ForceLaw",
     "InputError",
     "Integrator",
@@ -69,6 +70,7 @@ __all__ = [
     "Motor",
     "Poses",
     "Quat",
+    "RandomSource",
     "Readout",
     "Real",
     "Scalar",

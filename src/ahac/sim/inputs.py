@@ -5,18 +5,15 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ahac.core.checks import check_tensor
 from ahac.core.errors import InputError
+from ahac.sim.model.parameters.selection import Parameters
 from ahac.sim.model.types import Model
 from ahac.sim.state import State
-
-if TYPE_CHECKING:
-    from ahac.sim.model.parameters.selection import Parameters
 
 __all__ = ["Inputs"]
 

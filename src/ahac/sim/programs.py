@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Graph, Real, Scalar
@@ -13,6 +13,7 @@ from ahac.sim.compiler.operations import barrier, where
 from ahac.sim.compiler.program import Program, StepPrograms, trace
 from ahac.sim.compiler.reverse_mode import pullback
 from ahac.sim.constants import with_constants
+from ahac.sim.model.parameters.selection import Parameters
 from ahac.sim.model.types import Model
 from ahac.sim.physics import activation, contact, dynamics, inertia, springs
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
@@ -20,9 +21,6 @@ from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.substep import ForceLaws, substep, total_forces
 from ahac.sim.physics.world import World
-
-if TYPE_CHECKING:
-    from ahac.sim.model.parameters.selection import Parameters
 
 __all__ = ["CONTACT_FIELDS", "Controller", "Programs", "Readout"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -19,15 +19,13 @@ from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import Program, trace
 from ahac.sim.inputs import Inputs
 from ahac.sim.jacobian import StepJacobian, step_jacobian
+from ahac.sim.model.parameters.selection import Parameters
 from ahac.sim.model.types import Keyframe, Model
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw, ForceLaws
 from ahac.sim.programs import CONTACT_FIELDS, Controller, Programs, Readout
 from ahac.sim.stability import warn_if_unstable
 from ahac.sim.state import Contacts, Poses, State, Wrenches
-
-if TYPE_CHECKING:
-    from ahac.sim.model.parameters.selection import Parameters
 
 __all__ = ["Integrator", "Simulator"]
 
@@ -113,6 +111,8 @@ class Simulator:
             controller,
             self.dt,
         )
+        self.num_past_controls = self._programs.past_controls
+        """Number of earlier controls in `State.past_controls`: as many as the longest actuator delay spans."""
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._inputs = Inputs(
             model,

@@ -14,8 +14,9 @@ from ahac.algos.ppo import PPO
 from ahac.algos.recipes import PRESETS, recipe
 from ahac.algos.registry import make_algorithm
 from ahac.algos.short_horizon import ShortHorizonActorCritic
-from ahac.envs import VecEnv, make
+from ahac.envs import VecEnv, make, make_task
 from ahac.runtime.cuda_graphs import GraphExecutor, make_executor
+from support.observation_groups import PrivilegedCritic
 
 pytestmark = pytest.mark.gpu
 
@@ -172,6 +173,27 @@ def test_after_a_skipped_iteration_replays_equal_eager_iterations(
     assert again == values
     assert_same(learned_again, learned)
     assert_same(worlds_again, worlds)
+
+
+@pytest.mark.parametrize("algo", ["ahac", "shac", "ppo", "sac", "svg"])
+def test_replayed_iterations_equal_eager_ones_with_two_observation_groups(algo: str) -> None:
+    env = PrivilegedCritic(make_task("hopper"), num_envs=WORLDS, device="cuda")
+    settings = recipe("hopper", algo, "default").algorithm
+    settings = small(settings) if algo in ("ahac", "shac") else replace(settings, steps_per_env=8)
+    if algo in ("sac", "svg"):
+        settings = replace(settings, learning_starts=WORLDS * 8, batch_size=64, buffer_size=4096)
+    results = []
+    for graphs in (False, True):
+        env.reset(seed=3)
+        one = executed(make_algorithm(settings, env.spec, 1), env, graphs)
+        reports = [one.iterate(env, 0.05 * i) for i in range(8)]
+        assert [report.failure for report in reports] == [None] * 8
+        results.append(([dict(report.metrics) for report in reports], one.state_dict(), env.state_dict()))
+    (values, learned, worlds), (again, learned_again, worlds_again) = results
+    assert again == values
+    assert_same(learned_again, learned)
+    assert_same(worlds_again, worlds)
+    assert learned["critic_normalizer.mean"].shape == (2 * env.spec.obs_size,)
 
 
 def test_the_parts_of_an_iteration_are_the_same_as_without(made: dict[str, VecEnv]) -> None:

@@ -49,8 +49,8 @@ class CorruptingEnv(DoubleIntegrator):
         if self.left != -1:
             return step
         if self.part == "observation":
-            self.obs = _with(self.obs, self.value)
-            return replace(step, obs=self.obs, final_obs=self.obs)
+            self.obs = self.critic_obs = seen = _with(self.obs, self.value)
+            return replace(step, obs=seen, critic_obs=seen, final_obs=seen, final_critic_obs=seen)
         terms = step.reward_terms.clone()
         terms[WORLD, 1] = self.value
         return replace(step, reward=_with(step.reward, self.value), reward_terms=terms)
@@ -59,7 +59,7 @@ class CorruptingEnv(DoubleIntegrator):
         obs = self.obs.detach()
         super().detach(worlds)
         if self.left == -1:  # keep the corrupted observation, which is not part of the state
-            self.obs = obs
+            self.obs = self.critic_obs = obs
 
 
 def _with(x: Tensor, value: float) -> Tensor:

@@ -28,6 +28,7 @@ def spec(task: str) -> EnvSpec:
         name=task,
         num_envs=2,
         obs_size=11,
+        critic_obs_size=11,
         action_size=3,
         episode_steps=1000,
         dt=1 / 60,

@@ -185,7 +185,9 @@ def test_no_value_follows_where_the_task_ended_the_episode(made: dict[str, VecEn
     rollout = Rollout(
         raw_obs=obs,
         obs=obs,
-        final_obs=obs,
+        raw_critic_obs=obs,
+        critic_obs=obs,
+        final_critic_obs=obs,
         reward=torch.zeros(3, 2),
         terminated=ended,
         cut=ended,

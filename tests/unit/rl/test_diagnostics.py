@@ -29,7 +29,9 @@ def steps(action: Tensor, gains: list[float]) -> list[Step]:
         made.append(
             Step(
                 obs=reached.q,
+                critic_obs=reached.q,
                 final_obs=reached.q,
+                final_critic_obs=reached.q,
                 reward=reached.q[:, 0],
                 terminated=flag,
                 truncated=flag,

@@ -19,7 +19,9 @@ def rollout(reward: Tensor) -> Rollout:
     return Rollout(
         raw_obs=nothing,
         obs=nothing,
-        final_obs=nothing,
+        raw_critic_obs=nothing,
+        critic_obs=nothing,
+        final_critic_obs=nothing,
         reward=reward,
         terminated=TERMINATED,
         cut=CUT,

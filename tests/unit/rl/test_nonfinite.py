@@ -25,7 +25,9 @@ def made_rollout(**changes: Tensor) -> Rollout:
     parts = {
         "raw_obs": wide,
         "obs": wide,
-        "final_obs": wide,
+        "raw_critic_obs": changes.get("raw_obs", wide),
+        "critic_obs": changes.get("obs", wide),
+        "final_critic_obs": wide,
         "reward": flat,
         "terminated": flat.bool(),
         "cut": flat.bool(),
@@ -49,7 +51,12 @@ def corrupted(shape: tuple[int, ...], *places: tuple[int, ...], value: float = N
 
 @pytest.mark.parametrize(
     ("part", "name"),
-    [("reward", "reward"), ("stiffness", "stiffness"), ("obs", "observation"), ("final_obs", "final observation")],
+    [
+        ("reward", "reward"),
+        ("stiffness", "stiffness"),
+        ("obs", "observation"),
+        ("final_critic_obs", "final observation"),
+    ],
 )
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_tensor_step_world_and_action_are_named(part: str, name: str, value: float) -> None:
@@ -108,7 +115,7 @@ def test_a_critic_is_named_and_the_worlds_are_not_blamed() -> None:
 
 
 def test_a_world_with_a_non_finite_final_observation_is_blamed_for_its_value() -> None:
-    rollout = made_rollout(final_obs=corrupted((STEPS, WORLDS, 2), (1, 2)))
+    rollout = made_rollout(final_critic_obs=corrupted((STEPS, WORLDS, 2), (1, 2)))
     actual = diagnose(rollout, corrupted((STEPS, WORLDS), (1, 2)))
     assert "the final observation of step 1 in world 2" in actual.message
     assert actual.worlds.tolist() == [False, False, True]

@@ -69,7 +69,7 @@ def between(values: Tensor) -> float:
 def test_shapes(either: VecEnv) -> None:
     rollout, _ = rolled(either)
     obs = (STEPS, WORLDS, either.spec.obs_size)
-    assert rollout.raw_obs.shape == rollout.obs.shape == rollout.final_obs.shape == obs
+    assert rollout.raw_obs.shape == rollout.obs.shape == rollout.final_critic_obs.shape == obs
     for flat in (rollout.reward, rollout.terminated, rollout.cut, rollout.stiff):
         assert flat.shape == (STEPS, WORLDS)
     assert len(rollout.steps) == STEPS
@@ -84,14 +84,14 @@ def test_observations_are_those_before_the_action_and_those_after(either: VecEnv
     for before, step in zip(rollout.raw_obs[1:], rollout.steps, strict=False):
         assert torch.equal(before, step.obs)
     assert torch.equal(rollout.obs, halved(rollout.raw_obs))
-    assert torch.equal(rollout.final_obs, halved(torch.stack([step.final_obs for step in rollout.steps])))
+    assert torch.equal(rollout.final_critic_obs, halved(torch.stack([step.final_obs for step in rollout.steps])))
 
 
 def test_gradients_are_carried_by_rewards_and_last_observations_alone(either: VecEnv) -> None:
     rollout, _ = rolled(either)
     assert not rollout.raw_obs.requires_grad
     assert not rollout.obs.requires_grad
-    assert rollout.final_obs.requires_grad
+    assert rollout.final_critic_obs.requires_grad
     assert rollout.reward.requires_grad
 
 
@@ -109,14 +109,14 @@ def test_a_time_out_cuts_and_does_not_terminate(hopper: VecEnv) -> None:
     assert not rollout.terminated[2, 0]
     # What follows is another episode.
     assert (gradient(rollout.reward[3:, 0], commands)[:3] == 0.0).all()
-    assert (gradient(rollout.final_obs[2, 0], commands)[0, 0] != 0.0).any()
+    assert (gradient(rollout.final_critic_obs[2, 0], commands)[0, 0] != 0.0).any()
 
 
 def test_a_rollout_is_cut_off_from_the_one_before(hopper: VecEnv) -> None:
     one, other = (random_actions(hopper, 3, seed).requires_grad_() for seed in (5, 6))
     roll_out(hopper, feedback(hopper, one), halved, 3)
     second = roll_out(hopper, feedback(hopper, other), halved, 3)
-    actual = torch.autograd.grad(second.reward.sum() + second.final_obs.sum(), [one, other], allow_unused=True)
+    actual = torch.autograd.grad(second.reward.sum() + second.final_critic_obs.sum(), [one, other], allow_unused=True)
     assert actual[0] is None
     assert (actual[1] != 0.0).any()
 
@@ -161,10 +161,10 @@ def test_no_gradient_crosses_a_stiff_step_and_other_worlds_are_unaffected(hopper
         end = int(rollout.stiff[:, world].nonzero()[0]) + 1
         assert (gradient(plain.reward[end:, world], plain_commands)[:end, world] != 0.0).any()
         assert (gradient(rollout.reward[end:, world], commands)[:end] == 0.0).all()
-        assert (gradient(rollout.final_obs[end:, world], commands)[:end] == 0.0).all()
+        assert (gradient(rollout.final_critic_obs[end:, world], commands)[:end] == 0.0).all()
         # Before the cut nothing changes, and the value there still depends on all actions.
-        last = gradient(rollout.final_obs[end - 1, world], commands)
-        assert torch.equal(last, gradient(plain.final_obs[end - 1, world], plain_commands))
+        last = gradient(rollout.final_critic_obs[end - 1, world], commands)
+        assert torch.equal(last, gradient(plain.final_critic_obs[end - 1, world], plain_commands))
         assert (last[:end, world] != 0.0).any(dim=-1).all()
 
 

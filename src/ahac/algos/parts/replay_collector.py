@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ahac.algos.parts.replay import Replay
 from ahac.core.env import Env, EnvSpec, Step
-from ahac.rl.nonfinite import NonFiniteReport
+from ahac.rl.nonfinite import NonFiniteReport, final_observation
 from ahac.rl.on_policy import diagnose_batch, nonfinite_worlds
 from ahac.rl.stepping import step_env
 
@@ -31,7 +31,7 @@ class ReplayCollector:
             learning_starts: Environment steps with random actions; rounded up to whole iterations.
             rng: Generator of random actions.
         """
-        widths = {
+        widths: dict[str, int | None] = {
             "obs": spec.obs_size,
             "action": spec.action_size,
             "reward": None,
@@ -39,6 +39,8 @@ class ReplayCollector:
             "terminated": None,
             "done": None,
         }
+        if spec.asymmetric:
+            widths |= {"critic_obs": spec.critic_obs_size, "next_critic_obs": spec.critic_obs_size}
         self.replay = Replay(
             widths, spec.num_envs, buffer_size=buffer_size, spare=steps, device=spec.device, dtype=spec.dtype
         )
@@ -54,8 +56,9 @@ class ReplayCollector:
     @torch.no_grad()
     def step(self, env: Env, policy: Callable[[Tensor], Tensor] | None, steps: list[Step]) -> None:
         """Step all worlds into the replay buffer, with a policy of raw observations or with uniform random actions."""
-        obs = env.obs
+        obs, critic_obs = env.obs, env.critic_obs
         step = step_env(env, self._random_action(env) if policy is None else policy(obs), steps)
+        critic = {"critic_obs": critic_obs, "next_critic_obs": step.final_critic_obs} if env.spec.asymmetric else {}
         self.replay.add(
             obs=obs,
             action=step.action,
@@ -63,13 +66,21 @@ class ReplayCollector:
             next_obs=step.final_obs,
             terminated=step.terminated,
             done=step.done,
+            **critic,
         )
 
     def latest(self) -> dict[str, Tensor]:
         """Return the [T, N, ...] tensors that the last iteration added, in the order of computation."""
         rows = self.replay.named_rows(self.replay.rows(self.replay.added - self.steps, self.replay.added))
-        names = {"obs": "observation", "action": "action", "reward": "reward", "next_obs": "final observation"}
-        return {name: rows[key] for key, name in names.items()}
+        names = {
+            "obs": "observation",
+            "critic_obs": "critic observation",
+            "action": "action",
+            "reward": "reward",
+            "next_obs": "final observation",
+            "next_critic_obs": final_observation(asymmetric=True),
+        }
+        return {name: rows[key] for key, name in names.items() if key in rows}
 
     def any_nonfinite(self) -> Tensor:
         """Return a scalar bool: whether the last iteration added a value that is not finite or too large."""

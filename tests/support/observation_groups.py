@@ -1,0 +1,59 @@
+"""Environments whose critics see more than the policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ahac.core.env import Step
+from ahac.envs.task import Task
+from ahac.envs.vec_env import VecEnv
+from learning.double_integrator import DoubleIntegrator, Mass
+
+
+class TwoGroups(DoubleIntegrator):
+    """Masses of which the policy sees (x, v), and critics see (x, v, x², x v), each with an offset."""
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        seed: int,
+        episode_steps: int = 30,
+        bound: float = float("inf"),
+        dtype: torch.dtype = torch.float64,
+        policy_offset: float = 0.0,
+        critic_offset: float = 0.0,
+    ) -> None:
+        self.policy_offset = policy_offset
+        self.critic_offset = critic_offset
+        super().__init__(num_envs, seed=seed, episode_steps=episode_steps, bound=bound, dtype=dtype)
+        self.spec = replace(self.spec, critic_obs_size=4, asymmetric=True)
+
+    def _set(self, state: Mass) -> None:
+        super()._set(state)
+        x, v = state.q, state.v
+        self.obs = self.obs + self.policy_offset
+        self.critic_obs = torch.cat([x, v, x * x, x * v], dim=-1) + self.critic_offset
+
+
+class PrivilegedCritic(VecEnv):
+    """A task whose critics see the observations and their squares."""
+
+    def __init__(self, task: Task, **settings: object) -> None:
+        super().__init__(task, **settings)  # pyright: ignore[reportArgumentType]
+        self.spec = replace(self.spec, critic_obs_size=2 * self.spec.obs_size, asymmetric=True)
+
+    @property
+    def critic_obs(self) -> Tensor:
+        return with_squares(self.obs)
+
+    def step(self, action: Tensor) -> Step:
+        step = super().step(action)
+        return replace(step, critic_obs=with_squares(step.obs), final_critic_obs=with_squares(step.final_obs))
+
+
+def with_squares(obs: Tensor) -> Tensor:
+    return torch.cat([obs, 0.1 * obs.square()], dim=-1)
