@@ -1,7 +1,7 @@
 """Improve Hopper's motors together with its policy: python examples/codesign_hopper.py [iterations] [seeds].
 
-The three motors share a fixed total strength. Steps are differentiable in the strengths, so the gradient that trains the
-policy (SHAC: 32 steps and a critic) also says how to divide them. The control runs train the policy alone, as long.
+The three motors share a fixed total strength. Steps are differentiable in the strengths, so the gradient that trains
+the policy (SHAC: 32 steps and a critic) also divides them. The control run trains the policy alone, for as many steps.
 """
 
 import sys
@@ -44,7 +44,13 @@ class Hoppers:
         self.parameters = model.parameters(*(f"actuator_strength:{motor}" for motor in MOTORS))
         readouts = {"obs": observe, "reward": reward, "height": lambda world: world.position("torso").z}
         self.sim = Simulator(
-            model, num_worlds=WORLDS, dt=1 / 60, substeps=4, parameters=self.parameters, readouts=readouts, num_threads=1
+            model,
+            num_worlds=WORLDS,
+            dt=1 / 60,
+            substeps=4,
+            parameters=self.parameters,
+            readouts=readouts,
+            num_threads=1,
         )
         self.generator = torch.Generator().manual_seed(seed)
         self.restart()
@@ -52,8 +58,8 @@ class Hoppers:
     def fresh(self) -> State:
         """Return states near the model's reference pose."""
         rest = self.sim.rest_state()
-        noise = (0.05 * (2.0 * torch.rand(x.shape, generator=self.generator) - 1.0) for x in (rest.q, rest.v))
-        return State(*(x + e for x, e in zip((rest.q, rest.v), noise, strict=True)))
+        q, v = (x + 0.05 * (2.0 * torch.rand(x.shape, generator=self.generator) - 1.0) for x in (rest.q, rest.v))
+        return State(q, v)
 
     def restart(self) -> None:
         """Begin new episodes in all worlds, which are of different age."""
@@ -156,16 +162,21 @@ class Trainer:
         return total.mean().item()
 
 
+def compare(iterations: int, seed: int) -> tuple[float, float, Tensor]:
+    """Return the returns with fixed and with co-designed strengths, and the latter."""
+    trainers = [Trainer(seed, codesign, iterations) for codesign in (False, True)]
+    for trainer in trainers:
+        for _ in range(iterations):
+            trainer.iterate()
+    fixed, codesigned = (trainer.evaluate() for trainer in trainers)
+    return fixed, codesigned, divide(trainers[1].logits.detach())
+
+
 if __name__ == "__main__":
-    iterations, seeds = (int(x) for x in (*sys.argv[1:], *("400", "5")[len(sys.argv) - 1 :]))
+    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    seeds = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     sys.stdout.write(f"{'seed':<6}{'fixed':>8}{'co-designed':>13}   strengths of {', '.join(MOTORS)}\n")
     for seed in range(seeds):
-        found = []
-        for codesign in (False, True):
-            trainer = Trainer(seed, codesign, iterations)
-            for _ in range(iterations):
-                trainer.iterate()
-                if _%50==49: sys.stderr.write(f"{_} {trainer.evaluate():.0f} {divide(trainer.logits).tolist()}\n")
-            found.append(trainer.evaluate())
-        strengths = ", ".join(f"{x:.2f}" for x in divide(trainer.logits).tolist())
-        sys.stdout.write(f"{seed:<6}{found[0]:>8.0f}{found[1]:>13.0f}   {strengths}\n")
+        fixed, codesigned, strengths = compare(iterations, seed)
+        numbers = ", ".join(f"{x:.2f}" for x in strengths.tolist())
+        sys.stdout.write(f"{seed:<6}{fixed:>8.0f}{codesigned:>13.0f}   {numbers}\n")

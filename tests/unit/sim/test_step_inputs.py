@@ -224,6 +224,18 @@ def test_past_controls_are_the_latest_first(sim: Simulator) -> None:
     assert torch.equal(state.past_controls, torch.stack([x["control"], x["past"][:, 0]], dim=1))
 
 
+def test_states_are_combined_with_their_past_controls() -> None:
+    x = values()
+    one, other = State(x["q"], x["v"], past_controls=x["past"]), State(x["q"] + 1.0, x["v"])
+    mask = torch.tensor([True, False, True])
+    mixed = one.where(mask, other)
+    assert mixed.past_controls is not None
+    assert torch.equal(mixed.past_controls[mask], x["past"][mask])
+    assert (mixed.past_controls[~mask] == 0.0).all()
+    assert mixed.act is None
+    assert other.where(mask, other).past_controls is None
+
+
 def test_a_simulator_without_delay_keeps_no_controls() -> None:
     sim = simulator(parameters=Inputs(("wind",), (0.3,)))
     assert sim.step(sim.rest_state(), memory=values()["memory"]).past_controls is None
