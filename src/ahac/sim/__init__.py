@@ -30,6 +30,7 @@ from ahac.sim.inspection import inspect_model
 from ahac.sim.jacobian import StepJacobian
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor, Servo
+from ahac.sim.model.parameters import Parameters
 from ahac.sim.model.types import (
     Actuator,
     ContactConstants,
@@ -68,6 +69,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Motor",
+    "Parameters",
     "Poses",
     "Quat",
     "RandomSource",
