@@ -9,22 +9,25 @@ A `Task` is a dataclass of plain functions: observation terms (`observations`), 
 
 from ahac.core.env import STIFFNESS_SIGNALS, EnvSpec, Step
 from ahac.envs import observations, rewards
+from ahac.envs.actions import JointTargets
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
 from ahac.envs.randomization import Distribution, log_uniform, normal, uniform
 from ahac.envs.registry import make, make_task, register_task, tasks
 from ahac.envs.resets import NoisyReset
 from ahac.envs.robot import MinHeight, RobotTask, locomotion_observations, locomotion_rewards
-from ahac.envs.task import ControlFn, Observation, ObsTerm, ResetFn, RewardTerm, Task
+from ahac.envs.task import ActionSpace, ControlFn, Observation, ObsTerm, ResetFn, RewardTerm, Task
 from ahac.envs.vec_env import VecEnv
 
 __all__ = [
     "STIFFNESS_SIGNALS",
     "Action",
+    "ActionSpace",
     "ControlFn",
     "Distribution",
     "Draw",
     "EnvSpec",
+    "JointTargets",
     "Memory",
     "MinHeight",
     "NoisyReset",
