@@ -42,7 +42,7 @@ def sysid(folder: Path, recording: Recording, parameters: Parameters) -> Tensor:
     datas = [mujoco.MjData(model) for _ in range(2)]
     start = np.zeros(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
 
-    def residual(x: np.ndarray, params: package.ParameterDict) -> tuple[list[np.ndarray], list, list]:  # noqa: ARG001
+    def residual(x: np.ndarray, params: package.ParameterDict) -> tuple[list[np.ndarray], list, list]:
         points = x.reshape(len(x), -1).T
         models, controls = [], []
         for point in points:

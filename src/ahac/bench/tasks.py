@@ -13,13 +13,13 @@ from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import stage
 from ahac.sim import Simulator
 
-__all__ = ["task_throughput"]
+__all__ = ["ROLLOUT", "Rollouts", "task_throughput"]
 
 ROLLOUT = 16
 """Control steps per measurement, so that a GPU does not wait for the host between launches."""
 
 
-class _Rollouts:
+class Rollouts:
     """Rollouts of one task under random actions, in its environment and in the bare simulator."""
 
     def __init__(self, task: Task, worlds: int, device: str, threads: int | None) -> None:
@@ -42,9 +42,11 @@ class _Rollouts:
         self.executor = make_executor(self.env, [])  # CUDA graphs, as in training
 
     def forward(self) -> None:
+        """Take steps without gradients."""
         self.executor.call(self._forward, self.env)
 
     def both(self) -> None:
+        """Take steps and differentiate them."""
         self.executor.call(self._both, self.env)
 
     @stage
@@ -66,6 +68,7 @@ class _Rollouts:
         self.both()
 
     def bare(self) -> None:
+        """Take steps of the simulator alone and differentiate them."""
         end = self.env.state.detach()
         for action in self.actions:
             end = self.sim.step(end, action)
@@ -83,7 +86,7 @@ def task_throughput(task: Task, sizes: list[int], device: str, threads: list[int
 
 
 def _row(task: Task, worlds: int, device: str, threads: int, seconds: float) -> Row:
-    work = _Rollouts(task, worlds, device, threads)
+    work = Rollouts(task, worlds, device, threads)
     work.warm_up()
     used = work.env.spec.device
     cuda = used.type == "cuda"

@@ -90,6 +90,48 @@ def _tasks(arguments: list[str]) -> int:
     return _report({"Differentiable steps of tasks": rows}, options)
 
 
+def _parameters(arguments: list[str]) -> int:
+    about = "Measure what it costs to make constants of a model inputs of a step, with gradients."
+    parser = Parser("ahac bench parameters", "FILE [PATTERN ...] [options]", about)
+    parser.add_argument("file", metavar="FILE", help="MJCF or URDF file, or the name of a robot of Gymnasium")
+    parser.add_argument(
+        "patterns",
+        nargs="*",
+        metavar="PATTERN",
+        help="parameters, as in model.parameters (default: all masses, contact frictions and actuator gains)",
+    )
+    _add_throughput_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.parameters import PATTERNS, parameter_costs
+    from ahac.bench.robots import find
+    from ahac.sim import load_model
+
+    model = load_model(find(options.file))
+    worlds, patterns = options.worlds or [512], options.patterns or PATTERNS
+    rows = parameter_costs(model, patterns, worlds, options.device, _threads(options), options.seconds)
+    return _report({"Steps of 4 implicit substeps, forward and backward": rows}, options)
+
+
+def _memory(arguments: list[str]) -> int:
+    about = "Measure what commands, a clock, noise on observations and a delay add to a step of a task."
+    parser = Parser("ahac bench memory", "[TASK ...] [options]", about)
+    parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: ant)")
+    _add_throughput_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.memory import memory_cost
+    from ahac.envs import make_task
+
+    worlds, threads = options.worlds or [64, 1024], options.threads or [1]
+    rows = [
+        row
+        for name in options.names or ["ant"]
+        for row in memory_cost(make_task(name), worlds, options.device, threads, options.seconds)
+    ]
+    return _report({"Steps with and without commands, clock, noise and delay": rows}, options)
+
+
 def _train(arguments: list[str]) -> int:
     parser = Parser("ahac bench train", "[TASK ...] [options]", "Measure one iteration of training and its parts.")
     parser.add_argument("names", nargs="*", metavar="TASK", help="names of tasks (default: the five of the paper)")
@@ -233,6 +275,8 @@ def _cell(value: object) -> str:
 COMMANDS: Commands = {
     "robots": ("the bare simulator, next to MuJoCo's mj_step", _robots),
     "tasks": ("differentiable steps of tasks", _tasks),
+    "parameters": ("constants of a model as inputs", _parameters),
+    "memory": ("what commands, a clock, noise and a delay add to a step", _memory),
     "train": ("one iteration of training and its parts", _train),
     "identify": ("identification of 49 parameters of a quadruped", _identify),
 }

@@ -61,22 +61,26 @@ def inspect(arguments: list[str]) -> int:
         from ahac.plots.theme import check_format
 
         check_format(options.image)
-    model = _model(options)
+    model, randomized = _model(options)
     report = _report(model, options)
     measured = _measure(model, options) if options.measure else None
     if options.json:
         content = asdict(report) | ({} if measured is None else {"measured": measured})
+        content |= {"randomized": randomized} if randomized else {}
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
     else:
-        sys.stdout.write(printable("\n".join(_text(report, measured)) + "\n", keep="\n"))
+        lines = _text(report, measured)
+        if randomized:
+            lines += ["", "randomized in each episode:", *(f"  {line}" for line in randomized)]
+        sys.stdout.write(printable("\n".join(lines) + "\n", keep="\n"))
     if options.image is not None:
         _draw(model, options.image)
         sys.stderr.write(f"{options.image}\n")
     return 0
 
 
-def _model(options: argparse.Namespace) -> Model:
-    """Load the robot, and set the options of the step that were not given."""
+def _model(options: argparse.Namespace) -> tuple[Model, list[str]]:
+    """Load the robot, and set the options of the step that were not given; describe what a task randomizes."""
     from ahac.envs import make_task, tasks
     from ahac.sim import load_model
     from ahac.sim.model.files import ROBOT_SUFFIXES
@@ -84,10 +88,11 @@ def _model(options: argparse.Namespace) -> Model:
     if options.what in tasks():
         task = make_task(options.what)
         defaults: dict[str, Any] = {"dt": task.dt, "substeps": task.substeps, "integrator": task.integrator}
-        model = task.model
+        model, randomized = task.model, task.randomized
     elif Path(options.what).suffix in ROBOT_SUFFIXES:
         defaults = {"dt": DT, "substeps": SUBSTEPS, "integrator": "implicit"}
         model = load_model(options.what, ground=not options.no_ground, floating=options.floating, ignore=options.ignore)
+        randomized = []
     else:
         raise InputError(
             f"{options.what!r} is not a robot file ({', '.join(ROBOT_SUFFIXES)}) or task; tasks: {', '.join(tasks())}"
@@ -95,7 +100,7 @@ def _model(options: argparse.Namespace) -> Model:
     for name, value in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
-    return model
+    return model, randomized
 
 
 def _report(model: Model, options: argparse.Namespace) -> Inspection:

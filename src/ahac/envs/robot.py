@@ -16,7 +16,7 @@ from ahac.core.errors import InputError
 from ahac.envs import observations, rewards
 from ahac.envs.resets import NoisyReset
 from ahac.envs.root import find_root
-from ahac.envs.task import ObsTerm, ResetFn, RewardTerm, Task
+from ahac.envs.task import Observation, ObsTerm, ResetFn, RewardTerm, Task
 from ahac.sim import JointKind, Model, Real, World
 
 __all__ = ["MinHeight", "RobotTask", "locomotion_observations", "locomotion_rewards"]
@@ -39,7 +39,7 @@ class RobotTask(Task):
     """Name of the body that should run."""
     terminate_below: float | None = None
     """Terminate an episode when the torso's origin is lower than this [m]; None disables the check."""
-    observation: Mapping[str, ObsTerm] = field(default_factory=dict)
+    observation: Observation = field(default_factory=dict)
     """Observation terms by name; defaults to `locomotion_observations`."""
     reward: Mapping[str, RewardTerm] = field(default_factory=dict)
     """Reward terms by name; defaults to `locomotion_rewards`."""

@@ -9,12 +9,14 @@
                          acceleration due to velocity products, relative to the root. The released code constrains the
                          same quantity about the world's origin.
 
-The three contact signals are differentiable in the state, and therefore in all actions that led to it.
+The three contact signals are differentiable in the state, and therefore in all actions that led to it. A task's memory,
+parameters and earlier controls count as constants of the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -22,6 +24,7 @@ from torch import Tensor
 from ahac.core.checks import check_int
 from ahac.core.env import STIFFNESS_SIGNALS, Step
 from ahac.core.errors import InputError
+from ahac.envs.state import TaskState
 from ahac.sim import Simulator, State
 from ahac.sim.tangent import from_tangent, to_tangent
 
@@ -59,10 +62,15 @@ def stiffness(
     # In diverged worlds use the detached state before the step: no NaN enters the graph, and no gradient flows back.
     before, after = (State(s.q, s.v, act=s.act) for s in (step.state, step.next_state))
     end = before.detach().where(step.diverged, after)
+    past, parameters, memory = _further_inputs(step)
     if signal == "force":
-        square = _force(sim, end)
+        square = _force(sim, end, parameters)
+    elif signal == "contact":
+        square = _contact(sim, end, parameters)
     else:
-        square = _contact(sim, end, step.action if signal == "contact_normalized" else None)
+        end = replace(end, past_controls=past)
+        accelerations = sim.contact_accelerations(end, step.action, parameters=parameters, memory=memory)
+        square = _contact(sim, end, parameters, accelerations)
     # sqrt has no finite derivative at zero: without contact, value and gradient are zero.
     touching = (square > 0.0) & ~step.diverged
     return torch.where(touching, torch.where(touching, square, 1.0).sqrt(), 0.0)
@@ -75,8 +83,10 @@ def _dynamics(
     q, v = (x.detach().requires_grad_() for x in (step.state.q, step.state.v))
     act = None if step.state.act is None else step.state.act.detach().requires_grad_()
     action = step.action.detach().requires_grad_()
+    past, parameters, memory = _further_inputs(step)
     with torch.enable_grad():
-        end = sim.step(State(q, v, act=act), action, context=context)
+        start = State(q, v, act=act, past_controls=past)
+        end = sim.step(start, action, context=context, parameters=parameters, memory=memory)
     inputs, outputs = (q, v, action), (end.q, end.v)
     if act is not None and end.act is not None:
         inputs, outputs = (*inputs, act), (*outputs, end.act)
@@ -93,20 +103,30 @@ def _dynamics(
     return (total if probes is None else total / probes).sqrt()
 
 
-def _contact(sim: Simulator, end: State, action: Tensor | None) -> Tensor:
-    """Compute ‖∇f_contact‖², [N]; with an action, rows are weighted by the accelerations it causes."""
-    contacts = sim.contacts(end)
+def _contact(sim: Simulator, end: State, parameters: Tensor | None, accelerations: Tensor | None = None) -> Tensor:
+    """Compute ‖∇f_contact‖², [N]; rows are weighted by accelerations, if given."""
+    contacts = sim.contacts(end, parameters)
     jacobian = torch.cat([contacts.force_by_depth[..., None], contacts.force_by_velocity], dim=-1)
-    if action is not None:
-        accelerations = sim.contact_accelerations(end, action)
+    if accelerations is not None:
         jacobian = jacobian * accelerations.clamp(min=1.0)[..., None]
     return jacobian.square().sum(dim=(1, 2, 3))
 
 
-def _force(sim: Simulator, end: State) -> Tensor:
+def _force(sim: Simulator, end: State, parameters: Tensor | None) -> Tensor:
     """Compute ‖F / max(A, 1)‖², [N]."""
-    wrenches = sim.contact_wrenches(end)
+    wrenches = sim.contact_wrenches(end, parameters)
     return (wrenches.wrench / wrenches.velocity_product_acceleration.clamp(min=1.0)).square().sum(dim=(1, 2))
+
+
+def _further_inputs(step: Step) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Return earlier controls, parameters and memory of a step, as constants."""
+    state = step.state
+    if not isinstance(state, TaskState):
+        return None, None, None
+    past, parameters, memory = (
+        x if x is None else x.detach() for x in (state.past_controls, state.parameters, state.memory)
+    )
+    return past, parameters, memory
 
 
 def _unit_vectors(sim: Simulator) -> Iterator[Tensor]:

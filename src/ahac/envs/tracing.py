@@ -1,25 +1,53 @@
 """The traced functions of a task: the outputs of a step and of a reset.
 
-Everything is traced with the physics, resets included: a step is one kernel launch forward and one backward.
+Everything is traced with the physics, resets and memory included: a step is one kernel launch forward and one backward.
+`ahac.envs.memory` gives the order in which the functions of a task are called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import update_wrapper
 
 from ahac.core.errors import TraceError
+from ahac.envs.draws import Draw, UniformInputs
+from ahac.envs.memory import MemoryValues
 from ahac.envs.resets import NoisyReset
 from ahac.envs.task import ObsTerm, Task
-from ahac.sim import Real, Scalar, Vec3, World, clip, maximum, trace, where
+from ahac.sim import (
+    AppliedForce,
+    Controller,
+    ForceLaw,
+    Real,
+    Scalar,
+    Vec3,
+    World,
+    clip,
+    maximum,
+    stop_gradient,
+    trace,
+    where,
+)
 
-__all__ = ["CLOCK", "num_noise_inputs", "observation_sizes", "reset_outputs", "step_outputs"]
+__all__ = [
+    "CLOCK",
+    "Plan",
+    "controller",
+    "forces",
+    "num_noise_inputs",
+    "observation_sizes",
+    "plan",
+    "reset_outputs",
+    "step_outputs",
+]
 
 CLOCK = 2
 """Size of the episode clock: number of steps and sum of rewards so far."""
 
 DIVERGENCE_LIMIT = 1e12
-"""A world has diverged when the sum of squares of its state is this large or not finite."""
+"""A world has diverged when the sum of squares of its state and memory is this large or not finite."""
 
 ACTION_PROBE = 1e-36
 """Weight of actions in that sum: too small to matter, but a non-finite action still shows."""
@@ -29,14 +57,30 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     """Return the outputs of the step that led to `world`, with a reset where the episode has ended."""
     steps, total = world.context["clock"]
     size = sum((x * x for x in (*world.q, *world.v, *world.act, *(ACTION_PROBE * u for u in world.control))), 0.0)
-    fresh = reset_outputs(task, world.context["noise"])
+    draws = _Draws.of(world.context)
+    # With memory, an episode may depend on the end of the previous one.
+    fresh = None if task.memory else _first_outputs(task, _first_world(task, draws.reset), draws)
 
     def unless_diverged(value: Real, otherwise: Real) -> Real:
         # With "<", NaN counts as diverged.
         return where(size < DIVERGENCE_LIMIT, value, otherwise)
 
-    world, action = _finite(world, fresh, unless_diverged)
+    last = _values(world)
+    world, action = _finite(task, world, fresh, unless_diverged)
     assert world.before is not None, "step outputs need the world before the step"
+    world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
+    if task.memory:
+        memory, draw = _values(world), draws.update
+        world.random = draw
+        updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
+        world.random = None
+        size = sum((x * x for group in updated.values() for x in group), size)
+        world.memory = MemoryValues({n: [unless_diverged(x, 0.0) for x in group] for n, group in updated.items()})
+        # No gradient crosses the end of an episode.
+        last = MemoryValues(
+            (name, [stop_gradient(unless_diverged(x, old)) for x, old in zip(group, last[name], strict=True)])
+            for name, group in updated.items()
+        )
     margin = _scalar("alive", task.alive(world)) if task.alive is not None and early_termination else 1.0
     fallen = where(margin < 0.0, 1.0, 0.0)
     terminated = unless_diverged(fallen, 1.0)
@@ -44,15 +88,18 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     timeout = where(steps < task.episode_steps, 0.0, 1.0)
     terms = [unless_diverged(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
     reward = sum(terms, 0.0)
-    final_obs = [unless_diverged(x, 0.0) for x in observe(task, world, action)]
+    seen = {
+        n: [unless_diverged(x, 0.0) for x in obs]
+        for n, obs in _observe(task, world, action, draws.observation()).items()
+    }
     done = maximum(terminated, timeout) > 0.5
+    if fresh is None:
+        fresh = _first_outputs(task, _first_world(task, draws.reset, last), draws)
+    reached = {**_state(world), **seen, **_inputs(world)}
     return {
-        "q": [where(done, a, b) for a, b in zip(fresh["q"], world.q, strict=True)],
-        "v": [where(done, a, b) for a, b in zip(fresh["v"], world.v, strict=True)],
-        **({"act": [where(done, a, b) for a, b in zip(fresh["act"], world.act, strict=True)]} if world.act else {}),
-        "obs": [where(done, a, b) for a, b in zip(fresh["obs"], final_obs, strict=True)],
+        **{n: [where(done, a, b) for a, b in zip(fresh[n], group, strict=True)] for n, group in reached.items()},
         "clock": [where(done, 0.0, steps), where(done, 0.0, total + reward)],
-        "final_obs": final_obs,
+        **{f"final_{name}": obs for name, obs in seen.items()},
         "reward": reward,
         "reward_terms": terms,
         "flags": [terminated, timeout * (1.0 - terminated), unless_diverged(0.0, 1.0)],
@@ -60,72 +107,232 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     }
 
 
-def _finite(
-    world: World, fresh: Mapping[str, Sequence[Real]], unless_diverged: Callable[[Real, Real], Real]
-) -> tuple[World, list[Real]]:
-    """Return the world and its clipped action, with a diverged world replaced by a freshly reset one.
+def controller(task: Task) -> Controller | None:
+    """Return the task's map from actions to controls for a simulator; None if controls are actions."""
+    control = task.control
+    if control is None:
+        return None
 
-    This keeps NaN out of observations, rewards and their derivatives, where 0 · NaN would be NaN.
+    def controls(world: World) -> Sequence[Real]:
+        world.memory = _values(world)
+        return control(world, [clip(u, -1.0, 1.0) for u in world.control])
+
+    return controls
+
+
+def forces(task: Task) -> list[ForceLaw]:
+    """Return the task's force laws for a simulator."""
+
+    def with_memory(law: ForceLaw) -> ForceLaw:
+        def wrapper(world: World) -> Iterable[AppliedForce]:
+            world.memory = _values(world)
+            return law(world)
+
+        return update_wrapper(wrapper, law)
+
+    return [with_memory(law) for law in task.forces]
+
+
+def reset_outputs(
+    task: Task, noise: Sequence[Real], step_noise: Sequence[Real] = (), memory: Sequence[Real] = ()
+) -> dict[str, list[Real]]:
+    """Return state, memory and first observation of an episode.
+
+    Args:
+        task: The task.
+        noise: Uniform noise in [0, 1) for the reset.
+        step_noise: The same for memory and observations.
+        memory: All memory at the end of the previous episode.
     """
-    assert world.before is not None, "step outputs need the world before the step"
-    control = [unless_diverged(u, 0.0) for u in world.control]
-
-    def finite(one: World, before: World | None) -> World:
-        q = [unless_diverged(a, b) for a, b in zip(one.q, fresh["q"], strict=True)]
-        v = [unless_diverged(a, b) for a, b in zip(one.v, fresh["v"], strict=True)]
-        act = [unless_diverged(a, b) for a, b in zip(one.act, fresh.get("act", ()), strict=True)]
-        return World(one.model, q, v, control, before=before, act=act)
-
-    return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
+    draws, numbers = _Draws.of({"noise": noise, "step_noise": step_noise}), iter(memory)
+    last = MemoryValues({name: [next(numbers) for _ in range(entry.size)] for name, entry in task.memory.items()})
+    return _first_outputs(task, _first_world(task, draws.reset, last), draws)
 
 
-def observe(task: Task, world: World, action: Sequence[Real]) -> list[Real]:
-    """Return the observation: the concatenation of its terms."""
-    return [x for name, term in task.observation.items() for x in _evaluate(name, term, world, action)]
+@dataclass(frozen=True)
+class _Draws:
+    """Random sources of a step with a reset."""
+
+    reset: Draw
+    """For the reset, randomized parameters and starts of memory."""
+    update: Draw
+    """For updates of memory."""
+    observation: Callable[[], Draw]
+    """For an observation. The last one of an episode and the first one of the next use the same random numbers."""
+
+    @classmethod
+    def of(cls, noise: Mapping[str, Sequence[Real] | UniformInputs]) -> _Draws:
+        step = noise.get("step_noise", ())
+        return cls(Draw(noise["noise"]), Draw(step), lambda: Draw(reversed(step)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an environment must know of a task before it is traced with the physics."""
+
+    policy: Mapping[str, int]
+    """Size of each observation term of the policy, in order."""
+    critic: Mapping[str, int] | None
+    """Size of each observation term of critics; None if they see what the policy sees."""
+    noise: int
+    """Number of random numbers that a reset draws."""
+    step_noise: int
+    """Number of random numbers that memory and observations draw in every step."""
+
+    @property
+    def random_inputs(self) -> dict[str, int]:
+        """Groups of random numbers that a step takes, and their sizes."""
+        return {"noise": max(self.noise, 1), **({"step_noise": self.step_noise} if self.step_noise else {})}
+
+
+def plan(task: Task) -> Plan:
+    """Call the functions of a task once, to count observations and random numbers."""
+    sizes: list[dict[str, int]] = []
+    counts: dict[str, int] = {}
+
+    def begin(noise: list[Scalar]) -> dict[str, list[Real]]:
+        groups = {name: UniformInputs(noise[0], name) for name in ("noise", "step_noise")}
+        draws = _Draws.of(groups)
+        last = MemoryValues((name, [0.0] * entry.size) for name, entry in task.memory.items())
+        world = _first_world(task, draws.reset, last)
+        for terms in _terms(task, world, [0.0] * task.model.nu, draws.observation()).values():
+            sizes.append({name: len(values) for name, values in terms.items()})
+        counts.update({name: group.count for name, group in groups.items()})
+        return {}
+
+    trace(begin, {"noise": 1})
+    step_noise = _count_draws_of_step(task) if task.memory else counts["step_noise"]
+    return Plan(sizes[0], sizes[1] if len(sizes) > 1 else None, counts["noise"], step_noise)
 
 
 def observation_sizes(task: Task) -> dict[str, int]:
-    """Return the size of each observation term, in order."""
-    m = task.model
-
-    def terms(q: list[Scalar], v: list[Scalar], u: list[Scalar], act: list[Scalar]) -> dict[str, list[Real]]:
-        world = World(m, q, v, u, act=act)
-        return {name: _evaluate(name, term, world, u) for name, term in task.observation.items()}
-
-    sizes = {"q": m.nq, "v": m.nv, "u": m.nu, "act": m.na}
-    return {name: len(values) for name, values in trace(terms, sizes).outputs.items()}
+    """Return the size of each observation term of the policy, in order."""
+    return dict(plan(task).policy)
 
 
 def num_noise_inputs(task: Task) -> int:
     """Return how many random numbers a reset draws."""
-    draws = count()
+    return plan(task).noise
 
-    def reset(noise: list[Scalar]) -> dict[str, list[Real]]:
-        def draw(low: float, high: float) -> Real:
-            next(draws)
-            return low + (high - low) * noise[0]
 
-        task.reset(task.model, draw)
+def _count_draws_of_step(task: Task) -> int:
+    """Return how many random numbers memory and observations draw in a step."""
+    m = task.model
+    parameters = None if task.randomization is None else task.randomization.parameters
+    counted: list[int] = []
+
+    def step(clock: list[Scalar], memory: list[Scalar], q: list[Scalar], v: list[Scalar], **rest: list[Scalar]) -> dict:
+        u, act, numbers = rest["u"], rest.get("act", ()), UniformInputs(clock[0], "step_noise")
+        robot = m if parameters is None else parameters.apply(m, rest["p"])
+        world = World(robot, q, v, u, before=World(robot, q, v, u, act=act), act=act)
+        if parameters is not None:
+            world.parameters = parameters.by_name(rest["p"])
+        left = iter(memory)
+        world.memory = {name: [next(left) for _ in range(entry.size)] for name, entry in task.memory.items()}
+        noise = UniformInputs(clock[0], "noise")
+        world.context = {"clock": clock, "noise": noise, "step_noise": numbers}  # pyright: ignore[reportAttributeAccessIssue]
+        step_outputs(task, world, early_termination=True)
+        counted.append(numbers.count)
         return {}
 
-    trace(reset, {"noise": 1})
-    return next(draws)
+    memory, p = sum(entry.size for entry in task.memory.values()), 0 if parameters is None else parameters.size
+    trace(step, {"clock": CLOCK, "memory": memory, "q": m.nq, "v": m.nv, "u": m.nu, "act": m.na, "p": p})
+    return counted[0]
 
 
-def reset_outputs(task: Task, noise: Sequence[Real]) -> dict[str, list[Real]]:
-    """Return the state and first observation of an episode, from uniform noise in [0, 1)."""
-    numbers = iter(noise)
+def _finite(
+    task: Task, world: World, fresh: Mapping[str, Sequence[Real]] | None, unless_diverged: Callable[[Real, Real], Real]
+) -> tuple[World, list[Real]]:
+    """Return the world and its clipped action, with a diverged world replaced by a freshly reset one.
 
-    def draw(low: float, high: float) -> Real:
-        return low + (high - low) * next(numbers)
+    This keeps NaN out of observations, rewards and their derivatives, where 0 · NaN would be NaN. Where no fresh one is
+    known yet, the world at rest in the reference pose takes its place.
+    """
+    assert world.before is not None, "step outputs need the world before the step"
+    model = world.model
+    control = [unless_diverged(u, 0.0) for u in world.control]
+    other = {"q": model.rest_q, "v": [0.0] * model.nv, "act": [0.0] * model.na} if fresh is None else fresh
+    memory = {name: [unless_diverged(x, 0.0) for x in group] for name, group in world.memory.items()}
 
-    q, v = _check_reset(task, task.reset(task.model, draw))
-    idle = [0.0] * task.model.nu
+    def finite(one: World, before: World | None) -> World:
+        q = [unless_diverged(a, b) for a, b in zip(one.q, other["q"], strict=True)]
+        v = [unless_diverged(a, b) for a, b in zip(one.v, other["v"], strict=True)]
+        act = [unless_diverged(a, b) for a, b in zip(one.act, other.get("act", ()), strict=True)]
+        result = World(one.model, q, v, control, before=before, act=act)
+        result.memory = MemoryValues(memory)
+        if task.randomization is not None:
+            result.parameters = task.randomization.values(one.parameters)
+        return result
+
+    return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
+
+
+def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> World:
+    """Return the first world of an episode, given all memory at the end of the previous episode."""
+    last = MemoryValues() if last is None else last
+    more = {"memory": last} if _takes_memory(task) else {}
+    q, v = _check_reset(task, task.reset(task.model, draw, **more))
     # A reset function of the user's own starts from activations of zero.
     activations = task.reset.activations(task.model) if isinstance(task.reset, NoisyReset) else ()
-    world = World(task.model, q, v, idle, act=activations)
-    act = {"act": world.act} if world.act else {}
-    return {"q": list(q), "v": list(v), **act, "obs": observe(task, world, idle)}
+    world = World(task.model, q, v, [0.0] * task.model.nu, act=activations)
+    if task.randomization is not None:
+        drawn = task.randomization.draw(draw)
+        world.model = task.randomization.parameters.apply(task.model, drawn)
+        world.parameters = task.randomization.values(task.randomization.parameters.by_name(drawn))
+    world.clock = lambda: 0.0
+    world.memory, world.random = last, draw
+    world.memory = MemoryValues((name, entry.first(name, world, last, draw)) for name, entry in task.memory.items())
+    return world
+
+
+def _takes_memory(task: Task) -> bool:
+    try:
+        return "memory" in inspect.signature(task.reset).parameters
+    except ValueError:  # some callables have no signature
+        return False
+
+
+def _first_outputs(task: Task, world: World, draws: _Draws) -> dict[str, list[Real]]:
+    """Return state, first observation and memory of a fresh world."""
+    seen = _observe(task, world, [0.0] * task.model.nu, draws.observation())
+    return {**_state(world), **seen, **_inputs(world)}
+
+
+def _state(world: World) -> dict[str, list[Real]]:
+    return {"q": world.q, "v": world.v, **({"act": world.act} if world.act else {})}
+
+
+def _inputs(world: World) -> dict[str, list[Real]]:
+    """Return parameters and memory for the next step, if there are any."""
+    groups = {"parameters": world.parameters, "memory": world.memory}
+    return {name: [x for group in entries.values() for x in group] for name, entries in groups.items() if entries}
+
+
+def _values(world: World) -> MemoryValues:
+    return MemoryValues((name, list(group)) for name, group in world.memory.items())
+
+
+def _clock(steps: Real, more: float, dt: float) -> Callable[[], Real]:
+    return lambda: (steps + more) * dt
+
+
+def _observe(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict[str, list[Real]]:
+    """Return the observations of all groups, each the concatenation of its terms."""
+    groups = _terms(task, world, action, draw)
+    return {group: [x for values in terms.values() for x in values] for group, terms in groups.items()}
+
+
+def _terms(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict[str, dict[str, list[Real]]]:
+    """Return the observation terms of all groups."""
+    groups = {"obs": task.policy_observation, "critic_obs": task.critic_observation}
+    world.random = draw
+    result = {
+        group: {name: _evaluate(name, term, world, action) for name, term in terms.items()}
+        for group, terms in groups.items()
+        if terms is not None
+    }
+    world.random = None
+    return result
 
 
 def _check_reset(task: Task, result: object) -> tuple[list[Real], list[Real]]:

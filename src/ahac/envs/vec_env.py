@@ -6,7 +6,8 @@ physics. On CUDA nothing here synchronizes with the device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
@@ -19,6 +20,7 @@ from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.core.rng import is_generator_state, restore_generator
 from ahac.envs import stiffness, tracing
+from ahac.envs.state import TaskState
 from ahac.envs.task import Task
 from ahac.sim import Simulator, State
 
@@ -26,8 +28,13 @@ __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
 """XORed into the seed of the probe generator, so that probes and resets draw different numbers."""
-BUFFERS = ("q", "v", "obs", "clock", "noise", "act")
-"""Names of the per-world tensors in a saved state, in the order of `VecEnv.buffers`; the last only if there are any."""
+BUFFERS = (
+    "q", "v", "obs", "clock", "noise", "act", "critic_obs", "step_noise", "memory", "parameters", "past_controls"
+)  # fmt: skip
+"""Names of the per-world tensors in a saved state, in the order of `VecEnv.buffers`; those after "noise" only if the
+task has them."""
+CONSTANT = ("clock", "noise", "step_noise", "parameters")
+"""Buffers to which no gradient flows."""
 
 
 Args = ParamSpec("Args")
@@ -68,7 +75,7 @@ class VecEnv:
             task: From `ahac.envs.make_task`, or your own.
             num_envs: Number of worlds on this rank.
             device: "cpu" or a CUDA device.
-            seed: Random seed for episode resets and stiffness probes.
+            seed: Random seed of all that the task draws, and of stiffness probes.
             dtype: torch.float32 or torch.float64.
             early_termination: Whether the task may end episodes before the time limit; diverged worlds always reset.
             num_threads: Number of CPU threads; all cores by default.
@@ -79,7 +86,11 @@ class VecEnv:
         num_envs = check_int("num_envs", num_envs, 1)
         self.task = task
         self.ranks = ranks
-        noise_size = max(tracing.num_noise_inputs(task), 1)
+        plan = tracing.plan(task)
+        self._random = plan.random_inputs
+        """Sizes of the groups of random numbers."""
+        memory = {name: entry.size for name, entry in task.memory.items()}
+        randomization = task.randomization
         self.sim = Simulator(
             task.model,
             num_worlds=num_envs,
@@ -89,14 +100,23 @@ class VecEnv:
             device=device,
             dtype=dtype,
             num_threads=num_threads,
-            context={"clock": tracing.CLOCK, "noise": noise_size},
+            context={"clock": tracing.CLOCK, **self._random},
             readouts={"step": lambda world: tracing.step_outputs(task, world, early_termination)},
+            forces=tracing.forces(task),
+            memory=memory,
+            controller=tracing.controller(task),
+            parameters=None if randomization is None else randomization.parameters,
+            validate_parameters=False,  # the task has checked the bounds of their distributions
         )
-        self.obs_layout = tracing.observation_sizes(task)
-        """Size of each observation term, in order."""
-        self.spec = _spec(task, self.sim, sum(self.obs_layout.values()))
+        self.obs_layout = dict(plan.policy)
+        """Size of each observation term of the policy, in order."""
+        self.critic_obs_layout = self.obs_layout if plan.critic is None else dict(plan.critic)
+        """Size of each observation term of critics, in order."""
+        self.spec = _spec(task, self.sim, plan)
         self._reset_function = self.sim.compile_function(
-            "episode reset", lambda noise: tracing.reset_outputs(task, noise), {"noise": noise_size}
+            "episode reset",
+            partial(tracing.reset_outputs, task),
+            {**self._random, **({"memory": sum(memory.values())} if memory else {})},
         )
         # Probes use a separate generator: measuring stiffness does not change the resets.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
@@ -105,37 +125,53 @@ class VecEnv:
     @property
     def obs(self) -> Tensor:
         """Current observation, [N, obs]: the policy's input for the next action."""
-        return self._obs
+        return self._buffers["obs"]
 
     @property
     def critic_obs(self) -> Tensor:
-        """Current observation of the critics, [N, critic_obs]."""
-        return self._obs
+        """Current observation of critics, [N, critic_obs]; `obs` itself with one observation group."""
+        return self._buffers.get("critic_obs", self.obs)
 
     @property
-    def state(self) -> State:
-        """Positions and velocities of all worlds."""
-        return self._state
+    def state(self) -> TaskState:
+        """Positions, velocities and activations of all worlds."""
+        return _state(self._buffers)
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """Memory of all worlds by name, [N, size] each; the next step uses it."""
+        sizes = [entry.size for entry in self.task.memory.values()]
+        parts = self._buffers["memory"].split(sizes, dim=-1) if sizes else ()
+        return dict(zip(self.task.memory, parts, strict=True))
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """Randomized parameters of all worlds by name, [N, size] each; the next step uses them."""
+        randomization = self.task.randomization
+        if randomization is None:
+            return {}
+        sizes = randomization.parameters.sizes
+        return dict(zip(sizes, self._buffers["parameters"].split(list(sizes.values()), dim=-1), strict=True))
 
     @_outside_inference_mode
     def reset(self, seed: int | None = None) -> Tensor:
         """Start a new episode in every world and return its first observation.
 
         Args:
-            seed: If given, both random generators are reseeded first.
+            seed: If given, both random generators are reseeded first, and the task's memory begins from zero.
         """
+        last = None
         if seed is not None:
             seed = check_int("seed", seed, 0)
             if seed >= 2**63:
                 raise InputError(f"seed must be below 2**63, got {seed}")
             self._generator.manual_seed(seed)
             self._probe_generator.manual_seed(seed ^ PROBE_SEED)
-        new = self._reset_function(self._draw())
-        self._state = State(new["q"], new["v"], act=new.get("act"))
-        self._obs = new["obs"]
-        self._clock = torch.zeros(self.spec.num_envs, tracing.CLOCK, dtype=self.spec.dtype, device=self.spec.device)
-        self._noise = self._draw()
-        return self._obs
+        else:
+            last = self._buffers.get("memory")
+        new = self._new_episodes(last)
+        self._buffers = {**new, "clock": self._zeros(tracing.CLOCK), **self._draw()}
+        return self.obs
 
     @_outside_inference_mode
     def reset_worlds(self, worlds: Tensor) -> None:
@@ -145,11 +181,21 @@ class VecEnv:
             worlds: [N] bool mask of the worlds to reset.
         """
         self._check_worlds(worlds)
-        new = self._reset_function(self._draw())
-        mask = worlds[:, None]
-        self._state = State(new["q"], new["v"], act=new.get("act")).where(worlds, self._state)
-        self._obs = torch.where(mask, new["obs"], self._obs)
-        self._clock = torch.where(mask, 0.0, self._clock)
+        new = self._new_episodes(self._buffers.get("memory"))
+        new |= {"clock": torch.zeros_like(self._buffers["clock"])} | {
+            name: self._buffers[name] for name in self._random
+        }
+        self._buffers = {name: _select(worlds, new[name], old) for name, old in self._buffers.items()}
+
+    def _new_episodes(self, memory: Tensor | None) -> dict[str, Tensor]:
+        """Return the first state, observation and memory of new episodes, given the memory at the end of the last."""
+        inputs = list(self._draw().values())
+        if self.task.memory:
+            inputs.append(self._zeros(sum(self.sim.memory.values())) if memory is None else memory.detach())
+        new = self._reset_function(*inputs)
+        if depth := self.sim.num_past_controls:
+            new["past_controls"] = self._zeros(depth, self.spec.action_size)
+        return new
 
     @_outside_inference_mode
     def step(self, action: Tensor) -> Step:
@@ -158,27 +204,37 @@ class VecEnv:
         Args:
             action: [N, action]; entries are clipped to [-1, 1].
         """
-        spec = self.spec
+        spec, old = self.spec, self._buffers
         action = check_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
-        start = self._state
-        end = self.sim.step(start, action, context={"clock": self._clock, "noise": self._noise})
+        start = _state(old)
+        end = self.sim.step(
+            start,
+            action if start.past_controls is None else _clipped(action),
+            context={name: old[name] for name in self.sim.context},
+            parameters=start.parameters,
+            memory=start.memory,
+        )
         read = end.readouts
         terminated, truncated, diverged = (read["step.flags"].detach() > 0.5).unbind(dim=-1)
         # Reading a flag is cheap on the CPU and mostly saves a draw; on CUDA it would synchronize with the device.
         on_cpu = self.spec.device.type == "cpu"
         if on_cpu and bool(diverged.any()):
             _check_finite_action(action)
+        drawn = ["step_noise"] if "step_noise" in self._random else []
         if not on_cpu or bool(self.ranks.any((terminated | truncated).any())):
-            self._noise = self._draw()
-        self._state = State(read["step.q"], read["step.v"], act=read.get("step.act"))
-        self._obs = read["step.obs"]
-        self._clock = read["step.clock"].detach()
+            drawn.insert(0, "noise")
+        new = {name: read.get(f"step.{name}", old[name]) for name in old} | self._draw(drawn)
+        new |= {name: new[name].detach() for name in ("clock", "parameters") if name in new}
+        if end.past_controls is not None:
+            new["past_controls"] = torch.where((terminated | truncated)[:, None, None], 0.0, end.past_controls)
+        self._buffers = new
         length, total = read["step.episode"].detach().unbind(dim=-1)
+        final_obs = read["step.final_obs"]
         return Step(
-            obs=self._obs,
-            critic_obs=self._obs,
-            final_obs=read["step.final_obs"],
-            final_critic_obs=read["step.final_obs"],
+            obs=self.obs,
+            critic_obs=self.critic_obs,
+            final_obs=final_obs,
+            final_critic_obs=read.get("step.final_critic_obs", final_obs),
             reward=read["step.reward"],
             terminated=terminated,
             truncated=truncated,
@@ -192,19 +248,18 @@ class VecEnv:
         )
 
     def detach(self, worlds: Tensor | None = None) -> None:
-        """Cut the autograd graph: no gradient flows back through the current state and `env.obs`.
+        """Cut the autograd graph: no gradient flows back through the current state, memory and `env.obs`.
 
         Args:
             worlds: [N] bool mask of the worlds to detach; all by default.
         """
         if worlds is None:
-            self._state = self._state.detach()
-            self._obs = self._obs.detach()
+            self._buffers = {name: x.detach() for name, x in self._buffers.items()}
             return
         self._check_worlds(worlds)
-        mask = worlds[:, None]
-        self._state = self._state.detach().where(worlds, self._state)
-        self._obs = torch.where(mask, self._obs.detach(), self._obs)
+        self._buffers = {
+            name: x if name in CONSTANT else _select(worlds, x.detach(), x) for name, x in self._buffers.items()
+        }
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
         """Return the stiffness of a step, [N]; see `ahac.envs.stiffness` for the signals.
@@ -214,20 +269,18 @@ class VecEnv:
             signal: "dynamics", "contact", "contact_normalized" or "force".
             probes: Number of random probes that estimate "dynamics"; by default the norm is exact.
         """
-        context = {"clock": self._clock, "noise": self._noise}
+        context = {name: self._buffers[name] for name in self.sim.context}
         draw = partial(self._uniform, self._probe_generator)
         return stiffness.stiffness(self.sim, step, signal, probes, draw, context)
 
     @property
     def buffers(self) -> list[Tensor]:
         """Tensors that determine future steps, apart from the random generators."""
-        act = [] if self._state.act is None else [self._state.act]
-        return [self._state.q, self._state.v, self._obs, self._clock, self._noise, *act]
+        return [self._buffers[name] for name in BUFFERS if name in self._buffers]
 
     def set_buffers(self, memory: list[Tensor]) -> None:
         """Continue from these tensors without copying them; they keep their autograd graph."""
-        q, v, self._obs, self._clock, self._noise, *act = memory
-        self._state = State(q, v, act=act[0] if act else None)
+        self._buffers = dict(zip((name for name in BUFFERS if name in self._buffers), memory, strict=True))
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
@@ -237,10 +290,11 @@ class VecEnv:
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that determines future steps, for the worlds of all ranks.
 
-        This is the physics state, observations, episode lengths and returns so far, reset noise and RNG states.
+        This is the physics state, memory, randomized parameters, observations, episode lengths and returns so far,
+        random numbers for the next step and RNG states.
         """
-        worlds = dict(zip(BUFFERS, self.buffers, strict=False))
-        return {name: self.ranks.gather(x.detach().clone()) for name, x in worlds.items()} | self._rng_state()
+        worlds = zip((name for name in BUFFERS if name in self._buffers), self.buffers, strict=True)
+        return {name: self.ranks.gather(x.detach().clone()) for name, x in worlds} | self._rng_state()
 
     def _rng_state(self) -> dict[str, Tensor]:
         return {"generator": self._generator.get_state(), "probe_generator": self._probe_generator.get_state()}
@@ -248,7 +302,7 @@ class VecEnv:
     @_outside_inference_mode
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore a saved state exactly, without its autograd graph."""
-        buffers = dict(zip(BUFFERS, self.buffers, strict=False))
+        buffers = self._buffers
         current = buffers | self._rng_state()
         if differing := current.keys() ^ state.keys():
             expected = ", ".join(current)
@@ -266,17 +320,21 @@ class VecEnv:
         if invalid := [name for name in current if name not in buffers and not is_generator_state(state[name])]:
             raise InputError(f"{invalid[0]!r} of a saved {self.spec.name} must be the state of a torch.Generator")
         local = {name: self.ranks.local_slice(state[name]) for name in buffers}
-        new = {name: local[name].detach().to(value.device, value.dtype, copy=True) for name, value in buffers.items()}
-        self._state = State(new["q"], new["v"], act=new.get("act"))
-        self._obs = new["obs"]
-        self._clock = new["clock"]
-        self._noise = new["noise"]
+        self._buffers = {
+            name: local[name].detach().to(value.device, value.dtype, copy=True) for name, value in buffers.items()
+        }
         restore_generator(self._generator, state["generator"])
         restore_generator(self._probe_generator, state["probe_generator"])
 
-    def _draw(self) -> Tensor:
-        """Draw the uniform noise of the next resets, [N, noise]."""
-        return self._uniform(self._generator, self.sim.context["noise"])
+    def _draw(self, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+        """Draw groups of uniform noise for the next step, [N, size]; all by default."""
+        return {
+            name: self._uniform(self._generator, self._random[name])
+            for name in (self._random if names is None else names)
+        }
+
+    def _zeros(self, *sizes: int) -> Tensor:
+        return torch.zeros(self.spec.num_envs, *sizes, dtype=self.spec.dtype, device=self.spec.device)
 
     def _uniform(self, generator: torch.Generator, count: int) -> Tensor:
         """Draw uniform numbers for this rank's worlds, [N, count].
@@ -292,6 +350,21 @@ class VecEnv:
         check_tensor("worlds", worlds, (self.spec.num_envs,), torch.bool, self.spec.device)
 
 
+def _state(buffers: Mapping[str, Tensor]) -> TaskState:
+    act, past, parameters, memory = map(buffers.get, ("act", "past_controls", "parameters", "memory"))
+    return TaskState(buffers["q"], buffers["v"], act=act, past_controls=past, parameters=parameters, memory=memory)
+
+
+def _select(worlds: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """Return `new` in the worlds of a mask [N], and `old` in the others."""
+    return torch.where(worlds.view(-1, *(1 for _ in old.shape[1:])), new, old)
+
+
+def _clipped(action: Tensor) -> Tensor:
+    """Return actions clipped to [-1, 1], for delays; infinite ones become NaN, which makes a world diverge."""
+    return action.masked_fill(action.isinf(), math.nan).clamp(-1.0, 1.0)
+
+
 def _check_finite_action(action: Tensor) -> None:
     """Raise on a non-finite action. CPU only: on CUDA this would synchronize, and the world just diverges."""
     bad = ~torch.isfinite(action)
@@ -303,12 +376,13 @@ def _check_finite_action(action: Tensor) -> None:
         )
 
 
-def _spec(task: Task, sim: Simulator, obs_size: int) -> EnvSpec:
+def _spec(task: Task, sim: Simulator, plan: tracing.Plan) -> EnvSpec:
     return EnvSpec(
         name=task.name,
         num_envs=sim.num_worlds,
-        obs_size=obs_size,
-        critic_obs_size=obs_size,
+        obs_size=sum(plan.policy.values()),
+        critic_obs_size=sum((plan.critic or plan.policy).values()),
+        asymmetric=plan.critic is not None,
         action_size=task.model.nu,
         episode_steps=task.episode_steps,
         dt=task.dt,

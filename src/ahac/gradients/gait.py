@@ -55,7 +55,7 @@ def log_contacts(
         if k < skip:
             continue
         whole = whole & ~step.done
-        depth = env.sim.contacts(env.state).depth
+        depth = env.sim.contacts(env.state, env.state.parameters).depth
         touching = [depth[:, [j for j, g in enumerate(owner) if g == k]].amax(dim=1) > 0.0 for k in range(len(geoms))]
         contact.append(torch.stack(touching, dim=1) if touching else depth > 0.0)
         stiffness.append(env.stiffness(step, "dynamics", probes))

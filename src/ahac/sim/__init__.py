@@ -9,6 +9,7 @@ User-defined force laws and readouts are written in the same Python: see `World`
 """
 
 from ahac.core.errors import AhacError, InputError, ModelError, TraceError
+from ahac.sim.armature import add_armature
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import (
     abs_,
@@ -30,7 +31,7 @@ from ahac.sim.inspection import inspect_model
 from ahac.sim.jacobian import StepJacobian
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor, Servo
-from ahac.sim.model.parameters.selection import Parameters
+from ahac.sim.model.parameters import Parameters
 from ahac.sim.model.types import (
     Actuator,
     ContactConstants,
@@ -44,8 +45,8 @@ from ahac.sim.model.types import (
 from ahac.sim.physics.algebra import Mat3, Quat, Vec3, norm
 from ahac.sim.physics.contact import ContactLaw, compliant, penalty
 from ahac.sim.physics.substep import ForceLaw
-from ahac.sim.physics.world import AppliedForce, World
-from ahac.sim.programs import Readout
+from ahac.sim.physics.world import AppliedForce, RandomSource, World
+from ahac.sim.programs import Controller, Readout
 from ahac.sim.simulator import Integrator, Simulator
 from ahac.sim.state import Contacts, Poses, State, Wrenches
 
@@ -57,6 +58,7 @@ __all__ = [
     "ContactLaw",
     "ContactMaterial",
     "Contacts",
+    "Controller",
     "ForceLaw",
     "InputError",
     "Integrator",
@@ -71,6 +73,7 @@ __all__ = [
     "Parameters",
     "Poses",
     "Quat",
+    "RandomSource",
     "Readout",
     "Real",
     "Scalar",
@@ -83,6 +86,7 @@ __all__ = [
     "World",
     "Wrenches",
     "abs_",
+    "add_armature",
     "atan2",
     "clip",
     "compliant",

@@ -111,6 +111,8 @@ class Simulator:
             controller,
             self.dt,
         )
+        self.num_past_controls = self._programs.past_controls
+        """Number of earlier controls in `State.past_controls`: as many as the longest actuator delay spans."""
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
         self._inputs = Inputs(
             model,

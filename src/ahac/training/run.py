@@ -30,7 +30,7 @@ from ahac.core.device import resolve_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
-from ahac.envs import VecEnv, make
+from ahac.envs import VecEnv, make, make_task
 from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import Executor
 from ahac.training.checkpoint import (
@@ -93,7 +93,10 @@ class Run:
         """Training environment with this rank's share of the worlds."""
         c = self.config
         worlds = self.ranks.local_count(c.num_envs)
-        return make(**c.env_settings, num_envs=worlds, device=self.device, seed=c.seed, ranks=self.ranks)
+        env = make(**c.env_settings, num_envs=worlds, device=self.device, seed=c.seed, ranks=self.ranks)
+        for line in env.task.randomized:
+            logger.info("randomized in each episode: %s", line)
+        return env
 
     @cached_property
     def algo(self) -> Algorithm:
@@ -242,6 +245,8 @@ def _create_folder(config: RunConfig, ranks: ProcessGroup) -> tuple[Path, RunCon
     validate_config(config, ranks)
     config = with_integrator(config)
     about = manifest(config.seed, resolve_run_device(config.device, ranks)) | {"ranks": ranks.size}
+    if randomized := make_task(config.task, config.variant).randomized:
+        about["randomized"] = randomized
     preferred = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
     with new_folder(preferred) as temporary:
         write_json(temporary / "manifest.json", about)

@@ -1,10 +1,12 @@
 """`ahac inspect`: text, JSON, pictures and errors."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ahac import envs
 from ahac.cli.main import main
 
 ROBOT = """<mujoco model="leg">
@@ -99,3 +101,12 @@ def test_speed_is_measured(robot: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_wrong_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_task_shows_what_it_randomizes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    task = replace(envs.make_task("cartpole"), randomize={"gravity": envs.uniform(0.9, 1.1, "scale")})
+    assert "randomized" not in shown(capsys, "cartpole")
+    monkeypatch.setattr(envs, "make_task", lambda name: task)
+    line = "gravity: × uniform(0.9, 1.1), (0, 0, -10.79) to (0, 0, -8.829) m/s² (model: (0, 0, -9.81))"
+    assert shown(capsys, "cartpole").splitlines()[-2:] == ["randomized in each episode:", f"  {line}"]
+    assert json.loads(shown(capsys, "cartpole", "--json"))["randomized"] == [line]

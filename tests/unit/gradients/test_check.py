@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from ahac.core.errors import InputError
-from ahac.envs import Action, make_task
+from ahac.envs import Action, make_task, uniform
 from ahac.gradients.check import CheckSettings, GradientReport, check
 from ahac.gradients.finite_differences import compare
 from ahac.sim import Real, World, load_model, stop_gradient
+from support.remembering import remembering_task
 
 ROBOT = """<mujoco model="crate"><worldbody><geom name="floor" type="plane" size="1 1 1"/>
   <body name="crate" pos="0 0 .3"><freejoint name="root"/><geom name="box" type="box" size=".1 .1 .1" mass="1"/>
@@ -192,3 +193,18 @@ def test_a_missing_robot_file_is_refused() -> None:
 def test_invalid_settings_are_refused(invalid: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(invalid))):
         CheckSettings(**invalid)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_task_with_memory_random_parameters_and_two_observation_groups_is_checked() -> None:
+    task = remembering_task(randomize={"body_mass:cart": uniform(0.5, 2.0, "scale")})
+    report = check(task, SMALL)
+    names = {row.name for row in report.outputs}
+    assert {"observation: command", "critic observation: push", "reward: smoothness"} <= names
+    assert report.passed
+
+
+def test_a_task_with_memory_parameters_and_delays_passes() -> None:
+    task = remembering_task(
+        randomize={"body_mass:cart": uniform(0.5, 2.0, "scale"), "actuator_delay": uniform(0.01, 0.07)}
+    )
+    assert check(task, SMALL).passed

@@ -24,7 +24,7 @@ class Frame:
     """A frame fixed to a link: a body or site of the file."""
 
     link: int
-    position: RealVector
+    position: Vector
     rotation: Matrix
 
 

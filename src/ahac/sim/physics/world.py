@@ -6,10 +6,10 @@ including those merged into others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
@@ -18,7 +18,7 @@ from ahac.sim.physics import contact, kinematics
 from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["AppliedForce", "World"]
+__all__ = ["AppliedForce", "RandomSource", "World"]
 
 Item = TypeVar("Item")
 
@@ -31,6 +31,26 @@ class AppliedForce:
     wrench: Spatial = ZERO_SPATIAL
     dof: int = -1
     force: Real = 0.0
+
+
+class RandomSource(Protocol):
+    """Source of random numbers of one world; every call returns a new one."""
+
+    def __call__(self, low: Real = 0.0, high: Real = 1.0) -> Real:
+        """Return a uniform number in [low, high)."""
+        ...
+
+    def uniform(self, low: Real = 0.0, high: Real = 1.0) -> Real:
+        """Return a uniform number in [low, high)."""
+        ...
+
+    def normal(self, mean: Real = 0.0, std: Real = 1.0) -> Real:
+        """Return a normally distributed number."""
+        ...
+
+    def chance(self, probability: Real) -> Real:
+        """Return 1.0 with the given probability, otherwise 0.0."""
+        ...
 
 
 class World:
@@ -62,10 +82,34 @@ class World:
         """Values of the model's declared parameters, by name."""
         self.memory: Mapping[str, Sequence[Real]] = {}
         """Numbers of the caller that are constant during the step, by name, with gradients."""
+        self.clock: Callable[[], Real] | None = None
+        """Returns the time of the episode, in the functions of a task; see `time`."""
+        self.random: RandomSource | None = None
+        """Random numbers of observations and memory; see `draw`."""
         self.after: World | None = None
         """World after the step, if this is the world before it."""
         if before is not None:
             before.after = self
+
+    @property
+    def time(self) -> Real:
+        """Time since the episode began [s], in observations, rewards, termination and memory of a task."""
+        if self.clock is None:
+            raise TraceError(
+                "world.time is known in observations, rewards, termination and memory of a task; elsewhere, such as in "
+                "a force law, read a clock that the task keeps in its memory"
+            )
+        return self.clock()
+
+    @property
+    def draw(self) -> RandomSource:
+        """Random numbers, in observation terms and memory of a task."""
+        if self.random is None:
+            raise TraceError(
+                "world.draw works only in observation terms and memory; a reset receives `draw` as an argument, and "
+                "rewards, termination and force laws can read random numbers from the memory"
+            )
+        return self.random
 
     @cached_property
     def motion(self) -> Motion:

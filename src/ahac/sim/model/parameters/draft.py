@@ -18,10 +18,10 @@ class Draft:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.gravity = model.gravity
+        self.gravity: RealVector = model.gravity
         self.fluid: Fluid | None = model.fluid
         self.by_dof = {name: list(getattr(model, name)) for name in ("armature", "damping", "frictionloss")}
-        self.joint_offsets = dict(model.joint_offsets)
+        self.joint_offsets: dict[int, Real] = dict(model.joint_offsets)
         self._links: list[Link] = list(model.links)
         self._actuators = {actuator.name: actuator for actuator in model.actuators}
         self._tendons = {tendon.name: tendon for tendon in model.tendons}
