@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -106,8 +107,9 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
 
     robot = SimulatedRobot(chosen, make)
     fit = Fit(chosen, robot, dt, prior, max_iterations)
-    solution, undetermined = fit.solve(fitted)
-    errors = fit.prediction_errors(kept if kept.count else fitted, solution)
+    with _one_torch_thread():
+        solution, undetermined = fit.solve(fitted)
+        errors = fit.prediction_errors(kept if kept.count else fitted, solution)
     estimates, channels = fit.estimates(solution, undetermined), fit.channels(solution, errors)
     return Identification(
         parameters=chosen,
@@ -120,6 +122,17 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         seconds=time.perf_counter() - begin,
         settings={"dt": dt, "substeps": steps, "integrator": integrator, "segment": fitted.steps * dt, "prior": prior},
     )
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """Run torch on one thread: its matrices are small, and its idle threads would compete with the simulator's."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _parameters(model: Model, given: Parameters | str | Sequence[str]) -> Parameters:
