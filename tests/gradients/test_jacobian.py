@@ -178,3 +178,37 @@ def test_defaults_and_refusals() -> None:
     )
     with pytest.raises(InputError, match="without context"):
         given.jacobian(start)
+
+
+def test_parameters() -> None:
+    model = load_model(ROBOT)
+    parameters = model.parameters("body_mass:hand", "dof_damping:wrist", "actuator_delay", max_delay=0.02)
+    sim = Simulator(model, num_worlds=3, dt=0.01, substeps=2, dtype=torch.float64, parameters=parameters)
+    start, control = random_inputs(ROBOT)
+    values = parameters.defaults(3, dtype=torch.float64)
+    values[:, 2] = torch.tensor([0.003, 0.009, 0.015])
+    past = torch.tensor(np.random.default_rng(1).uniform(-1.0, 1.0, (3, 2, 2)))
+    start = replace(start, past_controls=past)
+    jacobian = sim.jacobian(start, control, values)
+    assert jacobian.parameters.shape == (3, SIZE, 3)
+    for k in range(3):
+        unit = torch.eye(3, dtype=torch.float64)[k]
+        assert_central_differences(
+            jacobian.parameters,
+            lambda e, w=unit: sim.step(start, control, parameters=values + e * w),
+            ROBOT,
+            k,
+        )
+    later = jacobian.next_state.past_controls
+    assert later is not None
+    assert torch.equal(later, torch.stack([control, past[:, 0]], dim=1))
+
+
+def test_earlier_controls_are_constants_even_if_they_are_the_current_one() -> None:
+    model = load_model(ROBOT)
+    parameters = model.parameters("actuator_delay", max_delay=0.01)
+    sim = Simulator(model, num_worlds=3, dt=0.01, substeps=1, dtype=torch.float64, parameters=parameters)
+    start, control = random_inputs(ROBOT)
+    late, on_time = (torch.full((3, 1), delay, dtype=torch.float64) for delay in (0.01, 0.0))
+    assert (sim.jacobian(start, control, late).control == 0.0).all()
+    assert (sim.jacobian(start, control, on_time).control != 0.0).any()

@@ -22,7 +22,7 @@ from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make_task
 from ahac.training.run import create_run, open_run
 from ahac.training.trainer import train
-from support.observation_groups import PrivilegedCritic
+from support.remembering import remembering_task
 from support.small_runs import small_algorithm, small_config
 
 WORLDS, ITERATIONS = 8, 5
@@ -54,9 +54,8 @@ def learners() -> dict[str, ShortHorizonConfig]:
 
 def learnt(case: str, ranks: ProcessGroup) -> dict[str, Any]:
     """What some iterations come to, in float64: numbers, and the states of algorithm and worlds."""
-    kind = PrivilegedCritic if case == "groups" else VecEnv
-    env = kind(
-        make_task("hopper"),
+    env = VecEnv(
+        remembering_task() if case == "groups" else make_task("hopper"),
         num_envs=ranks.local_count(WORLDS),
         dtype=torch.float64,
         seed=3,

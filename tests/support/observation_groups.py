@@ -1,15 +1,11 @@
-"""Environments whose critics see more than the policy."""
+"""An environment whose critics see more than the policy, in plain torch; `remembering.py` has a simulated one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
-from ahac.core.env import Step
-from ahac.envs.task import Task
-from ahac.envs.vec_env import VecEnv
 from learning.double_integrator import DoubleIntegrator, Mass
 
 
@@ -37,23 +33,3 @@ class TwoGroups(DoubleIntegrator):
         x, v = state.q, state.v
         self.obs = self.obs + self.policy_offset
         self.critic_obs = torch.cat([x, v, x * x, x * v], dim=-1) + self.critic_offset
-
-
-class PrivilegedCritic(VecEnv):
-    """A task whose critics see the observations and their squares."""
-
-    def __init__(self, task: Task, **settings: object) -> None:
-        super().__init__(task, **settings)  # pyright: ignore[reportArgumentType]
-        self.spec = replace(self.spec, critic_obs_size=2 * self.spec.obs_size, asymmetric=True)
-
-    @property
-    def critic_obs(self) -> Tensor:
-        return with_squares(self.obs)
-
-    def step(self, action: Tensor) -> Step:
-        step = super().step(action)
-        return replace(step, critic_obs=with_squares(step.obs), final_critic_obs=with_squares(step.final_obs))
-
-
-def with_squares(obs: Tensor) -> Tensor:
-    return torch.cat([obs, 0.1 * obs.square()], dim=-1)

@@ -10,7 +10,7 @@ from ahac.sim import Model, World
 from ahac.sim.compiler.graph import Real
 from ahac.sim.compiler.program import Program, adjoint, evaluate, trace
 from ahac.sim.constants import with_constants
-from ahac.sim.model.parameters.selection import Parameters
+from ahac.sim.model.parameters import Parameters
 from ahac.sim.physics import activation, dynamics, inertia
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.substep import ForceLaws, substep, total_forces

@@ -17,7 +17,7 @@ from ahac.envs import Task
 from ahac.gradients.check_cases import CheckCase, build_check_case
 from ahac.gradients.finite_differences import compare
 from ahac.gradients.progress import Track, silent
-from ahac.sim import Model, State
+from ahac.sim import Model
 
 __all__ = ["CheckSettings", "GradientReport", "GradientRow", "check"]
 
@@ -76,7 +76,7 @@ class GradientReport:
     inputs: list[GradientRow]
     """Positions and velocities per joint, controls and activations."""
     outputs: list[GradientRow]
-    """Outputs of a step: positions, velocities and activations; for a task, also observation parts and reward terms."""
+    """Outputs of a step: positions, velocities and activations; for a task, also observation and reward terms."""
     contacts: list[GradientRow]
     """Derivatives of contact forces with respect to the state, per geom and plane."""
     errors: np.ndarray
@@ -177,7 +177,7 @@ def _contact_rows(case: CheckCase, tolerance: float, names: Sequence[str], track
     force = compare(
         case.contact_forces, (q, v), [3] * len(case.sim.model.contact_candidates), tolerance, track, "contact forces"
     )
-    depth = case.sim.contacts(State(q, v)).depth
+    depth = case.contacts(q, v).depth
     pairs = [(candidate.geom, candidate.plane.name) for candidate in case.sim.model.contact_candidates]
     rows = []
     for pair in dict.fromkeys(pairs):

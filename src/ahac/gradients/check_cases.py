@@ -12,8 +12,9 @@ from torch import Tensor
 
 from ahac.core.errors import InputError
 from ahac.envs import Task, make, tasks
+from ahac.envs.state import TaskState
 from ahac.gradients.policies import find_task
-from ahac.sim import Model, Simulator, State, load_model
+from ahac.sim import Contacts, Model, Simulator, State, load_model
 from ahac.sim.model.files import ROBOT_SUFFIXES
 
 __all__ = ["CheckCase", "build_check_case"]
@@ -46,6 +47,8 @@ class CheckCase:
     """Function from the inputs to all outputs of a control step, [S, outputs]."""
     outputs: Mapping[str, int]
     """Size of each output, in order."""
+    parameters: Tensor | None = None
+    """[S, P] values of the parameters that the simulator takes."""
 
     @property
     def coordinates(self) -> list[str]:
@@ -62,9 +65,13 @@ class CheckCase:
                 act[actuator.activation.index] = f"activation of {actuator.name}"
         return [*q, *v, *(f"control of {actuator.name}" for actuator in m.actuators), *act]
 
+    def contacts(self, q: Tensor, v: Tensor) -> Contacts:
+        """Return the contacts of all states."""
+        return self.sim.contacts(State(q, v), self.parameters)
+
     def contact_forces(self, q: Tensor, v: Tensor) -> Tensor:
         """Return the forces on all P contact points, [S, 3 P]."""
-        return self.sim.contacts(State(q, v)).force.flatten(1)
+        return self.contacts(q, v).force.flatten(1)
 
 
 def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, steps: int, seed: int) -> CheckCase:
@@ -103,18 +110,21 @@ def _task_case(task: Task, states: int, steps: int, seed: int) -> CheckCase:
 
     inputs = _collect_states(env.sim, env.state, advance, steps, rng)
     context = {name: torch.full((states, size), 0.5, dtype=torch.float64) for name, size in env.sim.context.items()}
-    last = env.state.detach()
+    last = env.state.detach()  # whose memory, parameters and past controls all states get
     outputs = _state_outputs(env.sim.model)
     outputs |= {f"observation: {name}": size for name, size in env.obs_layout.items()}
+    groups = ["final_obs", "reward_terms"]
+    if env.spec.asymmetric:
+        outputs |= {f"critic observation: {name}": size for name, size in env.critic_obs_layout.items()}
+        groups.insert(1, "final_critic_obs")
     outputs |= {f"reward: {name}": 1 for name in task.reward}
 
     def outcome(q: Tensor, v: Tensor, u: Tensor, act: Tensor) -> Tensor:
         start = State(q, v, act=act, past_controls=last.past_controls)
         end = env.sim.step(start, u, context=context, parameters=last.parameters, memory=last.memory)
-        readouts = [end.readouts["step.final_obs"], end.readouts["step.reward_terms"]]
-        return torch.cat([*_state_tensors(end), *readouts], dim=-1)
+        return torch.cat([*_state_tensors(end), *(end.readouts[f"step.{name}"] for name in groups)], dim=-1)
 
-    return CheckCase(task.name, env.sim, inputs, outcome, outputs)
+    return CheckCase(task.name, env.sim, inputs, outcome, outputs, last.parameters)
 
 
 def _model_case(model: Model, states: int, steps: int, seed: int) -> CheckCase:
@@ -160,8 +170,11 @@ def _collect_states(
             action = MAX_ACTION * scale * noise
         q, v, act = _state_tensors(state)
         visited.append((q, v, action, act))
+        parameters = state.parameters if isinstance(state, TaskState) else None
         touching.append(
-            sim.contacts(state).depth > 0.0 if sim.model.contact_candidates else torch.zeros(sim.num_worlds, 0) > 0.0
+            sim.contacts(state, parameters).depth > 0.0
+            if sim.model.contact_candidates
+            else torch.zeros(sim.num_worlds, 0) > 0.0
         )
         state = advance(state, action)
     selection = _choose_covering(torch.cat(touching), sim.num_worlds, rng)

@@ -31,7 +31,7 @@ __all__ = [
 
 Parameters = dict[str, Tensor]
 
-NOT_COPIED = {"noise", "generator", "probe_generator"}
+NOT_COPIED = {"noise", "step_noise", "generator", "probe_generator"}
 """Entries of an environment's state that do not describe where its worlds are."""
 
 

@@ -91,7 +91,7 @@ def roll_out(
     never = torch.zeros_like(age, dtype=torch.bool)
     for _ in range(length):
         raw.append(env.obs.detach())
-        if normalize_critic is not None:
+        if normalize_critic:
             raw_critic.append(env.critic_obs.detach())
         step = step_env(env, policy(env.obs), steps)
         stiff = never
@@ -108,20 +108,8 @@ def roll_out(
     terminated = torch.stack([step.terminated for step in steps])
     cut = terminated | torch.stack([step.truncated for step in steps]) | stiff
     cut[-1] = True
-    raw_critic_obs = raw_obs = torch.stack(raw)
-    critic_obs = obs = normalize(raw_obs)
-    if normalize_critic is None:
-        final_critic_obs = normalize(torch.stack([step.final_obs for step in steps]))
-    else:
-        raw_critic_obs = torch.stack(raw_critic)
-        critic_obs = normalize_critic(raw_critic_obs)
-        final_critic_obs = normalize_critic(torch.stack([step.final_critic_obs for step in steps]))
     return Rollout(
-        raw_obs=raw_obs,
-        obs=obs,
-        raw_critic_obs=raw_critic_obs,
-        critic_obs=critic_obs,
-        final_critic_obs=final_critic_obs,
+        **_observations(raw, raw_critic, steps, normalize, normalize_critic),
         reward=torch.stack([step.reward for step in steps]),
         terminated=terminated,
         cut=cut,
@@ -129,3 +117,24 @@ def roll_out(
         stiffness=torch.stack(measured) if measured else None,
         steps=steps,
     )
+
+
+def _observations(
+    raw: list[Tensor],
+    raw_critic: list[Tensor],
+    steps: list[Step],
+    normalize: Function,
+    normalize_critic: Function | None,
+) -> dict[str, Tensor]:
+    """Return the observations of a rollout by the names of `Rollout`; with one group, critics share the policy's."""
+    raw_obs = torch.stack(raw)
+    obs = normalize(raw_obs)
+    if normalize_critic is None:
+        final = normalize(torch.stack([step.final_obs for step in steps]))
+        critic = {"raw_critic_obs": raw_obs, "critic_obs": obs, "final_critic_obs": final}
+    else:
+        raw_critic_obs = torch.stack(raw_critic)
+        final = normalize_critic(torch.stack([step.final_critic_obs for step in steps]))
+        critic_obs = normalize_critic(raw_critic_obs)
+        critic = {"raw_critic_obs": raw_critic_obs, "critic_obs": critic_obs, "final_critic_obs": final}
+    return {"raw_obs": raw_obs, "obs": obs, **critic}

@@ -9,6 +9,7 @@ User-defined force laws and readouts are written in the same Python: see `World`
 """
 
 from ahac.core.errors import AhacError, InputError, ModelError, TraceError
+from ahac.sim.armature import add_armature
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import (
     abs_,
@@ -30,6 +31,7 @@ from ahac.sim.inspection import inspect_model
 from ahac.sim.jacobian import StepJacobian
 from ahac.sim.model.load import load_model
 from ahac.sim.model.motors import Motor, Servo
+from ahac.sim.model.parameters import Parameters
 from ahac.sim.model.types import (
     Actuator,
     ContactConstants,
@@ -68,6 +70,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Motor",
+    "Parameters",
     "Poses",
     "Quat",
     "RandomSource",
@@ -83,6 +86,7 @@ __all__ = [
     "World",
     "Wrenches",
     "abs_",
+    "add_armature",
     "atan2",
     "clip",
     "compliant",

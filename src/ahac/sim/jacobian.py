@@ -75,12 +75,10 @@ def step_jacobian(
         ends = advance(*tensors, constant)
     inputs = [x for x in tensors if x is not None]
     end = [x.detach()[:worlds] for x in ends]
-    seeds = _seeds(model, end[0], size)
+    seeds = _seeds(model, end[0], size)[: len(ends)]
     rows = [
-        torch.autograd.grad(
-            ends, inputs, [seed[launch].flatten(0, 1) for seed in seeds[: len(ends)]], retain_graph=True
-        )
-        for launch in torch.arange(size).split(copies)
+        torch.autograd.grad(ends, inputs, [seed[i : i + copies].flatten(0, 1) for seed in seeds], retain_graph=True)
+        for i in range(0, size, copies)
     ]
     blocks = [torch.cat(column).view(size, worlds, -1) for column in zip(*rows, strict=True)]
     blocks[0] = to_tangent(model, state.q.detach(), blocks[0])

@@ -35,14 +35,21 @@ class State:
         return replace(self, q=self.q.detach(), v=self.v.detach(), readouts=readouts, act=act, past_controls=past)
 
     def where(self, mask: Tensor, other: State) -> State:
-        """Return this state in the worlds of the mask [N] and the `other` in the rest, without readouts."""
-        column = mask[:, None]
-        q, v = torch.where(column, self.q, other.q), torch.where(column, self.v, other.v)
-        acts = [x.act for x in (self, other)]
-        if (like := next((act for act in acts if act is not None), None)) is None:
-            return State(q, v)
-        one, rest = (torch.zeros_like(like) if act is None else act for act in acts)
-        return State(q, v, act=torch.where(column, one, rest))
+        """Return this state in the worlds of the mask [N] and the `other` in the rest, without readouts.
+
+        Activations and past controls that only one of the states has are zero in the worlds of the other.
+        """
+
+        def select(one: Tensor | None, rest: Tensor | None) -> Tensor | None:
+            like = rest if one is None else one
+            if like is None:
+                return None
+            one, rest = (torch.zeros_like(like) if x is None else x for x in (one, rest))
+            return torch.where(mask.view(-1, *[1] * (like.ndim - 1)), one, rest)
+
+        q, v = (torch.where(mask[:, None], *pair) for pair in ((self.q, other.q), (self.v, other.v)))
+        past = select(self.past_controls, other.past_controls)
+        return State(q, v, act=select(self.act, other.act), past_controls=past)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.algos.svg import SVG
 from ahac.core.env import Step
 from ahac.core.errors import InputError
-from ahac.nets.normalizer import Normalizer
+from ahac.nets.normalizer import FrozenNormalizer, Normalizer
 from ahac.rl.on_policy import collect
 from ahac.rl.rollout import roll_out
 from ahac.training.evaluate import evaluate
@@ -145,6 +145,38 @@ def test_ppo_acts_on_one_group_and_evaluates_the_other() -> None:
     assert (target != columns()[5]).all(), "time-outs and the last step are followed by a value of the critics' group"
 
 
+def test_ppo_normalizes_all_that_critics_see() -> None:
+    """Only what lies between an observation and its running mean counts: shift both, and no target changes."""
+    env = TwoGroups(WORLDS, seed=0)
+    one = make("ppo", env)
+    assert isinstance(one, PPO)
+    train(one, env, 2)
+    batch, normalize, normalize_critic = one._collect(env)
+    assert normalize_critic is not None
+    variance, saved = one.learned.tensors["critic_normalizer.variance"], one.state_dict()
+
+    def rows(shift: float) -> Tensor:
+        one.load_state_dict(saved)  # statistics of values, which every call updates
+        moved = {name: getattr(batch, name) + shift for name in ("critic_obs", "final_critic_obs")}
+        normalize_moved = FrozenNormalizer(normalize_critic.mean + shift, variance)
+        return one._rows(replace(batch, **moved), normalize, normalize_moved)[1]
+
+    assert torch.allclose(rows(3.0), rows(0.0), rtol=1e-9, atol=1e-9)
+
+
+def test_sac_normalizes_all_that_critics_see_by_the_statistics_before_the_iteration() -> None:
+    env = TwoGroups(WORLDS, seed=0)
+    one = make("sac", env)
+    assert isinstance(one, SAC)
+    assert one.critic_normalizer is not None
+    train(one, env, 3)
+    before = one.critic_normalizer.frozen()
+    train(one, env, 1)
+    assert before.mean.all()
+    assert torch.equal(one.frozen_critic.mean, before.mean)
+    assert torch.equal(one.frozen_critic.scale, before.scale)
+
+
 @pytest.mark.parametrize("name", ["sac", "svg"])
 def test_q_functions_and_policies_learn_from_their_own_group(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     env = TwoGroups(WORLDS, seed=0)
@@ -182,13 +214,14 @@ def test_q_functions_and_policies_learn_from_their_own_group(name: str, monkeypa
 
 
 def test_replay_stores_both_groups() -> None:
-    env = TwoGroups(WORLDS, seed=0, critic_offset=1.0)
+    env = TwoGroups(WORLDS, seed=0, critic_offset=1.0, episode_steps=4)
     one = make("sac", env)
     assert isinstance(one, SAC)
     first = env.critic_obs
     steps = one.iterate(env, 0.0).steps
     actual = one.replay.named_rows(one.replay.rows(0, len(steps)))
     assert torch.equal(actual["next_critic_obs"], torch.stack([step.final_critic_obs for step in steps]))
+    assert torch.stack([step.done for step in steps]).any(), "so that the last observations differ from the next"
     assert torch.equal(actual["critic_obs"], torch.stack([first, *(step.critic_obs for step in steps[:-1])]))
     assert torch.equal(actual["next_obs"], torch.stack([step.final_obs for step in steps]))
     plain = make("sac", worlds())
@@ -207,8 +240,23 @@ def test_the_model_of_svg_predicts_both_groups() -> None:
     action, expected = one.actor(env.obs, noise[0])
     assert torch.equal(density, expected)
     assert torch.equal(value, one.critic.q.min_q(env.critic_obs, action) - alpha * expected)
-    predicted = one.model.dynamics.unroll(torch.cat([env.obs, env.critic_obs], dim=-1), action[None])
-    assert predicted.shape == (1, WORLDS, 6)
+
+
+def test_svg_ends_its_predictions_with_what_critics_would_see() -> None:
+    env = TwoGroups(WORLDS, seed=0)
+    one = make("svg", env)
+    assert isinstance(one, SVG)
+    noise = torch.randn(4, WORLDS, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    start = torch.cat([env.obs, env.critic_obs], dim=-1)
+    actions, states = [], [start]
+    for k in range(4):
+        actions.append(one.actor(states[-1][:, :2], noise[k])[0])
+        states.append(one.model.dynamics.unroll(start, torch.stack(actions))[-1])
+    asked: list[Tensor] = []
+    one.critic.q.register_forward_hook(lambda module, inputs, output: asked.extend(inputs))
+    one.value(start, noise, torch.tensor(0.3, dtype=torch.float64))
+    assert torch.allclose(asked[0], states[3][:, 2:])
+    assert torch.allclose(asked[1], actions[3])
 
 
 def test_groups_of_equal_size_are_not_mixed_up() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,8 +64,9 @@ def seen(world: World) -> Real:
 
 def traced(implicit: bool) -> StepPrograms:
     laws = ForceLaws(compliant if implicit else penalty, (blow,), implicit=implicit)
+    wind: Any = Wind()
     return Programs(
-        load_model(ROBOT), laws, {"seen": seen}, parameters=Wind(), memory={"on": 2}, controller=drive, dt=STEPS * H
+        load_model(ROBOT), laws, {"seen": seen}, parameters=wind, memory={"on": 2}, controller=drive, dt=STEPS * H
     ).step()
 
 

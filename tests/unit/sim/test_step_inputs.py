@@ -86,7 +86,7 @@ def seen(world: World) -> list[Real]:
     ]
 
 
-def simulator(**settings: Any) -> Simulator:
+def simulator(**settings: object) -> Simulator:
     usual: dict[str, Any] = {
         "num_worlds": WORLDS, "dt": 0.01, "substeps": 3, "dtype": torch.float64, "parameters": Inputs(),
         "memory": {"push": 1, "target": 2}, "forces": [push], "controller": servo, "readouts": {"seen": seen},
@@ -113,8 +113,9 @@ def values(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
 def two_steps(sim: Simulator, x: Mapping[str, Tensor]) -> Tensor:
     """Return numbers that depend on all results of two steps, the second of which receives the first one's state."""
     state = State(x["q"], x["v"], act=x["act"], past_controls=x["past"])
-    extra = {"parameters": x["parameters"], "memory": x["memory"]}
-    state = sim.step(sim.step(state, x["control"], **extra), 0.5 * x["control"], **extra)
+    p, m = x["parameters"], x["memory"]
+    state = sim.step(state, x["control"], parameters=p, memory=m)
+    state = sim.step(state, 0.5 * x["control"], parameters=p, memory=m)
     assert state.act is not None
     assert state.past_controls is not None
     parts = [state.q, state.v, state.act, state.readouts["seen"], state.past_controls.flatten(1)]
@@ -223,6 +224,18 @@ def test_past_controls_are_the_latest_first(sim: Simulator) -> None:
     assert torch.equal(state.past_controls, torch.stack([x["control"], x["past"][:, 0]], dim=1))
 
 
+def test_states_are_combined_with_their_past_controls() -> None:
+    x = values()
+    one, other = State(x["q"], x["v"], past_controls=x["past"]), State(x["q"] + 1.0, x["v"])
+    mask = torch.tensor([True, False, True])
+    mixed = one.where(mask, other)
+    assert mixed.past_controls is not None
+    assert torch.equal(mixed.past_controls[mask], x["past"][mask])
+    assert (mixed.past_controls[~mask] == 0.0).all()
+    assert mixed.act is None
+    assert other.where(mask, other).past_controls is None
+
+
 def test_a_simulator_without_delay_keeps_no_controls() -> None:
     sim = simulator(parameters=Inputs(("wind",), (0.3,)))
     assert sim.step(sim.rest_state(), memory=values()["memory"]).past_controls is None
@@ -231,9 +244,7 @@ def test_a_simulator_without_delay_keeps_no_controls() -> None:
 def test_parameters_are_those_of_the_model_by_default(sim: Simulator) -> None:
     x = values()
     defaults = torch.tensor([[0.3, 0.0]], dtype=torch.float64).repeat(WORLDS, 1)
-    ends = [
-        sim.step(State(x["q"], x["v"]), x["control"], parameters=p, memory=x["memory"]).v for p in (None, defaults)
-    ]
+    ends = [sim.step(State(x["q"], x["v"]), x["control"], parameters=p, memory=x["memory"]).v for p in (None, defaults)]
     assert torch.equal(*ends)
 
 
@@ -283,7 +294,7 @@ def test_wrong_inputs_are_refused(sim: Simulator) -> None:
 
 
 @pytest.mark.parametrize(("returned", "described"), [([0.0], "1 of them"), (0.0, "float")])
-def test_controllers_that_return_too_little_are_refused(returned: Any, described: str) -> None:
+def test_controllers_that_return_too_little_are_refused(returned: object, described: str) -> None:
     with pytest.raises(TraceError, match=f"a list of 2 controls, one per actuator, got {described}"):
         simulator(controller=lambda world: returned)
 
@@ -292,9 +303,9 @@ def test_maps_take_memory() -> None:
     sim, x = simulator(), values()
     rest, still = torch.zeros(WORLDS, 2, dtype=torch.float64), torch.zeros(WORLDS, 2, dtype=torch.float64)
     rest[:, 1] = 1.0
-    extra = {"parameters": x["parameters"], "memory": x["memory"]}
-    pushed = sim.acceleration(rest, still, still, **extra)
+    p = x["parameters"]
+    pushed = sim.acceleration(rest, still, still, parameters=p, memory=x["memory"])
     by_hand = still.clone()
     by_hand[:, 0] = x["parameters"][:, 0] * x["memory"][:, 0] * np.sin(1.0)
-    free = sim.acceleration(rest, still, by_hand, parameters=extra["parameters"], memory=torch.zeros_like(x["memory"]))
+    free = sim.acceleration(rest, still, by_hand, parameters=p, memory=torch.zeros_like(x["memory"]))
     torch.testing.assert_close(pushed, free, rtol=1e-12, atol=1e-12)

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ahac.sim.compiler.graph import Real
-from ahac.sim.model.basics import Frame, JointLimit, RealVector, Vector
+from ahac.sim.model.basics import Frame, JointLimit, Vector
 
 __all__ = [
     "Activation",
@@ -52,15 +51,15 @@ class Tendon:
     """Factor of each segment's length: 1 / divisor behind a pulley, 0 across one; empty if all are 1."""
     joints: tuple[tuple[int, int, float], ...] = ()
     """Fixed tendon: (position index, velocity index, coefficient)."""
-    stiffness: tuple[Real, ...] = ()
+    stiffness: tuple[float, ...] = ()
     """Coefficients k of the spring: force −x (k₀ + k₁ x + k₂ x² ...) at elongation x; empty without a spring."""
     spring_range: tuple[float, float] = (0.0, 0.0)
     """Lengths between which the spring is slack [m]."""
-    damping: tuple[Real, ...] = ()
+    damping: tuple[float, ...] = ()
     """Coefficients b of the damper: force −s (b₀ + b₁ |s| + b₂ s² ...) at speed s; empty without a damper."""
     armature: float = 0.0
     """Inertia that the tendon's speed carries [kg]."""
-    frictionloss: Real = 0.0
+    frictionloss: float = 0.0
     """Dry friction [N]."""
     range: tuple[float, float] | None = None
     """Limits of the length [m]; None if unlimited."""
@@ -106,7 +105,7 @@ class Activation:
 class MuscleCurves:
     """Force-length-velocity curves of a muscle; lengths are normalized by its optimal length, forces by its peak."""
 
-    peak_force: Real
+    peak_force: float
     """Peak active force [N]."""
     origin: float
     """Length of the actuator at normalized length `offset` [m]."""
@@ -172,8 +171,8 @@ class Actuator:
     """
 
     name: str
-    gain: Real
-    bias: RealVector
+    gain: float
+    bias: Vector
     dofs: tuple[tuple[int, float], ...] = ()
     """(velocity index, gear) pairs: the force on each velocity coordinate is gear · force."""
     coordinates: tuple[tuple[int, float], ...] = ()
@@ -198,7 +197,7 @@ class Actuator:
     disabled: bool = False
     """Whether it exerts no force and its activation does not change."""
 
-    strength: Real = 1.0
+    strength: float = 1.0
     """Factor on the force and its range."""
 
     @property

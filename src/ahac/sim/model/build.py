@@ -155,6 +155,9 @@ def _assemble(raw: mujoco.MjModel, parts: _Parts, settings: Settings, notes: Not
             element_name(raw, "body", b): file_body(raw, b, parts.tree.frames[b]) for b in range(1, raw.nbody)
         },
         file_geoms=parts.geoms,
+        site_bodies={
+            element_name(raw, "site", s): element_name(raw, "body", int(raw.site_bodyid[s])) for s in range(raw.nsite)
+        },
     )
 
 

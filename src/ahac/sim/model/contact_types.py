@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ahac.sim.compiler.graph import Real
-from ahac.sim.model.basics import Matrix, RealVector, Vector, require_non_negative
+from ahac.sim.model.basics import Matrix, Vector, require_non_negative
 
 __all__ = ["DISC_THICKNESS", "ContactCandidate", "ContactConstants", "ContactMaterial", "Plane"]
 
@@ -22,16 +21,16 @@ class ContactMaterial:
     the same time, are below about the mass that these points carry.
     """
 
-    stiffness: Real | None = None
+    stiffness: float | None = None
     """Normal force per depth, ke [N/m]."""
 
-    damping: Real | None = None
+    damping: float | None = None
     """Normal force per depth and speed, kd [N s/m²]; scaled by depth, so it vanishes at touch-down."""
 
     viscosity: float | None = None
     """Friction force per slip speed while sticking, kf [N s/m]."""
 
-    friction: Real | None = None
+    friction: float | None = None
     """Coulomb coefficient mu: friction never exceeds mu times the normal force, or its elastic part in `penalty`. By
     default the friction that the file gives the pair of geoms."""
 
@@ -43,10 +42,10 @@ class ContactMaterial:
 class ContactConstants(ContactMaterial):
     """A contact material with all constants set, as contact laws receive it; defaults are the explicit ones."""
 
-    stiffness: Real = 1e4
-    damping: Real = 1e4
+    stiffness: float = 1e4
+    damping: float = 1e4
     viscosity: float = 5e2
-    friction: Real = 1.0
+    friction: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +64,9 @@ class ContactCandidate:
     geom: str
     link: int
     plane: Plane
-    center: RealVector
+    center: Vector
     """Center in the link's frame [m]."""
-    radius: Real
+    radius: float
     """Radius of the ball or disc [m]; zero for a point."""
     material: ContactMaterial
     semi_axes: Vector | None = None

@@ -2,6 +2,9 @@
 
 Everything is in SI units and MuJoCo's conventions. A link is a body that moves relative to its parent; bodies without
 joints are merged into the link they are fixed to, and a free joint is split into three slides and a ball.
+
+All fields of a model that is loaded are numbers. While the physics is traced, those that are declared as parameters are
+traced scalars instead, so traced code must not branch on their values.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ahac.sim.compiler.graph import Real
 from ahac.sim.model.actuation import (
     Activation,
     ActivationKind,
@@ -23,13 +25,13 @@ from ahac.sim.model.actuation import (
     SliderCrank,
     Tendon,
 )
-from ahac.sim.model.basics import WORLD, Frame, JointLimit, Matrix, RealVector, Vector, require_non_negative
+from ahac.sim.model.basics import WORLD, Frame, JointLimit, Matrix, Vector, require_non_negative
 from ahac.sim.model.contact_types import DISC_THICKNESS, ContactCandidate, ContactConstants, ContactMaterial, Plane
 from ahac.sim.model.file_types import FileBody, FileGeom
 from ahac.sim.model.visual_types import Mesh, VisualGeom, VisualKind
 
 if TYPE_CHECKING:
-    from ahac.sim.model.parameters.selection import Parameters
+    from ahac.sim.model.parameters import Parameters
 
 __all__ = [
     "DISC_THICKNESS",
@@ -61,7 +63,6 @@ __all__ = [
     "Obstacle",
     "Plane",
     "Polynomial",
-    "RealVector",
     "SiteDrive",
     "SliderCrank",
     "Tendon",
@@ -98,11 +99,11 @@ class Joint:
     """Index of its first velocity coordinate: one number, or three for a ball."""
     reference: float = 0.0
     """Coordinate in the reference pose of the file (hinge, slide)."""
-    stiffness: Real = 0.0
+    stiffness: float = 0.0
     """Spring stiffness [N m/rad] or [N/m]."""
-    spring_reference: tuple[Real, ...] = (0.0,)
+    spring_reference: tuple[float, ...] = (0.0,)
     """Coordinates at which the spring is at rest: one number, or a quaternion."""
-    range: tuple[Real, Real] | None = None
+    range: tuple[float, float] | None = None
     """Limits [rad] or [m]; for a ball, those of its rotation angle: (0, largest). None if unlimited."""
     limit: JointLimit = field(default_factory=JointLimit)
     force_range: tuple[float, float] | None = None
@@ -131,18 +132,18 @@ class Link:
     name: str
     parent: int
     """Index of the parent link, or WORLD; always smaller than the link's own."""
-    position: RealVector
+    position: Vector
     """Position of its frame in the parent's frame, before its joints move it [m]."""
     rotation: Matrix
     joints: tuple[Joint, ...]
-    mass: Real
-    center_of_mass: RealVector
+    mass: float
+    center_of_mass: Vector
     """Center of mass in its own frame [m]."""
-    moments: RealVector
+    moments: Vector
     """Principal moments of inertia about the center of mass [kg m²]."""
     principal: Matrix
     """Principal axes in the link's frame, as columns."""
-    tensor: tuple[Real, Real, Real, Real, Real, Real] | None = None
+    tensor: tuple[float, float, float, float, float, float] | None = None
     """Inertia about the center of mass in the link's axes, xx, yy, zz, xy, xz, yz [kg m²]; it replaces moments and
     principal axes if parameters change it."""
 
@@ -157,10 +158,10 @@ class InertiaBox:
     """The solid box with the mass and inertia of one body of the file, for drag."""
 
     link: int
-    center: RealVector
+    center: Vector
     axes: Matrix
     """Axes of the box in the link's frame, as columns."""
-    edges: RealVector
+    edges: Vector
     """Edge lengths [m]."""
     body: str = ""
     """Name of the body."""
@@ -170,11 +171,11 @@ class InertiaBox:
 class Fluid:
     """A fluid that exerts drag on every body, by MuJoCo's inertia-box model."""
 
-    density: Real
+    density: float
     """Density [kg/m³]."""
-    viscosity: Real
+    viscosity: float
     """Dynamic viscosity [Pa s]."""
-    wind: RealVector
+    wind: Vector
     """Velocity of the fluid [m/s]."""
     boxes: tuple[InertiaBox, ...]
 
@@ -200,10 +201,10 @@ class Model:
     nq: int
     nv: int
     nu: int
-    gravity: RealVector
+    gravity: Vector
     links: tuple[Link, ...]
-    armature: tuple[Real, ...]
-    damping: tuple[Real, ...]
+    armature: tuple[float, ...]
+    damping: tuple[float, ...]
     contact_candidates: tuple[ContactCandidate, ...]
     planes: tuple[Plane, ...]
     actuators: tuple[Actuator, ...]
@@ -213,7 +214,7 @@ class Model:
     rest_q: tuple[float, ...]
     keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
     """The file's keyframes, by name."""
-    frictionloss: tuple[Real, ...] = ()
+    frictionloss: tuple[float, ...] = ()
     """Dry friction of every velocity coordinate [N m] or [N]."""
     equalities: tuple[Equality, ...] = ()
     """Active equality constraints."""
@@ -225,7 +226,7 @@ class Model:
     """All tendons of the file."""
     damping_slopes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Coefficients b₁, b₂ ... of nonlinear damping, by velocity coordinate: damping + b₁ |v| + b₂ v² ..."""
-    gravity_compensation: tuple[tuple[int, Real, RealVector], ...] = ()
+    gravity_compensation: tuple[tuple[int, float, Vector], ...] = ()
     """(link, compensated mass [kg], compensated mass · center in its frame [kg m])."""
     visuals: tuple[VisualGeom, ...] = field(default=(), compare=False)
     """Shapes to draw."""
@@ -233,7 +234,9 @@ class Model:
     """All bodies of the file but the world; only parameters use them."""
     file_geoms: Mapping[str, FileGeom] = field(default_factory=dict)
     """All geoms that can touch a plane; only parameters use them."""
-    joint_offsets: Mapping[int, Real] = field(default_factory=dict)
+    site_bodies: Mapping[str, str] = field(default_factory=dict)
+    """Body of every site; only parameters use them."""
+    joint_offsets: Mapping[int, float] = field(default_factory=dict)
     """Encoder offsets by position coordinate: actuators measure q + offset [rad] or [m]."""
 
     def __repr__(self) -> str:
@@ -247,10 +250,10 @@ class Model:
 
         Args:
             patterns: "kind:name", where * and ? are wildcards in the name, or the kind alone for "gravity" and other
-                constants of the whole model; see `ahac.sim.model.parameters.kinds` for all kinds.
+                constants of the whole model; docs/guides/parameters.md lists all kinds.
             max_delay: Largest value of "actuator_delay" [s].
         """
-        from ahac.sim.model.parameters.selection import Parameters  # it needs the classes of this module
+        from ahac.sim.model.parameters import Parameters  # it needs the classes of this module
 
         return Parameters(self, patterns, max_delay)
 

@@ -6,12 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ahac.sim.compiler.graph import Real
-from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE, between
+from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import Element, Elements, Find, number
+from ahac.sim.model.parameters.elements import Element, Elements
 from ahac.sim.model.types import Actuator, JointKind, Model
 
-__all__ = ["delay", "gains", "put_gain", "put_servo_damping", "put_strength", "servo_dampings", "strengths"]
+__all__ = [
+    "delay",
+    "gains",
+    "put_delay",
+    "put_gain",
+    "put_servo_damping",
+    "put_strength",
+    "servo_dampings",
+    "strengths",
+]
 
 
 def _follows_position(actuator: Actuator) -> bool:
@@ -35,13 +44,13 @@ def gains(model: Model) -> Elements:
     for actuator in model.actuators:
         force, length = ("N", "m") if _acts_on_slide(model, actuator) else ("N m", "rad")
         if actuator.gain_curves is not None:
-            element = Element((number(actuator.gain_curves.peak_force),), "N", NON_NEGATIVE)
+            element = Element((actuator.gain_curves.peak_force,), "N", NON_NEGATIVE)
         elif _follows_position(actuator):
-            element = Element((number(actuator.gain),), f"{force}/{length}", NON_NEGATIVE)
+            element = Element((actuator.gain,), f"{force}/{length}", NON_NEGATIVE)
         elif _follows_velocity(actuator):
-            element = Element((number(actuator.gain),), f"{force} s/{length}", NON_NEGATIVE)
+            element = Element((actuator.gain,), f"{force} s/{length}", NON_NEGATIVE)
         else:
-            element = Element((number(actuator.gain),), force, FREE)
+            element = Element((actuator.gain,), force, FREE)
         found[actuator.name] = element
     return found
 
@@ -74,7 +83,7 @@ def servo_dampings(model: Model) -> Elements:
     for actuator in model.actuators:
         if _follows_position(actuator):
             unit = "N s/m" if _acts_on_slide(model, actuator) else "N m s/rad"
-            found[actuator.name] = Element((-number(actuator.bias[2]),), unit, NON_NEGATIVE)
+            found[actuator.name] = Element((0.0 - actuator.bias[2],), unit, NON_NEGATIVE)
     return found
 
 
@@ -93,6 +102,10 @@ def put_strength(draft: Draft, name: str, values: Sequence[Real]) -> None:
     draft.actuator(name, lambda actuator: replace(actuator, strength=values[0]))
 
 
-def delay(longest: float) -> Find:
-    """Return how to find the delay of all actuators, at most `longest` seconds."""
-    return lambda model: {"": Element((0.0,), "s", between(0.0, longest))} if model.actuators else {}
+def delay(model: Model) -> Elements:
+    """Return the delay of all controls, which is zero."""
+    return {"": Element((0.0,), "s", NON_NEGATIVE)} if model.actuators else {}
+
+
+def put_delay(draft: Draft, name: str, values: Sequence[Real]) -> None:
+    """Leave the model alone: the simulator delays controls between steps."""

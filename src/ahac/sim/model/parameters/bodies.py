@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.basics import WORLD
 from ahac.sim.model.parameters.domains import FREE, MOMENTS, NON_NEGATIVE, POSITIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Refusals, placed, three
+from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Refusals, three
 from ahac.sim.model.parameters.inertial import PSEUDO_INERTIA
-from ahac.sim.model.types import FileBody, Model
+from ahac.sim.model.types import Connect, FileBody, Model, SiteDrive, SliderCrank, Weld
 
 __all__ = [
     "centers",
@@ -104,23 +103,43 @@ def put_pseudo(draft: Draft, name: str, values: Sequence[Real]) -> None:
 
 
 def positions(model: Model) -> Elements:
-    """Return the positions of all bodies that move relative to their parents."""
-    bodies = {name: body for name, body in _moving(model).items() if body.jointed and not body.free}
+    """Return the positions of all bodies that can be placed elsewhere in their parents' frames."""
+    refused = unmovable(model)
+    bodies = {name: body for name, body in model.file_bodies.items() if name not in refused}
     return {name: Element(body.position, "m", FREE, XYZ) for name, body in bodies.items()}
 
 
 def unmovable(model: Model) -> Refusals:
     """Return why bodies have no position that can change."""
+    held = _held_links(model)
     reasons: Refusals = {}
     for name, body in model.file_bodies.items():
         if body.free:
             reasons[name] = "its free joint's coordinates are absolute"
-        elif not body.jointed:
-            reasons[name] = "it has no joint and is merged into its parent"
+        elif body.link == WORLD:
+            reasons[name] = "it does not move"
+        elif not body.jointed and body.link in held:
+            reasons[name] = (
+                "it has no joint of its own, and its link carries tendons, sites of actuators or constraints, which "
+                "would not follow"
+            )
     return reasons
+
+
+def _held_links(model: Model) -> set[int]:
+    """Return the links with points that do not follow a body that is merged into them."""
+    tendons = [tendon for tendon in model.tendons if tendon.points]
+    held = {link for tendon in tendons for link, _ in tendon.points}
+    held |= {obstacle.frame.link for tendon in tendons for _, obstacle in tendon.obstacles}
+    frames = [[e.first, e.second] for e in model.equalities if isinstance(e, Connect | Weld)]
+    for actuator in model.actuators:
+        if isinstance(actuator.drive, SiteDrive):
+            frames.append([frame for frame in (actuator.drive.site, actuator.drive.reference) if frame is not None])
+        if isinstance(actuator.drive, SliderCrank):
+            frames.append([actuator.drive.crank, actuator.drive.slider])
+    return held | {frame.link for pair in frames for frame in pair}
 
 
 def put_position(draft: Draft, name: str, values: Sequence[Real]) -> None:
     """Set the position of a body in its parent's frame."""
-    parent = draft.model.bodies[draft.model.file_bodies[name].parent]
-    draft.link(name, lambda link: replace(link, position=placed(parent.position, parent.rotation, three(values))))
+    draft.move_body(name, three(values))

@@ -11,7 +11,7 @@ from ahac.sim.model.parameters.domains import Domain
 from ahac.sim.model.parameters.draft import Draft
 from ahac.sim.model.types import Model
 
-__all__ = ["XYZ", "Element", "Elements", "Find", "Put", "Refusals", "number", "placed", "three"]
+__all__ = ["XYZ", "Element", "Elements", "Find", "Put", "Refusals", "Refuse", "three"]
 
 XYZ = ("x", "y", "z")
 
@@ -34,22 +34,12 @@ Elements = dict[str, Element]
 Find = Callable[[Model], Elements]
 Refusals = dict[str, str]
 """Why elements do not have a parameter, by name."""
+Refuse = Callable[[Model], Refusals]
 Put = Callable[[Draft, str, Sequence[Real]], None]
 """Function model, element, scalars: puts the scalars in place of constants of the element."""
-
-
-def placed(position: RealVector, rotation: Sequence[RealVector], at: RealVector) -> RealVector:
-    """Return a point of a frame in the frame's parent."""
-    x, y, z = (p + row[0] * at[0] + row[1] * at[1] + row[2] * at[2] for p, row in zip(position, rotation, strict=True))
-    return x, y, z
 
 
 def three(values: Sequence[Real]) -> RealVector:
     """Return three scalars as a vector."""
     x, y, z = values
     return x, y, z
-
-
-def number(value: Real) -> float:
-    """Return a constant of a model without parameters."""
-    return float(value)

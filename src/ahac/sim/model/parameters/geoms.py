@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE, POSITIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals, number, placed
+from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals, Refuse
+from ahac.sim.model.parameters.inertial import placed
 from ahac.sim.model.types import ContactCandidate, Model
 
-__all__ = ["material", "of_material", "positions", "put_position", "put_radius", "radii", "touchless"]
+__all__ = ["material", "positions", "put_position", "put_radius", "radii", "touchless"]
 
 
 def _points(model: Model) -> dict[str, list[ContactCandidate]]:
@@ -47,7 +48,7 @@ def put_position(draft: Draft, name: str, values: Sequence[Real]) -> None:
 def radii(model: Model) -> Elements:
     """Return the radii of spheres and capsules."""
     points = {name: found[0] for name, found in _points(model).items() if model.file_geoms[name].round}
-    return {name: Element((number(point.radius),), "m", POSITIVE) for name, point in points.items()}
+    return {name: Element((point.radius,), "m", POSITIVE) for name, point in points.items()}
 
 
 def put_radius(draft: Draft, name: str, values: Sequence[Real]) -> None:
@@ -55,18 +56,12 @@ def put_radius(draft: Draft, name: str, values: Sequence[Real]) -> None:
     draft.geom(name, lambda point: replace(point, radius=values[0]))
 
 
-def of_material(constant: str, unit: str) -> Find:
-    """Return how to find a constant of the geoms' contact material."""
+def material(constant: str, unit: str) -> tuple[Find, Put, Refuse]:
+    """Return where a constant of the geoms' contact materials is, how to set it, and which geoms do not have it."""
 
     def elements(model: Model) -> Elements:
         found = {name: _constants(points, constant) for name, points in _points(model).items()}
         return {name: Element((v[0],), unit, NON_NEGATIVE) for name, v in found.items() if _is_single(v)}
-
-    return elements
-
-
-def material(constant: str) -> tuple[Put, Callable[[Model], Refusals]]:
-    """Return how to set a constant of a material, and for which geoms it cannot be set."""
 
     def put(draft: Draft, name: str, values: Sequence[Real]) -> None:
         change: dict[str, Any] = {constant: values[0]}
@@ -84,7 +79,7 @@ def material(constant: str) -> tuple[Put, Callable[[Model], Refusals]]:
                 )
         return reasons
 
-    return put, refusals
+    return elements, put, refusals
 
 
 def _constants(points: Iterable[ContactCandidate], constant: str) -> list[Any]:

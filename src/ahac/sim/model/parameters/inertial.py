@@ -19,7 +19,7 @@ from ahac.sim.compiler.operations import exp, maximum, sqrt
 from ahac.sim.model.basics import Frame, Matrix, RealVector
 from ahac.sim.model.file_types import FileBody
 
-__all__ = ["PSEUDO_INERTIA", "BodyInertia", "Six", "combine"]
+__all__ = ["PSEUDO_INERTIA", "BodyInertia", "combine", "placed", "plus", "product"]
 
 PSEUDO_INERTIA = ("alpha", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t3")
 """Names of the coordinates θ."""
@@ -29,14 +29,14 @@ SMALLEST = 1e-30
 
 Six = tuple[Real, Real, Real, Real, Real, Real]
 """Symmetric matrix xx, yy, zz, xy, xz, yz."""
+Part = tuple[Real, RealVector, Six]
+"""Mass, center of mass in the frame of the link, and inertia about it in the axes of the link."""
 
 
 @dataclass
 class BodyInertia:
     """Inertia of a body of the file, while parameters replace its constants."""
 
-    frame: Frame
-    """The body's frame on its link."""
     mass: Real
     center_of_mass: RealVector
     """In the body's frame."""
@@ -47,12 +47,12 @@ class BodyInertia:
     """Coordinates θ; None if they are not parameters."""
 
     @classmethod
-    def of(cls, body: FileBody, frame: Frame) -> BodyInertia:
+    def of(cls, body: FileBody) -> BodyInertia:
         """Return the inertia that the file gives a body."""
-        return cls(frame, body.mass, body.center_of_mass, body.moments, body.principal)
+        return cls(body.mass, body.center_of_mass, body.moments, body.principal)
 
-    def on_link(self) -> tuple[Real, RealVector, Six]:
-        """Return mass, center of mass in the link's frame, and inertia about it in the link's axes."""
+    def on_link(self, frame: Frame) -> Part:
+        """Return mass, center of mass and inertia of the body, whose frame on its link is given."""
         columns = [_column(self.principal, k) for k in range(3)]
         center, mass, scale = self.center_of_mass, self.mass, 1.0
         if self.pseudo is not None:
@@ -61,10 +61,9 @@ class BodyInertia:
             stretch = [[exp(diagonal[0]), s12, s13], [0.0, exp(diagonal[1]), s23], [0.0, 0.0, exp(diagonal[2])]]
             columns = [_times(stretch, column) for column in columns]
             mass = mass * scale
-            center = _plus(center, (t1, t2, t3))
-        place, axes = self.frame.position, self.frame.rotation
-        center = _plus(_times(axes, center), place)
-        columns = [_times(axes, column) for column in columns]
+            center = plus(center, (t1, t2, t3))
+        center = placed(frame.position, frame.rotation, center)
+        columns = [_times(frame.rotation, column) for column in columns]
         if self.pseudo is None:
             tensor = _sum([_outer(column, moment) for column, moment in zip(columns, self.moments, strict=True)])
             return mass, center, tensor
@@ -81,9 +80,8 @@ class BodyInertia:
         return x, y, z
 
 
-def combine(bodies: Sequence[BodyInertia]) -> tuple[Real, RealVector, Six]:
-    """Return mass, center of mass and inertia about it of bodies that move as one link, in the link's frame."""
-    parts = [body.on_link() for body in bodies]
+def combine(parts: Sequence[Part]) -> Part:
+    """Return mass, center of mass and inertia of bodies that move as one link."""
     if len(parts) == 1:
         return parts[0]
     mass = sum((part[0] for part in parts), 0.0)
@@ -91,10 +89,25 @@ def combine(bodies: Sequence[BodyInertia]) -> tuple[Real, RealVector, Six]:
     x, y, z = (sum(column, 0.0) / mass for column in zip(*moments, strict=True))
     tensors: list[Six] = []
     for own, center, tensor in parts:
-        arm = _plus(center, (-x, -y, -z))
+        arm = plus(center, (-x, -y, -z))
         xx, yy, zz, xy, xz, yz = _outer(arm, own)
         tensors += [tensor, (yy + zz, xx + zz, xx + yy, -xy, -xz, -yz)]
     return mass, (x, y, z), _sum(tensors)
+
+
+def placed(position: RealVector, rotation: Matrix, at: RealVector) -> RealVector:
+    """Return a point of a frame in the frame's parent."""
+    return plus(position, _times(rotation, at))
+
+
+def product(a: Matrix, b: Matrix) -> Matrix:
+    """Return the product of two matrices of numbers."""
+    first, second, third = (_times(_transposed(b), row) for row in a)
+    return first, second, third  # pyright: ignore[reportReturnType] - numbers stay numbers
+
+
+def _transposed(matrix: Matrix) -> tuple[RealVector, ...]:
+    return tuple(_column(matrix, k) for k in range(3))
 
 
 def _column(matrix: Matrix, k: int) -> RealVector:
@@ -106,7 +119,8 @@ def _times(matrix: Sequence[Sequence[Real]], vector: RealVector) -> RealVector:
     return x, y, z
 
 
-def _plus(a: RealVector, b: RealVector) -> RealVector:
+def plus(a: RealVector, b: RealVector) -> RealVector:
+    """Return the sum of two vectors."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 

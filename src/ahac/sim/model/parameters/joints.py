@@ -8,13 +8,12 @@ from dataclasses import replace
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters.domains import FREE, INTERVAL, NON_NEGATIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, number
+from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put
 from ahac.sim.model.types import Joint, JointKind, Model
 
 __all__ = [
     "by_dof",
     "offsets",
-    "put_dofs",
     "put_offset",
     "put_range",
     "put_spring_reference",
@@ -40,24 +39,19 @@ def _floating(model: Model) -> set[str]:
     return slides | {name.rpartition(":")[0] for name in slides}
 
 
-def by_dof(constant: str, rotational: str, translational: str) -> Find:
-    """Return how to find a constant of velocity coordinates, by joint."""
+def by_dof(constant: str, rotational: str, translational: str) -> tuple[Find, Put]:
+    """Return where a constant of velocity coordinates is, by joint, and how to set it; units depend on the joint."""
 
     def elements(model: Model) -> Elements:
         found: Elements = {}
         for joint in model.joints:
-            values = tuple(number(getattr(model, constant)[k]) for k in joint.dofs)
+            values = tuple(getattr(model, constant)[k] for k in joint.dofs)
             unit = _unit(joint, rotational, translational)
             parts = XYZ if len(values) > 1 else ()
             found[joint.name] = Element(values, unit, NON_NEGATIVE, parts, joint.name in _floating(model))
         return found
 
-    return elements
-
-
-def put_dofs(constant: str) -> Put:
-    """Return how to set a constant of velocity coordinates."""
-    return lambda draft, name, values: draft.dofs(constant, name, values)
+    return elements, lambda draft, name, values: draft.dofs(constant, name, values)
 
 
 def stiffnesses(model: Model) -> Elements:
@@ -66,7 +60,7 @@ def stiffnesses(model: Model) -> Elements:
     found: Elements = {}
     for joint in model.joints:
         unit = _unit(joint, "N m/rad", "N/m")
-        value = (number(joint.stiffness),)
+        value = (joint.stiffness,)
         found[joint.name] = Element(value, unit, NON_NEGATIVE, floating=joint.name in floating)
     return found
 
@@ -81,7 +75,7 @@ def spring_references(model: Model) -> Elements:
     floating = _floating(model)
     found: Elements = {}
     for joint in _single(model):
-        value = (number(joint.spring_reference[0]),)
+        value = (joint.spring_reference[0],)
         found[joint.name] = Element(value, _unit(joint, "rad", "m"), FREE, floating=joint.name in floating)
     return found
 
@@ -96,8 +90,7 @@ def ranges(model: Model) -> Elements:
     found: Elements = {}
     for joint in _single(model):
         if joint.range is not None:
-            low, high = (number(bound) for bound in joint.range)
-            found[joint.name] = Element((low, high), _unit(joint, "rad", "m"), INTERVAL, ("lower", "upper"))
+            found[joint.name] = Element(joint.range, _unit(joint, "rad", "m"), INTERVAL, ("lower", "upper"))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
@@ -14,9 +15,10 @@ from ahac.core.errors import InputError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters import coordinates
 from ahac.sim.model.parameters.coordinates import Column
+from ahac.sim.model.parameters.domains import between
 from ahac.sim.model.parameters.draft import Draft
 from ahac.sim.model.parameters.elements import Element
-from ahac.sim.model.parameters.kinds import Kind, kinds
+from ahac.sim.model.parameters.kinds import DELAY, KINDS, Kind
 from ahac.sim.model.types import Model
 
 __all__ = ["Parameters"]
@@ -39,7 +41,6 @@ class Parameters:
     def __init__(self, model: Model, patterns: Sequence[str], max_delay: float = 0.1) -> None:
         self.model = model
         self.max_delay = check_positive("max_delay", max_delay)
-        self._kinds = kinds(self.max_delay)
         self._elements = self._select(patterns)
         self.names = tuple(self._elements)
         """Names "kind:element", or "kind" for constants of the whole model, in the order of the patterns."""
@@ -78,7 +79,7 @@ class Parameters:
         draft = Draft(model)
         for name, values in self.by_name(scalars).items():
             kind, _, element = name.partition(":")
-            self._kinds[kind].put(draft, element, values)
+            KINDS[kind].put(draft, element, values)
         return draft.finish()
 
     def by_name(self, scalars: Sequence[Real]) -> dict[str, list[Real]]:
@@ -122,7 +123,7 @@ class Parameters:
 
     def _select(self, patterns: Sequence[str]) -> dict[str, Element]:
         if not patterns:
-            raise InputError(f"select at least one parameter; kinds: {', '.join(self._kinds)}")
+            raise InputError(f"select at least one parameter; kinds: {', '.join(KINDS)}")
         found: dict[str, Element] = {}
         for pattern in patterns:
             for name, element in self._matches(pattern):
@@ -133,10 +134,13 @@ class Parameters:
         if not isinstance(pattern, str):
             raise InputError(f"a pattern is a string such as 'body_mass:*', got {pattern!r}")
         kind_name, colon, glob = pattern.partition(":")
-        if kind_name not in self._kinds:
-            raise InputError(f"no parameter is of kind {kind_name!r}{_hint(kind_name, list(self._kinds))}")
-        kind = self._kinds[kind_name]
+        if kind_name not in KINDS:
+            raise InputError(f"no parameter is of kind {kind_name!r}{_hint(kind_name, list(KINDS))}")
+        kind = KINDS[kind_name]
         elements = kind.elements(self.model)
+        if kind_name == DELAY:
+            bounds = between(0.0, self.max_delay)
+            elements = {name: replace(element, domain=bounds) for name, element in elements.items()}
         names = [name for name in elements if fnmatchcase(name, glob) and bool(name) == bool(colon)]
         if not names:
             raise InputError(self._explain(pattern, kind, glob, elements))
