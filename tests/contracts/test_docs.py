@@ -12,7 +12,15 @@ from support.marks import extended
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LONG = ("training", "simulating", "parameters", "viewing", "your-own-robot")
+LONG = (
+    "training",
+    "simulating",
+    "parameters",
+    "viewing",
+    "your-own-robot",
+    "memory-and-randomness",
+    "commands-and-disturbances",
+)
 """Pages that compile several robots, or train."""
 PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
-NEEDS = {"go1": "mjlab"}
+NEEDS = {"go1": "mjlab", "go1_velocity": "mjlab"}
 """Packages that an example takes its robot from, where they are installed."""
 
 TRAINING = [script for script in EXAMPLES if "ahac.train(" in script.read_text(encoding="utf-8")]

@@ -93,12 +93,13 @@ class Memory:
         return self._checked(f"the update of memory {name!r}", self.update(world, action, memory, draw))
 
     def _checked(self, what: str, value: object) -> list[Real]:
-        numbers = list(value) if isinstance(value, Vec3 | Sequence) else [value]
-        if all(isinstance(x, Scalar | float | int) for x in numbers):
-            if len(numbers) == self.size:
-                return numbers
+        given = list(value) if isinstance(value, Vec3 | Sequence) else [value]
+        numbers: list[Real] = [x for x in given if isinstance(x, Scalar | float | int)]
+        if len(numbers) < len(given):
+            raise TraceError(
+                f"{what} must return numbers, not comparisons or tensors; got "
+                f"{', '.join(type(x).__name__ for x in given)}"
+            )
+        if len(numbers) != self.size:
             raise TraceError(f"{what} must return {self.size} numbers, as Memory({self.size}) says, got {len(numbers)}")
-        raise TraceError(
-            f"{what} must return numbers, not comparisons or tensors; got "
-            f"{', '.join(type(x).__name__ for x in numbers)}"
-        )
+        return numbers

@@ -5,14 +5,18 @@ Values are in SI units and in world axes: x is forward, z is up.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ahac.core.errors import InputError
 from ahac.envs.randomization import RandomizedValues
 from ahac.envs.root import find_root
 from ahac.envs.task import Action, ObsTerm
-from ahac.sim import Joint, JointKind, Real, World, cos, sin
+from ahac.sim import Joint, JointKind, Real, Vec3, World, cos, maximum, sin, sqrt
 
 __all__ = [
     "angular_velocity",
+    "base_ang_vel",
+    "base_lin_vel",
     "heading",
     "height",
     "joint_pos",
@@ -22,13 +26,19 @@ __all__ = [
     "limb_joint_vel",
     "orientation",
     "parameters",
+    "projected_gravity",
     "root_angles",
     "root_angular_velocities",
     "root_velocities",
     "sin_cos",
     "uprightness",
+    "values_of",
     "velocity",
+    "yaw_frame_velocity",
 ]
+
+VERTICAL = 1e-6
+"""Squared horizontal length of a forward axis below which it points up or down, without a heading."""
 
 
 def height(body: str) -> ObsTerm:
@@ -56,6 +66,21 @@ def velocity(body: str) -> ObsTerm:
 def angular_velocity(body: str) -> ObsTerm:
     """Angular velocity of a body [rad/s]."""
     return lambda world, action: world.angular_velocity(body)
+
+
+def base_lin_vel(body: str) -> ObsTerm:
+    """Velocity of a body's origin in its own axes [m/s]."""
+    return lambda world, action: world.rotation(body).transpose() @ world.velocity(body)
+
+
+def base_ang_vel(body: str) -> ObsTerm:
+    """Angular velocity of a body in its own axes [rad/s]."""
+    return lambda world, action: world.rotation(body).transpose() @ world.angular_velocity(body)
+
+
+def projected_gravity(body: str) -> ObsTerm:
+    """Direction of gravity in a body's own axes: (0, 0, −1) if it is upright."""
+    return lambda world, action: world.rotation(body).transpose() @ Vec3(0.0, 0.0, -1.0)
 
 
 def uprightness(body: str) -> ObsTerm:
@@ -139,6 +164,20 @@ def parameters(*patterns: str) -> ObsTerm:
         return world.parameters.normalized(*patterns)
 
     return term
+
+
+def values_of(term: ObsTerm, world: World, action: Action) -> list[Real]:
+    """Return the numbers of an observation term."""
+    value = term(world, action)
+    return list(value) if isinstance(value, Vec3 | Sequence) else [value]
+
+
+def yaw_frame_velocity(world: World, body: str) -> Vec3:
+    """Return the velocity of a body's origin [m/s] in its yaw frame: level, with the body's heading as the x axis."""
+    forward, velocity = world.rotation(body).column(0), world.velocity(body)
+    scale = 1.0 / sqrt(maximum(forward.x * forward.x + forward.y * forward.y, VERTICAL))
+    x, y = forward.x * scale, forward.y * scale
+    return Vec3(x * velocity.x + y * velocity.y, x * velocity.y - y * velocity.x, velocity.z)
 
 
 def _values(world: World, joint: Joint) -> list[Real]:

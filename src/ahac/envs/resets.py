@@ -47,7 +47,8 @@ class NoisyReset:
 
     def __call__(self, model: Model, draw: Draw) -> tuple[list[Real], list[Real]]:
         """Draw initial positions and velocities for one world."""
-        q, rest_v = self._pose(model)
+        pose, rest_v = self._pose(model)
+        q: list[Real] = list(pose)
         for link in model.links:
             root = link.parent < 0
             for joint in link.joints:
@@ -65,7 +66,11 @@ class NoisyReset:
         """Return the activations with which an episode begins: those of the keyframe, else zero."""
         return (0.0,) * model.na if self.keyframe is None else model.keyframes[self.keyframe].act
 
-    def _pose(self, model: Model) -> tuple[list[Real], Sequence[float]]:
+    def stance(self, model: Model) -> list[float]:
+        """Return the positions around which episodes begin."""
+        return self._pose(model)[0]
+
+    def _pose(self, model: Model) -> tuple[list[float], Sequence[float]]:
         if self.keyframe is not None and self.keyframe not in model.keyframes:
             names = ", ".join(model.keyframes) or "none"
             raise InputError(
@@ -75,7 +80,7 @@ class NoisyReset:
         start = Keyframe(q=model.rest_q, v=(0.0,) * model.nv)
         if self.keyframe is not None:
             start = model.keyframes[self.keyframe]
-        q: list[Real] = list(start.q)
+        q = list(start.q)
         single = {joint.name: joint for joint in model.joints if len(joint.dofs) == 1}
         for pattern, coordinate in self.pose.items():
             matched = [joint for name, joint in single.items() if fnmatchcase(name, pattern)]

@@ -16,6 +16,8 @@ from ahac.sim import Real, World, atan2, clip, cos, sin, where
 __all__ = [
     "action_l2",
     "activation_cost",
+    "ang_vel_xy_l2",
+    "flat_orientation_l2",
     "forward_speed",
     "heading",
     "height_above",
@@ -23,6 +25,7 @@ __all__ = [
     "joint_angle_l2",
     "joint_pos_l2",
     "joint_vel_l2",
+    "lin_vel_z_l2",
     "locomotion",
     "pitch_reward",
     "uprightness",
@@ -89,6 +92,31 @@ def uprightness(body: str) -> RewardTerm:
 def heading(body: str) -> RewardTerm:
     """R_heading: component of a body's forward axis along x, from 1 straight ahead to −1 backwards."""
     return lambda world, action: world.rotation(body).column(0).x
+
+
+def lin_vel_z_l2(body: str) -> RewardTerm:
+    """Squared vertical velocity of a body's origin [m²/s²]."""
+    return lambda world, action: world.velocity(body).z ** 2
+
+
+def ang_vel_xy_l2(body: str) -> RewardTerm:
+    """Squared angular velocity about horizontal axes [rad²/s²]: roll and pitch rates."""
+
+    def term(world: World, action: Action) -> Real:
+        rate = world.angular_velocity(body)
+        return rate.x**2 + rate.y**2
+
+    return term
+
+
+def flat_orientation_l2(body: str) -> RewardTerm:
+    """Squared horizontal components of gravity's direction in a body's axes: sin² of its tilt."""
+
+    def term(world: World, action: Action) -> Real:
+        rotation = world.rotation(body)
+        return rotation.column(0).z ** 2 + rotation.column(1).z ** 2
+
+    return term
 
 
 def action_l2() -> RewardTerm:

@@ -22,4 +22,6 @@ class TaskState(State):
 
     def detach(self) -> TaskState:
         """Return the same state, detached from the autograd graph."""
-        return replace(super().detach(), memory=None if self.memory is None else self.memory.detach())
+        state = super().detach()
+        assert isinstance(state, TaskState), "a detached state keeps its type"
+        return replace(state, memory=None if self.memory is None else self.memory.detach())

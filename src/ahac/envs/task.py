@@ -13,11 +13,12 @@ from typing import TypeGuard
 
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
+from ahac.envs.controls import ActionSpace, ResetFn, with_actions
 from ahac.envs.memory import Action, Memory
 from ahac.envs.randomization import Distribution, Randomization
-from ahac.sim import Actuator, ForceLaw, Integrator, Keyframe, Model, Real, Vec3, World
+from ahac.sim import ForceLaw, Integrator, Model, Real, Vec3, World
 
-__all__ = ["Action", "ControlFn", "ObsTerm", "Observation", "ResetFn", "RewardTerm", "Task"]
+__all__ = ["Action", "ActionSpace", "ControlFn", "ObsTerm", "Observation", "ResetFn", "RewardTerm", "Task"]
 
 ObsTerm = Callable[[World, Action], "Real | Vec3 | Sequence[Real]"]
 """Observation term: a function of a world and of the action that led to it."""
@@ -27,10 +28,6 @@ RewardTerm = Callable[[World, Action], Real]
 
 Observation = Mapping[str, ObsTerm] | Mapping[str, Mapping[str, ObsTerm]]
 """Observation terms by name, or two groups of them: {"policy": {...}, "critic": {...}}."""
-
-ResetFn = Callable[..., tuple[Sequence[Real], Sequence[Real]]]
-"""Reset: a function of (model, draw) that returns the initial positions and velocities of an episode. If it has a third
-parameter named `memory`, it also receives the task's memory at the end of the previous episode."""
 
 ControlFn = Callable[[World, Action], Sequence[Real]]
 """Function of the world at the start of a substep and of the action that returns the controls of all actuators."""
@@ -72,6 +69,8 @@ class Task:
     """User-defined force laws, such as pushes."""
     control: ControlFn | None = None
     """Maps the action to the controls of the actuators, in [-1, 1] each, in every substep; the identity by default."""
+    actions: ActionSpace | None = None
+    """Replaces the actuators of the model, e.g. `JointTargets(scale=0.5, kp=20.0, kd=0.5)`; None keeps them."""
     randomize: Mapping[str, Distribution] = field(default_factory=dict)
     """Distributions of the model's parameters, by pattern as in `Model.parameters`; drawn anew for each episode."""
     randomization: Randomization | None = field(init=False, repr=False, compare=False, default=None)
@@ -92,13 +91,13 @@ class Task:
             raise InputError(f"reset must be a function of (model, draw), e.g. NoisyReset(), got {self.reset!r}")
         if self.alive is not None and not callable(self.alive):
             raise InputError(f"alive must be a function of a world, e.g. MinHeight('torso', 0.3), got {self.alive!r}")
-        if not self.model.actuators:
-            raise InputError(f"{self.model.name!r} has no actuators: load it with motors=Motor(strength=...)")
+        if self.actions is not None and not callable(self.actions):
+            raise InputError(f"actions must be an action space such as JointTargets(...), got {self.actions!r}")
         if not isinstance(self.randomize, Mapping) or not all(
             isinstance(distribution, Distribution) for distribution in self.randomize.values()
         ):
             raise InputError(f"randomize must map patterns to uniform(low, high) or the like, got {self.randomize!r}")
-        object.__setattr__(self, "model", _with_unit_controls(self.model, self.randomize))
+        object.__setattr__(self, "model", with_actions(self.model, self.actions, self.reset, self.randomize))
         randomization = Randomization(self.model, self.randomize) if self.randomize else None
         object.__setattr__(self, "randomization", randomization)
 
@@ -156,57 +155,3 @@ def _has_groups(observation: Observation) -> TypeGuard[Mapping[str, Mapping[str,
 
 class _DefaultSubsteps(int):
     """Number of substeps that follows from the integrator, as opposed to one from the user."""
-
-
-RESCALED_FROM = "_rescaled_from"
-"""Attribute of a model with rescaled controls: the model as given, and the actuators whose gains are physical.
-`dataclasses.replace` of a task passes the rescaled model back in; that of a model drops the attribute."""
-
-
-def _with_unit_controls(model: Model, randomize: Mapping[str, Distribution]) -> Model:
-    """Return the model with the control range of every actuator rescaled to [-1, 1].
-
-    Randomized gains stay physical: there, the control is rescaled instead of gain and bias.
-    """
-    given, physical = vars(model).get(RESCALED_FROM, (model, frozenset[str]()))
-    patterns = [pattern for pattern in randomize if pattern.partition(":")[0] in ("actuator_gain", "actuator_damping")]
-    wanted = (
-        frozenset(name.partition(":")[2] for name in given.parameters(*patterns).names) if patterns else frozenset()
-    )
-    rescaled = all(actuator.control_range == (-1.0, 1.0) for actuator in model.actuators)
-    if rescaled and (given is model or wanted == physical):
-        return model
-    actuators = tuple(_with_unit_control(actuator, actuator.name in wanted) for actuator in given.actuators)
-    keyframes = {name: _with_unit_ctrl(keyframe, given.actuators) for name, keyframe in given.keyframes.items()}
-    result = replace(given, actuators=actuators, keyframes=keyframes)
-    object.__setattr__(result, RESCALED_FROM, (given, wanted))
-    return result
-
-
-def _with_unit_ctrl(keyframe: Keyframe, actuators: Sequence[Actuator]) -> Keyframe:
-    """Return a keyframe whose controls are actions: (control − middle) / half."""
-    ctrl = []
-    for control, actuator in zip(keyframe.ctrl, actuators, strict=False):
-        low, high = actuator.control_range or (-1.0, 1.0)
-        ctrl.append((2.0 * control - low - high) / (high - low) if low < high else 0.0)
-    return replace(keyframe, ctrl=tuple(ctrl))
-
-
-def _with_unit_control(actuator: Actuator, physical: bool) -> Actuator:
-    """Rescale the control of one actuator to middle + half · action.
-
-    Where the force is linear in the control with a constant gain, the gain takes up the scale and the bias the offset,
-    unless they must stay `physical`.
-    """
-    if actuator.control_range is None:
-        raise InputError(
-            f"actuator {actuator.name!r} has no control range to map actions in [-1, 1] onto: give it a ctrlrange in "
-            "the model file, or load the robot with motors=Motor(strength=...)"
-        )
-    low, high = actuator.control_range
-    half, middle = 0.5 * (high - low), 0.5 * (high + low)
-    if physical or not actuator.is_linear:
-        return replace(actuator, control_range=(-1.0, 1.0), control_map=(half, middle))
-    constant, by_length, by_speed = actuator.bias
-    bias = (constant + actuator.gain * middle, by_length, by_speed)
-    return replace(actuator, gain=actuator.gain * half, bias=bias, control_range=(-1.0, 1.0))

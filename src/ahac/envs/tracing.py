@@ -65,13 +65,15 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         # With "<", NaN counts as diverged.
         return where(size < DIVERGENCE_LIMIT, value, otherwise)
 
-    last = world.memory
+    last = _values(world)
     world, action = _finite(task, world, fresh, unless_diverged)
     assert world.before is not None, "step outputs need the world before the step"
     world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
     if task.memory:
         memory, draw = _values(world), draws.update
+        world.random = draw
         updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
+        world.random = None
         size = sum((x * x for group in updated.values() for x in group), size)
         world.memory = MemoryValues({n: [unless_diverged(x, 0.0) for x in group] for n, group in updated.items()})
         # No gradient crosses the end of an episode.
@@ -159,7 +161,7 @@ class _Draws:
     """For an observation. The last one of an episode and the first one of the next use the same random numbers."""
 
     @classmethod
-    def of(cls, noise: Mapping[str, Sequence[Real]]) -> _Draws:
+    def of(cls, noise: Mapping[str, Sequence[Real] | UniformInputs]) -> _Draws:
         step = noise.get("step_noise", ())
         return cls(Draw(noise["noise"]), Draw(step), lambda: Draw(reversed(step)))
 
@@ -227,7 +229,8 @@ def _count_draws_of_step(task: Task) -> int:
             world.parameters = parameters.by_name(rest["p"])
         left = iter(memory)
         world.memory = {name: [next(left) for _ in range(entry.size)] for name, entry in task.memory.items()}
-        world.context = {"clock": clock, "noise": UniformInputs(clock[0], "noise"), "step_noise": numbers}
+        noise = UniformInputs(clock[0], "noise")
+        world.context = {"clock": clock, "noise": noise, "step_noise": numbers}  # pyright: ignore[reportAttributeAccessIssue]
         step_outputs(task, world, early_termination=True)
         counted.append(numbers.count)
         return {}
@@ -277,7 +280,7 @@ def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> Wo
         world.model = task.randomization.parameters.apply(task.model, drawn)
         world.parameters = task.randomization.values(task.randomization.parameters.by_name(drawn))
     world.clock = lambda: 0.0
-    world.memory = last
+    world.memory, world.random = last, draw
     world.memory = MemoryValues((name, entry.first(name, world, last, draw)) for name, entry in task.memory.items())
     return world
 

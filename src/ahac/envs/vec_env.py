@@ -351,8 +351,8 @@ class VecEnv:
 
 
 def _state(buffers: Mapping[str, Tensor]) -> TaskState:
-    further = {name: buffers.get(name) for name in ("act", "past_controls", "parameters", "memory")}
-    return TaskState(buffers["q"], buffers["v"], **further)
+    act, past, parameters, memory = map(buffers.get, ("act", "past_controls", "parameters", "memory"))
+    return TaskState(buffers["q"], buffers["v"], act=act, past_controls=past, parameters=parameters, memory=memory)
 
 
 def _select(worlds: Tensor, new: Tensor, old: Tensor) -> Tensor:

@@ -109,8 +109,8 @@ def _task_case(task: Task, states: int, steps: int, seed: int) -> CheckCase:
         return env.state
 
     inputs = _collect_states(env.sim, env.state, advance, steps, rng)
-    last = env.state  # whose memory, parameters and past controls all states get
     context = {name: torch.full((states, size), 0.5, dtype=torch.float64) for name, size in env.sim.context.items()}
+    last = env.state.detach()  # whose memory, parameters and past controls all states get
     outputs = _state_outputs(env.sim.model)
     outputs |= {f"observation: {name}": size for name, size in env.obs_layout.items()}
     groups = ["final_obs", "reward_terms"]

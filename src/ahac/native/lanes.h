@@ -41,7 +41,6 @@ struct lane {
     static CUDA_CALLABLE T max(T a, T b) { return a < b ? b : a; }
 
     // Rarely used functions call the math library for each lane.
-    static CUDA_CALLABLE T log(T a) { T y{}; EACH_LANE(LANE(y) = (real)::log((double)LANE(a))); return y; }
     static CUDA_CALLABLE T tanh(T a) { T y{}; EACH_LANE(LANE(y) = (real)::tanh((double)LANE(a))); return y; }
     static CUDA_CALLABLE T atan2(T a, T b) {
         T y{};
@@ -51,6 +50,7 @@ struct lane {
 
 #if WIDE_REAL || defined(__CUDA_ARCH__) || defined(__CUDACC__)
     static CUDA_CALLABLE T exp(T a) { T y{}; EACH_LANE(LANE(y) = (real)::exp((double)LANE(a))); return y; }
+    static CUDA_CALLABLE T log(T a) { T y{}; EACH_LANE(LANE(y) = (real)::log((double)LANE(a))); return y; }
 #else
     // a = n ln 2 + r with |r| <= ln 2 / 2; evaluate the Cephes polynomial at r, then add n to the exponent bits.
     static T exp(T a) {
@@ -67,6 +67,27 @@ struct lane {
         // Overflow, underflow and NaN.
         y = less(k(88.0f), a, k(1.0f) / T{}, less(a, k(-87.0f), T{}, y));
         return a == a ? y : a;
+    }
+
+    // a = 2^n (1 + r) with 1 + r from 1/sqrt(2) to sqrt(2); evaluate the Cephes polynomial at r. Normal noise uses it.
+    static T log(T a) {
+        typedef int I __attribute__((vector_size(LANE_BYTES)));
+        const T tiny = k(1.17549435e-38f), x = less(a, tiny, a * k(8388608.0f), a);  // denormal numbers: times 2^23
+        I bits;
+        __builtin_memcpy(&bits, &x, sizeof(T));
+        const I shift = (bits - 0x3f3504f3) >> 23;
+        bits -= shift << 23;
+        T m;
+        __builtin_memcpy(&m, &bits, sizeof(T));
+        const T n = __builtin_convertvector(shift, T) - less(a, tiny, k(23.0f), T{}), r = m - k(1.0f), z = r * r;
+        const T p = ((((((((k(7.0376836292e-2f) * r - k(1.1514610310e-1f)) * r + k(1.1676998740e-1f)) * r -
+                          k(1.2420140846e-1f)) * r + k(1.4249322787e-1f)) * r - k(1.6668057665e-1f)) * r +
+                       k(2.0000714765e-1f)) * r - k(2.4999993993e-1f)) * r + k(3.3333331174e-1f));
+        const T y = (r + (r * z * p + n * k(-2.12194440e-4f) - k(0.5f) * z)) + n * k(0.693359375f);
+        // Zero, infinity, negative numbers and NaN.
+        const T top = k(3.40282347e38f), edge = less(a, k(1.0f), k(-1.0f) / T{}, k(1.0f) / T{});
+        const T valid = less(T{}, a, less(top, a, edge, y), edge);
+        return a >= T{} ? valid : T{} / T{};
     }
 #endif
 

@@ -9,6 +9,7 @@ User-defined force laws and readouts are written in the same Python: see `World`
 """
 
 from ahac.core.errors import AhacError, InputError, ModelError, TraceError
+from ahac.sim.armature import add_armature
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import (
     abs_,
@@ -85,6 +86,7 @@ __all__ = [
     "World",
     "Wrenches",
     "abs_",
+    "add_armature",
     "atan2",
     "clip",
     "compliant",

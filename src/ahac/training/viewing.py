@@ -13,6 +13,7 @@ from torch import Tensor
 from ahac.core.checks import check_finite
 from ahac.core.errors import InputError
 from ahac.envs import VecEnv
+from ahac.envs.state import TaskState
 from ahac.sim import JointKind, Model, Simulator, State
 from ahac.training.checkpoint import LAST
 from ahac.view.quaternions import from_matrix
@@ -173,9 +174,11 @@ class _FrameBuilder:
     @torch.no_grad()
     def frame(self, state: State, action: Tensor, channels: Mapping[str, Tensor]) -> Frame:
         """Return the frame of a state and of the action that led to it."""
-        poses = self.sim.poses(state.q.detach())
-        no_forces = state.q.new_zeros(self.sim.num_worlds, 0, 3)
-        force = self.sim.contacts(state.detach()).force if self.sim.model.contact_candidates else no_forces
+        parameters = state.parameters if isinstance(state, TaskState) else None
+        poses = self.sim.poses(state.q.detach(), parameters)
+        force = state.q.new_zeros(self.sim.num_worlds, 0, 3)
+        if self.sim.model.contact_candidates:
+            force = self.sim.contacts(state.detach(), parameters).force
         control = action.detach().cpu().float().clamp(self._low, self._high)
         activation = (control - self._low) / (self._high - self._low)
         if state.act is not None:

@@ -4,6 +4,10 @@ import pytest
 import torch
 
 import ahac
+from ahac.envs import Task, VecEnv, uniform
+from ahac.runtime.cuda_graphs import make_executor
+from ahac.runtime.stages import stage
+from support.remembering import remembering_task
 
 pytestmark = pytest.mark.gpu
 
@@ -16,10 +20,15 @@ def gpu() -> None:
         pytest.skip("needs a CUDA device")
 
 
+def remembering() -> Task:
+    """A task with memory, random numbers in every step, randomized parameters and delays."""
+    return remembering_task(randomize={"body_mass:cart": uniform(0.5, 2.0), "actuator_delay": uniform(0.0, 0.07)})
+
+
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-@pytest.mark.parametrize("name", ["hopper", "ant"])
-def test_a_rollout_with_resets_and_stiffness_never_synchronizes(name: str) -> None:
-    env = ahac.make(name, num_envs=WORLDS, device="cuda", episode_steps=3)
+@pytest.mark.parametrize("task", ["hopper", "ant", remembering()], ids=["hopper", "ant", "remembering"])
+def test_a_rollout_with_resets_and_stiffness_never_synchronizes(task: str | Task) -> None:
+    env = ahac.make(task, num_envs=WORLDS, device="cuda", episode_steps=3)
     action = torch.zeros(WORLDS, env.spec.action_size, device="cuda", requires_grad=True)
 
     def rollout() -> torch.Tensor:
@@ -53,11 +62,39 @@ def test_a_non_finite_action_makes_only_its_own_world_diverge() -> None:
     assert torch.isfinite(env.step(torch.zeros_like(action)).obs).all()
 
 
-def test_state_round_trips_exactly() -> None:
-    env = ahac.make("hopper", num_envs=WORLDS, device="cuda", episode_steps=4)
-    action = torch.zeros(WORLDS, 3, device="cuda")
+@pytest.mark.parametrize("task", ["hopper", remembering()], ids=["hopper", "remembering"])
+def test_state_round_trips_exactly(task: str | Task) -> None:
+    env = ahac.make(task, num_envs=WORLDS, device="cuda", episode_steps=4)
+    action = torch.zeros(WORLDS, env.spec.action_size, device="cuda")
     env.step(action)
     saved = env.state_dict()
     first = [env.step(action).obs for _ in range(6)]
     env.load_state_dict(saved)
     assert all(torch.equal(a, env.step(action).obs) for a in first)
+
+
+class Rollouts:
+    """Rollouts with gradients, eagerly or from a CUDA graph."""
+
+    def __init__(self, graphs: bool) -> None:
+        self.env = VecEnv(remembering(), num_envs=WORLDS, device="cuda", seed=5)
+        self.actions = [torch.full((WORLDS, 1), 0.1 * k, device="cuda", requires_grad=True) for k in range(8)]
+        self.executor = make_executor(self.env, [], graphs)
+
+    @stage
+    def rollout(self, env: VecEnv) -> tuple[torch.Tensor, ...]:
+        env.detach()
+        steps = [env.step(action) for action in self.actions]
+        total = torch.stack([step.reward for step in steps]).sum() + steps[-1].final_critic_obs.sum()
+        return (total.detach(), *torch.autograd.grad(total, self.actions))
+
+    def results(self, count: int) -> list[list[torch.Tensor]]:
+        return [[x.clone() for x in self.executor.call(self.rollout, self.env)] for _ in range(count)]
+
+
+def test_graphs_replay_memory_and_random_numbers_exactly() -> None:
+    eager, replayed = Rollouts(graphs=False), Rollouts(graphs=True)
+    for wanted, found in zip(eager.results(4), replayed.results(4), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(wanted, found, strict=True))
+    saved = eager.env.state_dict()
+    assert all(torch.equal(x, saved[name]) for name, x in replayed.env.state_dict().items())

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError, TraceError
 from ahac.envs import Memory, Task, VecEnv
-from ahac.sim import where
+from ahac.sim import World, where
 from support.episodes import assert_same, change, outcomes, random_actions, set_time_left
 from support.remembering import DT, EPISODE, remembering_task
 
@@ -305,12 +306,16 @@ def test_invalid_tasks_are_refused(changes: dict, message: str) -> None:
         remembering_task(**changes)
 
 
+def comparison(world: World, *others: object) -> Any:  # noqa: ANN401 - not what it should return
+    return world.q[0] < 0.0
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"memory": {"x": Memory(2, start=lambda w, m, d: 1.0)}}, "start of memory 'x' must return 2 numbers"),
         (
-            {"memory": {"x": Memory(1, update=lambda w, a, m, d: w.q[0] < 0)}},
+            {"memory": {"x": Memory(1, update=comparison)}},
             "update of memory 'x' must return numbers",
         ),
         ({"memory": {"x": Memory(1, update=lambda w, a, m, d: m["y"])}}, "no memory named 'y'; it has: x"),

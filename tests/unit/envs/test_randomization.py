@@ -284,7 +284,10 @@ def test_impossible_randomization_is_refused(randomize: dict[str, Distribution],
         (lambda: uniform(2.0, 1.0), "lower bound must not exceed the upper one, got 2.0 and 1.0"),
         (lambda: uniform(0.0, math.inf), "bounds of uniform must be a finite number"),
         (lambda: uniform([0.0], [1.0, 2.0]), "two numbers, or two lists of equal length"),
-        (lambda: uniform(0.0, 1.0, "times"), "operation must be 'set', 'add' or 'scale', got 'times'"),
+        (
+            lambda: uniform(0.0, 1.0, "times"),  # pyright: ignore[reportArgumentType]
+            "operation must be 'set', 'add' or 'scale', got 'times'",
+        ),
         (lambda: log_uniform(0.0, 1.0), "log_uniform needs bounds above zero, got 0.0"),
         (lambda: normal(0.0, -1.0), "standard deviation must not be negative, got -1.0"),
     ],

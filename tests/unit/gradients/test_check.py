@@ -201,3 +201,10 @@ def test_a_task_with_memory_random_parameters_and_two_observation_groups_is_chec
     names = {row.name for row in report.outputs}
     assert {"observation: command", "critic observation: push", "reward: smoothness"} <= names
     assert report.passed
+
+
+def test_a_task_with_memory_parameters_and_delays_passes() -> None:
+    task = remembering_task(
+        randomize={"body_mass:cart": uniform(0.5, 2.0, "scale"), "actuator_delay": uniform(0.01, 0.07)}
+    )
+    assert check(task, SMALL).passed

@@ -9,11 +9,12 @@ import torch
 import ahac
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.errors import InputError
-from ahac.envs import VecEnv
+from ahac.envs import VecEnv, uniform
 from ahac.sim import Simulator, load_model
 from ahac.training.run import create_run
 from ahac.training.trainer import train
 from ahac.training.viewing import EnvSource, RobotSource, dummy_policy, record_trajectory
+from support.remembering import remembering_task
 from support.small_runs import small_config
 
 BALL = """<mujoco model="ball"><worldbody><geom type="plane" size="1 1 1"/>
@@ -133,3 +134,13 @@ def test_without_a_run_there_is_nothing_to_choose(hopper: VecEnv) -> None:
     assert stage.checkpoints == ()
     with pytest.raises(InputError, match="no checkpoints to choose from"):
         stage.load_checkpoint("last")
+
+
+def test_worlds_are_shown_with_their_own_parameters() -> None:
+    task = remembering_task(randomize={"body_pos:cart": uniform([0.0, 0.0, 2.0], [0.0, 0.0, 3.0])})
+    env = VecEnv(task, num_envs=3)
+    stage = EnvSource(env, dummy_policy("zero", 1))
+    found = stage.reset().position[:, stage.scene.bodies.index("cart"), 2]
+    height = env.parameters["body_pos:cart"][:, 2].numpy()
+    assert len(set(height)) == 3
+    np.testing.assert_allclose(found, height, rtol=1e-6)

@@ -85,7 +85,7 @@ class World:
         self.clock: Callable[[], Real] | None = None
         """Returns the time of the episode, in the functions of a task; see `time`."""
         self.random: RandomSource | None = None
-        """Random numbers of an observation; see `draw`."""
+        """Random numbers of observations and memory; see `draw`."""
         self.after: World | None = None
         """World after the step, if this is the world before it."""
         if before is not None:
@@ -103,11 +103,11 @@ class World:
 
     @property
     def draw(self) -> RandomSource:
-        """Random numbers, in the observation terms of a task."""
+        """Random numbers, in observation terms and memory of a task."""
         if self.random is None:
             raise TraceError(
-                "world.draw works only in observation terms; resets and functions of memory receive `draw` as an "
-                "argument, and rewards, termination and force laws can read random numbers from the memory"
+                "world.draw works only in observation terms and memory; a reset receives `draw` as an argument, and "
+                "rewards, termination and force laws can read random numbers from the memory"
             )
         return self.random
 

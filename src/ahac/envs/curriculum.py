@@ -1,0 +1,74 @@
+"""A curriculum: a level that rises with success and falls without it.
+
+curriculum = Curriculum(command.track_lin_vel_xy("trunk"), threshold=350.0)
+command = VelocityCommand(level="level")
+memory = {**curriculum.memory, **command.memory}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ahac.core.checks import check_finite, check_positive
+from ahac.core.errors import InputError
+from ahac.envs.draws import Draw
+from ahac.envs.memory import Action, Memory
+from ahac.envs.task import RewardTerm
+from ahac.sim import Real, World, clip, stop_gradient, where
+
+__all__ = ["Curriculum"]
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """A level between two bounds, for each world: it rises after an episode that succeeded and falls after others.
+
+    An episode succeeds if a score sums to a threshold or more over its steps, so that one that ends early fails.
+    """
+
+    score: RewardTerm
+    """Score of a step: a reward term."""
+    threshold: float
+    """Sum of scores over an episode that is a success."""
+    start: float = 0.1
+    """Level of the first episode."""
+    bounds: tuple[float, float] = (0.1, 1.0)
+    """Lowest and highest level."""
+    up: float = 0.1
+    """Change of the level after a success."""
+    down: float = 0.1
+    """Change of the level after a failure."""
+    name: str = "level"
+    """Name of its memory."""
+
+    def __post_init__(self) -> None:
+        check_finite("Curriculum.threshold", self.threshold)
+        check_positive("Curriculum.up", self.up)
+        check_finite("Curriculum.down", self.down, least=0.0)
+        low, high = (check_finite("Curriculum.bounds", bound) for bound in self.bounds)
+        if not low <= check_finite("Curriculum.start", self.start) <= high:
+            raise InputError(f"Curriculum.start must be within the bounds {self.bounds}, got {self.start!r}")
+
+    @property
+    def memory(self) -> dict[str, Memory]:
+        """The level, the sum of scores and the number of steps of the episode."""
+        return {self.name: Memory(3, start=self._start, update=self._update)}
+
+    def value(self, world: World) -> Real:
+        """Return the level."""
+        return world.memory[self.name][0]
+
+    def observation(self, world: World, action: Action) -> Real:
+        """Observe the level."""
+        return self.value(world)
+
+    def _start(self, world: World, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
+        level, score, steps = memory[self.name]
+        changed = clip(where(score < self.threshold, level - self.down, level + self.up), *self.bounds)
+        return [where(steps > 0.5, changed, self.start), 0.0, 0.0]
+
+    def _update(self, world: World, action: Action, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
+        assert world.before is not None, "memory is updated after a step"
+        level, score, steps = memory[self.name]
+        return [level, score + stop_gradient(self.score(world.before, action)), steps + 1.0]

@@ -1,0 +1,121 @@
+"""Delays of actions and observations, fixed or drawn for each episode.
+
+delay = ActionDelay(12, steps=(0, 2))
+memory, control = {**delay.memory}, delay.control
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ahac.core.checks import check_int
+from ahac.core.errors import InputError
+from ahac.envs.draws import Draw
+from ahac.envs.history import ObservationHistory
+from ahac.envs.memory import Action, Memory
+from ahac.envs.task import ObsTerm
+from ahac.sim import Real, World, where
+
+__all__ = ["ActionDelay", "ObservationDelay"]
+
+Steps = int | tuple[int, int]
+"""A number of control steps, or the bounds (least, most) between which it is drawn for each episode."""
+
+
+@dataclass(frozen=True)
+class ActionDelay:
+    """Actuators see an action some control steps late; before an episode, actions are zero."""
+
+    num_actions: int
+    """Size of an action."""
+    steps: Steps = 1
+    """Control steps of delay, or the least and most of a delay drawn for each episode."""
+    name: str = "action delay"
+    """Name of its memory."""
+
+    def __post_init__(self) -> None:
+        check_int("ActionDelay.num_actions", self.num_actions, 1)
+        _check_steps("ActionDelay.steps", self.steps)
+
+    @property
+    def memory(self) -> dict[str, Memory]:
+        """The delay [steps], then the previous actions, the latest first."""
+        _, most = _bounds(self.steps)
+        return {self.name: Memory(1 + most * self.num_actions, start=self._start, update=self._update)}
+
+    def control(self, world: World, action: Action) -> list[Real]:
+        """Return the delayed action."""
+        delay, *previous = world.memory[self.name]
+        return _delayed([*action, *previous], self.num_actions, _bounds(self.steps), delay)
+
+    def _start(self, world: World, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
+        least, most = _bounds(self.steps)
+        return [_draw_steps(draw, least, most), *[0.0] * (most * self.num_actions)]
+
+    def _update(self, world: World, action: Action, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
+        delay, *previous = memory[self.name]
+        return [delay, *[*action, *previous][: len(previous)]]
+
+
+@dataclass(frozen=True)
+class ObservationDelay:
+    """An observation term that is observed some control steps late; before an episode, it has its first value.
+
+    Args:
+        term: Observation term of the state and the action, with or without noise; it must not read memory.
+        size: How many numbers the term returns.
+        steps: Control steps of delay, or the least and most of a delay drawn for each episode.
+        name: Name of its memory.
+    """
+
+    term: ObsTerm
+    size: int
+    steps: Steps
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_steps(f"steps of {self.name!r}", self.steps)
+
+    @property
+    def memory(self) -> dict[str, Memory]:
+        """The latest values, and under a name of its own the delay [steps]."""
+        least, most = _bounds(self.steps)
+        history = ObservationHistory(self.term, self.size, most + 1, self.name)
+        delay = Memory(1, start=lambda world, memory, draw: _draw_steps(draw, least, most))
+        return {**history.memory, self._delay: delay}
+
+    def observation(self, world: World, action: Action) -> list[Real]:
+        """Observe the delayed value."""
+        (delay,) = world.memory[self._delay]
+        return _delayed(world.memory[self.name], self.size, _bounds(self.steps), delay)
+
+    @property
+    def _delay(self) -> str:
+        return f"{self.name} delay"
+
+
+def _check_steps(name: str, steps: Steps) -> None:
+    least, most = _bounds(steps)
+    if check_int(name, least, 0) > check_int(name, most, 0):
+        raise InputError(f"{name} must be (least, most) with least at most most, got {steps!r}")
+
+
+def _bounds(steps: Steps) -> tuple[int, int]:
+    """Return the least and the most control steps of a delay."""
+    return steps if isinstance(steps, tuple) else (steps, steps)
+
+
+def _draw_steps(draw: Draw, least: int, most: int) -> Real:
+    """Draw a whole number of steps, plus a fraction that `_delayed` ignores."""
+    return least + 0.5 if least == most else draw(least, most + 1)
+
+
+def _delayed(values: Sequence[Real], size: int, bounds: tuple[int, int], delay: Real) -> list[Real]:
+    """Return the value of some steps ago from values of the given size, the latest first."""
+    least, most = bounds
+    found = list(values[least * size : (least + 1) * size])
+    for k in range(least + 1, most + 1):
+        older = values[k * size : (k + 1) * size]
+        found = [where(delay < k, a, b) for a, b in zip(found, older, strict=True)]
+    return found

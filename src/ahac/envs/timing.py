@@ -1,0 +1,37 @@
+"""Numbers that are drawn from ranges, and times at which something happens in an episode."""
+
+from __future__ import annotations
+
+from ahac.core.checks import check_finite, check_positive
+from ahac.core.errors import InputError
+from ahac.envs.draws import Draw
+from ahac.sim import Real, World
+from ahac.sim.compiler.graph import Condition
+
+__all__ = ["Range", "check_range", "draw_from", "is_due"]
+
+Range = float | tuple[float, float]
+"""A number, or the bounds (low, high) between which a number is drawn."""
+
+ROUNDING = 1e-4
+"""Times closer than this are equal: an episode's time is rounded [s]."""
+
+
+def check_range(name: str, value: object, positive: bool = False) -> None:
+    """Raise InputError unless the value is a number or (low, high)."""
+    pair = value if isinstance(value, tuple) else (value, value)
+    if len(pair) != 2:
+        raise InputError(f"{name} must be a number or two numbers (low, high), got {value!r}")
+    low, high = ((check_positive if positive else check_finite)(name, bound) for bound in pair)
+    if low > high:
+        raise InputError(f"{name} must be (low, high) with low at most high, got {value!r}")
+
+
+def draw_from(value: Range, draw: Draw) -> Real:
+    """Draw a number from a range; a single number needs no random number."""
+    return draw(*value) if isinstance(value, tuple) else value
+
+
+def is_due(world: World, time: Real) -> Condition | bool:
+    """Return whether a time of the episode [s] has come."""
+    return world.time > time - ROUNDING
