@@ -36,7 +36,33 @@ TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
 
 
 class Simulator:
-    """Simulate N worlds of one model in parallel; every result is differentiable."""
+    """Simulate N worlds of one model in parallel; every result is differentiable.
+
+    Args:
+        model: A model from `load_model`.
+        num_worlds: Number of worlds.
+        dt: Duration of a step [s].
+        substeps: Number of integration steps per step, of dt / substeps seconds each.
+        device: "cpu" or a CUDA device.
+        dtype: torch.float32 or torch.float64.
+        num_threads: Number of CPU threads; all cores by default.
+        readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
+        forces: User-defined force laws: functions of a `World` that return forces on bodies and joints.
+        contact_law: Contact force between a point and a plane; by default `compliant` for implicit and `penalty`
+            for explicit integration.
+        context: Sizes of the named groups of numbers that the caller passes to each step, for readouts to use.
+        integrator: "implicit" evaluates contact, limits, springs, dampers, dry friction, servos, tendons and
+            equality constraints at the end of each substep; it is stable for any constants. "explicit" evaluates
+            all forces at the start (semi-implicit Euler), as the paper's simulator does; it is stable for small
+            substeps only.
+        parameters: Constants of the model that each step takes as inputs, from `model.parameters`.
+        memory: Sizes of named groups of numbers that the caller passes to each step, with gradients; force laws,
+            the controller and readouts read them as `world.memory`.
+        controller: Function of a `World` that returns the controls of the actuators, from `world.control`, the
+            memory and the state of each substep; by default the controls are those passed to the step.
+        validate_parameters: Whether steps refuse parameters that are not physical, such as negative masses. Every
+            new tensor of parameters is checked once; on CUDA this waits for the device.
+    """
 
     def __init__(  # noqa: PLR0913 - public settings, keyword-only
         self,
@@ -58,33 +84,7 @@ class Simulator:
         controller: Controller | None = None,
         validate_parameters: bool = True,
     ) -> None:
-        """Trace the model; kernels are compiled on first use.
-
-        Args:
-            model: A model from `load_model`.
-            num_worlds: Number of worlds.
-            dt: Duration of a step [s].
-            substeps: Number of integration steps per step, of dt / substeps seconds each.
-            device: "cpu" or a CUDA device.
-            dtype: torch.float32 or torch.float64.
-            num_threads: Number of CPU threads; all cores by default.
-            readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
-            forces: User-defined force laws: functions of a `World` that return forces on bodies and joints.
-            contact_law: Contact force between a point and a plane; by default `compliant` for implicit and `penalty`
-                for explicit integration.
-            context: Sizes of the named groups of numbers that the caller passes to each step, for readouts to use.
-            integrator: "implicit" evaluates contact, limits, springs, dampers, dry friction, servos, tendons and
-                equality constraints at the end of each substep; it is stable for any constants. "explicit" evaluates
-                all forces at the start (semi-implicit Euler), as the paper's simulator does; it is stable for small
-                substeps only.
-            parameters: Constants of the model that each step takes as inputs, from `model.parameters`.
-            memory: Sizes of named groups of numbers that the caller passes to each step, with gradients; force laws,
-                the controller and readouts read them as `world.memory`.
-            controller: Function of a `World` that returns the controls of the actuators, from `world.control`, the
-                memory and the state of each substep; by default the controls are those passed to the step.
-            validate_parameters: Whether steps refuse parameters that are not physical, such as negative masses. Every
-                new tensor of parameters is checked once; on CUDA this waits for the device.
-        """
+        """Trace the model; kernels are compiled on first use."""
         self.model = model
         self.integrator: Integrator = integrator
         self.num_worlds = num_worlds
