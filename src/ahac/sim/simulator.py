@@ -96,8 +96,8 @@ class Simulator:
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
-        self.parameters = parameters
-        self.memory = dict(memory or {})
+        self.parameters = _checked_parameters(parameters, model)
+        self.memory = _sizes("memory", memory)
         laws = _laws(integrator, contact_law, forces)
         # Force laws that read parameters or memory have no values to be linearized with.
         checked_forces = () if self.memory or parameters is not None else forces
@@ -368,6 +368,24 @@ def _laws(integrator: Integrator, contact_law: ContactLaw | None, forces: Sequen
     if not isinstance(forces, Sequence) or not all(callable(law) for law in forces):
         raise InputError(f"forces must be a list of functions of a World, got {forces!r}")
     return ForceLaws(contact_law, tuple(forces), implicit=implicit)
+
+
+def _checked_parameters(parameters: object, model: Model) -> Parameters | None:
+    if parameters is None:
+        return None
+    if not isinstance(parameters, Parameters):
+        raise InputError(
+            f"parameters must come from model.parameters('body_mass:*', ...), got {type(parameters).__name__}; their "
+            "values are passed to each step"
+        )
+    parameters.check_model(model)
+    return parameters
+
+
+def _sizes(name: str, sizes: object) -> dict[str, int]:
+    if not isinstance(sizes, Mapping | None):
+        raise InputError(f"{name} must map names to sizes, such as {{'command': 3}}, got {sizes!r}")
+    return {str(key): check_int(f"size of {name} {key!r}", size, 1) for key, size in (sizes or {}).items()}
 
 
 def _named_functions(readouts: Mapping[str, Readout]) -> dict[str, Readout]:
