@@ -10,7 +10,7 @@ from ahac.core.checks import check_finite, check_positive
 from ahac.core.errors import InputError
 from ahac.envs.resets import NoisyReset
 from ahac.envs.task import ResetFn
-from ahac.sim import Actuator, Joint, Keyframe, Model, add_armature
+from ahac.sim import Actuator, Joint, Keyframe, Model, Real, add_armature
 
 __all__ = ["JointTargets"]
 
@@ -96,7 +96,7 @@ class JointTargets:
         return [joint for joint in single if any(fnmatchcase(joint.name, pattern) for pattern in patterns)]
 
 
-def _servo(joint: Joint, kp: float, kd: float, force_range: tuple[float, float] | None) -> Actuator:
+def _servo(joint: Joint, kp: Real, kd: Real, force_range: tuple[float, float] | None) -> Actuator:
     """Return a position servo on a joint."""
     return Actuator(
         name=joint.name,
@@ -134,7 +134,7 @@ def _bounds(model: Model, joint: Joint) -> tuple[float, float] | None:
         bounds = actuator.gain * actuator.control_range[0], actuator.gain * actuator.control_range[1]
     if bounds is None:
         return None
-    low, high = sorted(actuator.dofs[0][1] * bound for bound in bounds)
+    low, high = sorted(float(actuator.dofs[0][1] * bound) for bound in bounds)
     return low, high
 
 
@@ -145,7 +145,7 @@ def _actuators_on(model: Model, joint: Joint) -> list[Actuator]:
 def _is_servo(actuator: Actuator) -> bool:
     """Return whether an actuator's force is kp · (control − length) − kd · speed."""
     constant, by_length, _ = actuator.bias
-    return actuator.is_linear and constant == 0.0 and by_length < 0.0 and actuator.gain == -by_length
+    return bool(actuator.is_linear and constant == 0.0 and by_length < 0.0 and actuator.gain == -by_length)
 
 
 def _with_actuators(model: Model, actuators: Sequence[Actuator]) -> Model:
