@@ -10,7 +10,7 @@ from ahac.core.checks import check_finite, check_positive
 from ahac.core.errors import InputError
 from ahac.envs.resets import NoisyReset
 from ahac.envs.task import ResetFn
-from ahac.sim import Actuator, Joint, Keyframe, Model, Real, add_armature
+from ahac.sim import Actuator, Joint, Keyframe, Model, add_armature
 
 __all__ = ["JointTargets"]
 
@@ -96,7 +96,7 @@ class JointTargets:
         return [joint for joint in single if any(fnmatchcase(joint.name, pattern) for pattern in patterns)]
 
 
-def _servo(joint: Joint, kp: Real, kd: Real, force_range: tuple[float, float] | None) -> Actuator:
+def _servo(joint: Joint, kp: float, kd: float, force_range: tuple[float, float] | None) -> Actuator:
     """Return a position servo on a joint."""
     return Actuator(
         name=joint.name,
@@ -119,7 +119,7 @@ def _own_servo(model: Model, joint: Joint) -> Actuator:
         )
     (own,) = found
     squared = own.dofs[0][1] ** 2
-    servo = _servo(joint, own.gain * squared, -own.bias[2] * squared, _bounds(model, joint))
+    servo = _servo(joint, float(own.gain * squared), float(-own.bias[2] * squared), _bounds(model, joint))
     return replace(servo, name=own.name)
 
 
