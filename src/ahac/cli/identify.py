@@ -63,7 +63,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to this JSON file")
     parser.add_argument(
-        "--segment", type=number, default=1.0, metavar="S", help="length of a segment in seconds (default: 1)"
+        "--segment",
+        type=number,
+        metavar="S",
+        help="length of a segment in seconds (default: 1, or a tenth of the recordings if that is shorter)",
     )
     parser.add_argument(
         "--substeps", type=whole_number, metavar="N", help="substeps per sample (default: so that none exceeds 1 ms)"

@@ -27,6 +27,11 @@ __all__ = ["identify"]
 SUBSTEP = 1e-3
 """Longest substep by default [s]."""
 
+SEGMENT = 1.0
+"""Length of a segment by default [s]."""
+FEWEST = 10
+"""Number of segments for which they are made shorter."""
+
 Source = Recording | str | os.PathLike[str]
 
 
@@ -35,7 +40,7 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
     recordings: Source | Sequence[Source],
     parameters: Parameters | str | Sequence[str],
     *,
-    segment: float = 1.0,
+    segment: float | None = None,
     substeps: int | None = None,
     integrator: Integrator = "implicit",
     held_out: float = 0.2,
@@ -56,7 +61,8 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         model: A model from `load_model`, or the path of an MJCF or URDF file.
         recordings: One or several recordings, or paths of .npz files.
         parameters: Parameters from `model.parameters`, or patterns such as "dof_damping:*".
-        segment: Length of a segment [s]. Long segments average noise better; short ones suit chaotic motions.
+        segment: Length of a segment [s]; by default one second, or a tenth of the recordings if that is shorter. Long
+            segments average noise better; short ones suit chaotic motions.
         substeps: Substeps of the simulation per sample; by default as many as keep them below 1 ms.
         integrator: "implicit" or "explicit". Estimates belong to the substep and integrator they were found with.
         held_out: Share of the segments that is not fitted, but used to compare predictions before and after.
@@ -69,7 +75,6 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         num_threads: Number of CPU threads; all cores by default.
     """
     begin = time.perf_counter()
-    check_positive("segment", segment)
     check_positive("prior", prior)
     check_int("max_iterations", max_iterations, 1)
     if check_finite("held_out", held_out, 0.0) >= 1.0:
@@ -81,7 +86,8 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         recording.check(model)
     dt = same_dt(read)
     steps = max(1, math.ceil(dt / SUBSTEP - 1e-6)) if substeps is None else check_int("substeps", substeps, 1)
-    segments = cut(model, read, segment, chosen.max_delay)
+    length = _segment(read) if segment is None else check_positive("segment", segment)
+    segments = cut(model, read, length, chosen.max_delay)
     fitted, kept = _split(segments, held_out)
 
     def make(inputs: Parameters | None) -> Simulator:
@@ -131,6 +137,12 @@ def _recordings(given: Source | Sequence[Source], resample: float | None) -> lis
         raise InputError("identification needs at least one recording, got none")
     read = [source if isinstance(source, Recording) else read_recording(source) for source in sources]
     return read if resample is None else [recording.resampled(resample) for recording in read]
+
+
+def _segment(recordings: Sequence[Recording]) -> float:
+    """Return the default length of a segment [s]."""
+    total = sum(recording.dt * len(recording.time) for recording in recordings)
+    return min(SEGMENT, total / FEWEST)
 
 
 def _split(segments: Segments, held_out: float) -> tuple[Segments, Segments]:
