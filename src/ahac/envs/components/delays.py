@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
+from ahac.envs.components.history import ObservationHistory
 from ahac.envs.draws import Draw
-from ahac.envs.history import ObservationHistory
 from ahac.envs.memory import Action, Memory
 from ahac.envs.task import ObsTerm
 from ahac.sim import Real, World, where

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ahac.core.checks import check_finite
+from ahac.envs.components.timing import Range, check_range, draw_from, is_due
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
-from ahac.envs.timing import Range, check_range, draw_from, is_due
 from ahac.sim import AppliedForce, Real, Vec3, World, where
 
 __all__ = ["RandomPushes"]
