@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ahac.envs.gym import make_gym
     from ahac.envs.registry import make, register_task, tasks
     from ahac.envs.robot import RobotTask
+    from ahac.identification.api import identify
     from ahac.training.api import resume, train
 
 try:
@@ -22,10 +23,11 @@ try:
 except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+source"
 
-__all__ = ["RobotTask", "__version__", "make", "make_gym", "register_task", "resume", "tasks", "train"]
+__all__ = ["RobotTask", "__version__", "identify", "make", "make_gym", "register_task", "resume", "tasks", "train"]
 
 _MODULES = {
     "RobotTask": "ahac.envs.robot",
+    "identify": "ahac.identification.api",
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",
     "register_task": "ahac.envs.registry",

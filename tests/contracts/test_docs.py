@@ -16,6 +16,7 @@ LONG = (
     "training",
     "simulating",
     "parameters",
+    "identification",
     "viewing",
     "your-own-robot",
     "memory-and-randomness",

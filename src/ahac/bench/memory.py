@@ -77,7 +77,7 @@ def with_memory(task: Task) -> Task:
         return [sin(phase), cos(phase)]
 
     def tracking(world: World, action: Action) -> Real:
-        return -0.1 * sum(((v - c) ** 2 for v, c in zip(world.v[:COMMAND], world.memory["command"], strict=True)), 0.0)
+        return -0.1 * sum(((v - c) ** 2 for v, c in zip(world.v, world.memory["command"], strict=False)), 0.0)
 
     terms = {name: _noisy(term) for name, term in task.policy_observation.items()}
     return replace(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Commands, Parser, number, run_command, whole_number
-from ahac.core.errors import InputError
 from ahac.core.table import table_lines
 
 if TYPE_CHECKING:
@@ -174,6 +173,38 @@ def _train(arguments: list[str]) -> int:
     return _report({"One iteration of training and its parts, torch on one thread": rows}, options)
 
 
+def _identify(arguments: list[str]) -> int:
+    about = (
+        "Identify 49 parameters of a quadruped that hangs in the air: armature, damping, dry friction and encoder "
+        "offset of 12 joints, and the delay of the controls, from a chirp of 20 s. Errors are the largest ones of each "
+        "kind, relative to the true values."
+    )
+    parser = Parser("ahac bench identify", "[ROBOT] [options]", about)
+    parser.add_argument("robot", nargs="?", metavar="ROBOT", help="MJCF file of another robot (default: ANYmal)")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        choices=("own", "mj_step", "mj_step_default"),
+        default=["own", "mj_step"],
+        help="recordings: of this simulator, or of mj_step with noise, with stiff dry friction or MuJoCo's default "
+        "(default: own mj_step)",
+    )
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="read the recordings from here, or write them here")
+    parser.add_argument(
+        "--seconds", type=number, default=20.0, metavar="S", help="duration of the recordings (default: 20)"
+    )
+    _add_report_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.identification import identification_error
+
+    rows = [
+        identification_error(data, options.robot, options.folder, options.device, options.seconds)
+        for data in options.data
+    ]
+    return _report({"Identification of a quadruped": rows}, options)
+
+
 def _add_throughput_options(parser: Parser) -> None:
     parser.add_argument(
         "--threads", nargs="+", type=whole_number, metavar="N", help="numbers of CPU threads (default: 1 and all cores)"
@@ -185,8 +216,12 @@ def _add_throughput_options(parser: Parser) -> None:
 
 
 def _add_common_options(parser: Parser) -> None:
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--worlds", nargs="+", type=whole_number, metavar="N", help="numbers of worlds")
+    _add_report_options(parser)
+
+
+def _add_report_options(parser: Parser) -> None:
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument(
         "--json", metavar="FILE", help="write the numbers to this file (default: print them as the last line)"
     )
@@ -197,23 +232,15 @@ def _parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
     options = parser.parse(arguments)
 
     from ahac.core.checks import check_finite, check_int
+    from ahac.core.files import check_writable
 
     for name in ("worlds", "threads"):
         for value in getattr(options, name, None) or []:
             check_int(name, value, 1)
     check_finite("seconds", getattr(options, "seconds", 0.0), 0.0)
     if options.json is not None:
-        _check_writable(Path(options.json))
+        check_writable(Path(options.json))
     return options
-
-
-def _check_writable(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; create it first")
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder; choose another name")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(f"cannot write {str(path)!r}: permission denied; choose another folder")
 
 
 def _threads(options: argparse.Namespace) -> list[int]:
@@ -251,4 +278,5 @@ COMMANDS: Commands = {
     "parameters": ("constants of a model as inputs", _parameters),
     "memory": ("what commands, a clock, noise and a delay add to a step", _memory),
     "train": ("one iteration of training and its parts", _train),
+    "identify": ("identification of 49 parameters of a quadruped", _identify),
 }

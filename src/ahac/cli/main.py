@@ -14,6 +14,7 @@ from ahac.cli.console import BROKEN_PIPE_STATUS, log_to_stderr, silence_broken_p
 from ahac.cli.doctor import doctor
 from ahac.cli.evaluate import evaluate
 from ahac.cli.grad import grad
+from ahac.cli.identify import identify
 from ahac.cli.inspect import inspect
 from ahac.cli.list import list_
 from ahac.cli.parser import Commands, run_command
@@ -32,6 +33,7 @@ COMMANDS: Commands = {
     "eval": ("evaluate a trained policy", evaluate),
     "play": ("show a policy, task or robot in the browser, or save a video", play),
     "inspect": ("show what a robot consists of, and whether it is stable", inspect),
+    "identify": ("estimate parameters of a robot from recorded motions", identify),
     "sweep": ("train a list of runs", sweep),
     "compare": ("compare groups of runs", compare),
     "grad": ("study and check gradients", grad),

@@ -23,6 +23,7 @@ __all__ = [
     "TEMPORARY",
     "WriteError",
     "atomic_write",
+    "check_writable",
     "explain_write_errors",
     "is_abandoned",
     "make_folder",
@@ -106,6 +107,16 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def check_writable(path: Path) -> None:
+    """Raise InputError if a file cannot be written, before the work whose result it will hold."""
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; create it first")
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder; choose another name")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"cannot write {str(path)!r}: permission denied; choose another folder")
 
 
 def make_folder(folder: Path) -> None:

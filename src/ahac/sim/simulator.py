@@ -38,6 +38,8 @@ TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
 class Simulator:
     """Simulate N worlds of one model in parallel; every result is differentiable.
 
+    The model is traced at once; kernels are compiled on first use.
+
     Args:
         model: A model from `load_model`.
         num_worlds: Number of worlds.
@@ -84,7 +86,6 @@ class Simulator:
         controller: Controller | None = None,
         validate_parameters: bool = True,
     ) -> None:
-        """Trace the model; kernels are compiled on first use."""
         self.model = model
         self.integrator: Integrator = integrator
         self.num_worlds = num_worlds
@@ -101,14 +102,13 @@ class Simulator:
         # Force laws that read parameters or memory have no values to be linearized with.
         checked_forces = () if self.memory or parameters is not None else forces
         warn_if_unstable(model, self.dt, self.substeps, integrator, checked_forces)
-        functions = _named_functions(readouts or {})
-        self._programs = Programs(model, laws, functions, self.context, parameters, self.memory, controller, self.dt)
+        groups = (self.context, parameters, self.memory)
+        self._programs = Programs(model, laws, _named_functions(readouts or {}), *groups, controller, self.dt)
         self.num_past_controls = self._programs.past_controls
         """Number of earlier controls in `State.past_controls`: as many as the longest actuator delay spans."""
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
-        tensors = (model, self.num_worlds, self.device, dtype)
-        groups = (self.context, parameters, self.memory, self.num_past_controls)
-        self._inputs = Inputs(*tensors, *groups, validate_parameters)
+        past = self.num_past_controls
+        self._inputs = Inputs(model, self.num_worlds, self.device, dtype, *groups, past, validate_parameters)
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
         self._maps = _maps(self._launcher, self._programs)

@@ -16,6 +16,7 @@ from ahac.bench.rows import clean_gpu
 from ahac.bench.training import iteration_times
 from ahac.cli.main import main
 from ahac.core.errors import InputError
+from ahac.identification import read_recording
 
 Bench = Callable[..., tuple[str, dict[str, Any]]]
 Refused = Callable[..., str]
@@ -53,7 +54,7 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         raise AssertionError("something was measured")
 
     monkeypatch.setattr(training, "make", measured)
-    monkeypatch.setattr(tasks, "_Rollouts", measured)
+    monkeypatch.setattr(tasks, "Rollouts", measured)
 
     def call(*arguments: str) -> str:
         assert main(["bench", *arguments]) == 2
@@ -119,6 +120,32 @@ def test_missing_values_are_null_in_json_and_a_dash_in_the_table(bench: Bench) -
     assert printed_row(printed)["peak [MB]"] == "-"
 
 
+def test_the_cost_of_memory_is_measured(bench: Bench) -> None:
+    _, report = bench("memory", "cartpole", "--worlds", "4", "--seconds", "0")
+    ((row,),) = report["tables"].values()
+    assert (row["task"], row["worlds"], row["threads"]) == ("cartpole", 4, 1)
+    assert row["ratio"] == pytest.approx(row["both with memory [ms]"] / row["forward+backward [ms]"])
+
+
+ARM = """<mujoco model="arm"><worldbody><body name="base"><freejoint/><geom size=".1" mass="1"/>
+  <body name="upper"><joint name="shoulder" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".03" mass="1"/>
+    <body name="fore" pos="0 0 -.3"><joint name="elbow" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".03" mass="1"/></body></body></body></worldbody></mujoco>"""
+
+
+def test_identification_finds_the_parameters_behind_a_recording_of_mujoco(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "arm.xml").write_text(ARM, encoding="utf-8")
+    options = ["--data", "mj_step", "--seconds", "4", "--folder", str(tmp_path)]
+    printed, report = bench("identify", str(tmp_path / "arm.xml"), *options)
+    ((row,),) = report["tables"].values()
+    assert row["parameters"] == 9
+    kinds = ("armature", "damping", "friction", "offset", "delay")
+    assert max(row[f"{kind} [%]"] for kind in kinds) < 5.0, "4 s instead of 20 s, so within 5 % instead of 1 %"
+    assert printed_row(printed)["data"] == "mj_step"
+    assert read_recording(tmp_path / "mj_step.npz").q.shape == (2001, 2)
+
+
 def test_training_times_are_written_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *TRAIN, "--worlds", "2", "4", "--json", str(tmp_path / "x.json")]) == 0
     report = strict((tmp_path / "x.json").read_text(encoding="utf-8"))
@@ -178,7 +205,7 @@ def test_numbers_of_worlds_are_checked_before_measuring(refused: Refused, kind: 
         (["robots", "nope"], "no robot named 'nope'"),
         (["robots", "hopper", "--device", "nope"], "device such as 'cuda:0', got 'nope'"),
         (["robots", "hopper", "--device", "cuda:99"], "device 'cuda:99' is not available: "),
-        (["nope"], "unknown command 'nope'; known: robots, tasks, train"),
+        (["nope"], "unknown command 'nope'; known: robots, tasks, parameters, memory, train"),
         (["--worlds", "4"], "unknown option --worlds"),
     ],
     ids=" ".join,

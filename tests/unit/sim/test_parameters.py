@@ -107,12 +107,14 @@ def test_no_patterns_and_a_wrong_delay_are_refused(model: Model) -> None:
 
 
 def test_parameters_of_another_model_are_refused(model: Model) -> None:
-    parameters = model.parameters("gravity")
-    parameters.check_model(load_model(PLAIN))
-    with pytest.raises(InputError, match="selected from another model"):
-        parameters.check_model(load_model(PLAIN.replace('kp="20"', 'kp="21"')))
-    with pytest.raises(InputError, match="expected 3 numbers"):
-        parameters.apply(model, [0.0])
+    parameters = model.parameters("actuator_gain:servo")
+    parameters.apply(load_model(PLAIN), [1.0])
+    with pytest.raises(InputError, match=r"another model: 'actuator_gain:servo' is 20 in 'model', but 'model' has 21"):
+        parameters.apply(load_model(PLAIN.replace('kp="20"', 'kp="21"')), [1.0])
+    with pytest.raises(InputError, match=r"but 'model' does not have it; call model\.parameters"):
+        parameters.apply(load_model(STANDING), [1.0])
+    with pytest.raises(InputError, match="expected 1 numbers, one for each column"):
+        parameters.apply(model, [0.0, 1.0])
 
 
 # ------------------------------------------------------------------------------------------------------------- values
@@ -266,6 +268,24 @@ def test_sites_and_bodies_move_with_merged_bodies() -> None:
     found = evaluate(program, {"q": turned, "p": moved})
     np.testing.assert_allclose(found["pad"][1] - found["pad"][0], [0.03, 0.01, 0.02], atol=1e-12)
     np.testing.assert_allclose(found["tip"][1] - found["tip"][0], [0.03, 0.01, 0.02], atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", LAWS)
+def test_strength_scales_gains_and_force_range_of_a_saturated_servo(integrator: str) -> None:
+    model = load_model(PLAIN)
+    changed = load_model(PLAIN.replace('kp="50" kv="2" forcerange="-3 3"', 'kp="25" kv="1" forcerange="-1.5 1.5"'))
+    physics = Parametrized(model, model.parameters("actuator_strength:bounded"), LAWS[integrator])
+    other = Parametrized(changed, changed.parameters("gravity"), LAWS[integrator])
+    state = states(physics)
+    # Just beyond the range, an implicit step reduces the damping of the servo.
+    servo = [actuator.name for actuator in model.actuators].index("bounded")
+    knee = next(joint for joint in model.joints if joint.name == "knee")
+    state["v"][:, knee.v], state["h"] = 0.0, np.full((2, 1), 0.05)
+    state["u"][:, servo] = state["q"][:, knee.q] + 1.2 * 3.0 / 50.0
+    found, before = (evaluate(physics.substep, {**state, "p": np.array([s])})["v"] for s in (0.5, 1.0))
+    expected = evaluate(other.substep, {**state, "p": other.defaults})["v"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+    assert np.abs(found - before).max() > 1e-4
 
 
 def test_dry_friction_of_a_joint_that_has_none_in_the_file() -> None:

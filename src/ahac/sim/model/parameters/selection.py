@@ -76,6 +76,7 @@ class Parameters:
         `model` is the one that the parameters were selected from, with or without the constants that the simulator
         chooses for it. "actuator_delay" is not a constant of the model and is left to the simulator.
         """
+        self.check_model(model)
         draft = Draft(model)
         for name, values in self.by_name(scalars).items():
             kind, _, element = name.partition(":")
@@ -102,12 +103,19 @@ class Parameters:
         coordinates.check_values(self._columns, values)
 
     def check_model(self, model: Model) -> None:
-        """Raise InputError if the parameters were selected from another model."""
-        if model is not self.model and model != self.model:
-            raise InputError(
-                f"the parameters were selected from another model ({self.model!r}) than this one ({model!r}); call "
-                "model.parameters(...) of the model that you simulate"
-            )
+        """Raise InputError if a model lacks some of the parameters or has other default values: it is another model."""
+        kinds = dict.fromkeys(name.partition(":")[0] for name in self.names)
+        found = {kind: KINDS[kind].elements(model) for kind in kinds}
+        for name, element in self._elements.items():
+            kind, _, which = name.partition(":")
+            other = found[kind].get(which)
+            if other is None or other.default != element.default:
+                has = "does not have it" if other is None else f"has {_listed(other.default)}"
+                raise InputError(
+                    f"the parameters were selected from another model: {name!r} is {_listed(element.default)} in "
+                    f"{self.model.name!r}, but {model.name!r} {has}; call model.parameters(...) of the model that you "
+                    "simulate"
+                )
 
     def constrain(self, free: Tensor) -> Tensor:
         """Map free coordinates [..., P] to physical values, for optimizers; differentiable.
@@ -168,6 +176,10 @@ def _columns(name: str, element: Element) -> Iterator[Column]:
     for i, value in enumerate(element.default):
         label = f"{name}.{element.parts[i]}" if element.parts else name
         yield Column(label, value, element.unit, element.domain, i)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

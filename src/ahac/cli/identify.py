@@ -1,0 +1,105 @@
+"""`ahac identify`: estimate parameters of a robot from recorded motions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ahac.cli.parser import Parser, number, one_of, whole_number
+from ahac.core.text import printable
+
+__all__ = ["identify"]
+
+ABOUT = (
+    "Estimate parameters of a robot from recorded motions.\n\n"
+    "ROBOT is an MJCF or URDF file. DATA are .npz files with the arrays time [T], q [T, nq], control [T, nu] and, if "
+    "measured, v [T, nv], in MuJoCo's conventions; row k of control acts from time k to time k + 1. The table shows "
+    "estimates with 95 % confidence intervals, what the data do not determine, and how well held-out segments are "
+    "predicted before and after."
+)
+
+
+def identify(arguments: list[str]) -> int:
+    """Run `ahac identify`."""
+    options = _options(arguments)
+
+    from ahac.core.files import check_writable
+    from ahac.identification import identify as run
+    from ahac.sim import load_model
+
+    if options.out is not None:
+        check_writable(options.out)
+    model = load_model(options.robot, ground=options.ground, floating=options.floating, ignore=options.ignore)
+    result = run(
+        model,
+        options.data,
+        model.parameters(*options.parameters, max_delay=options.max_delay),
+        segment=options.segment,
+        substeps=options.substeps,
+        integrator=options.integrator,
+        held_out=options.held_out,
+        prior=options.prior,
+        resample=options.resample,
+        device=options.device,
+    )
+    sys.stdout.write(printable(f"{result.table()}\n", keep="\n"))
+    if options.out is not None:
+        result.save(options.out)
+        sys.stderr.write(f"{options.out}\n")
+    return 0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser("ahac identify", "ROBOT DATA [DATA ...] --parameters PATTERN [PATTERN ...] [options]", ABOUT)
+    parser.add_argument("robot", metavar="ROBOT", help="MJCF or URDF file")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="recordings (.npz)")
+    parser.add_argument(
+        "--parameters",
+        nargs="+",
+        required=True,
+        metavar="PATTERN",
+        help="what to estimate, such as 'dof_damping:*' 'joint_offset:*' actuator_delay",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to this JSON file")
+    parser.add_argument(
+        "--segment",
+        type=number,
+        metavar="S",
+        help="length of a segment in seconds (default: 1, or a tenth of the recordings if that is shorter)",
+    )
+    parser.add_argument(
+        "--substeps", type=whole_number, metavar="N", help="substeps per sample (default: so that none exceeds 1 ms)"
+    )
+    parser.add_argument(
+        "--integrator",
+        type=one_of("implicit", "explicit"),
+        default="implicit",
+        metavar="{implicit,explicit}",
+        help="integrator (default: implicit)",
+    )
+    parser.add_argument(
+        "--max-delay", type=number, default=0.1, metavar="S", help="upper bound of actuator_delay (default: 0.1 s)"
+    )
+    parser.add_argument(
+        "--held-out",
+        type=number,
+        default=0.2,
+        metavar="X",
+        help="share of the segments that is predicted instead of fitted (default: 0.2)",
+    )
+    parser.add_argument(
+        "--prior",
+        type=number,
+        default=10.0,
+        metavar="X",
+        help="width of the prior around the robot's own values, relative to them (default: 10)",
+    )
+    parser.add_argument(
+        "--resample", type=number, metavar="S", help="interpolate the recordings to samples S seconds apart"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--ground", action="store_true", help="add a ground to a robot without planes")
+    parser.add_argument("--floating", action="store_true", help="add a free joint to the base of the robot")
+    parser.add_argument("--ignore", nargs="+", default=[], metavar="FEATURE", help="features of the robot file to drop")
+    return parser.parse(arguments)

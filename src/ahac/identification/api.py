@@ -1,0 +1,153 @@
+"""`ahac.identify`: estimate parameters of a robot from recorded motions."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from ahac.core.checks import check_finite, check_int, check_positive
+from ahac.core.errors import InputError
+from ahac.identification.fit import Fit
+from ahac.identification.recordings import Recording, read_recording, same_dt
+from ahac.identification.result import Identification
+from ahac.identification.segments import Segments, cut
+from ahac.identification.simulated import SimulatedRobot
+from ahac.sim import Integrator, Model, Simulator, load_model
+
+if TYPE_CHECKING:
+    from ahac.sim import Parameters
+
+__all__ = ["identify"]
+
+SUBSTEP = 1e-3
+"""Longest substep by default [s]."""
+
+SEGMENT = 1.0
+"""Length of a segment by default [s]."""
+FEWEST = 10
+"""Number of segments for which they are made shorter."""
+
+Source = Recording | str | os.PathLike[str]
+
+
+def identify(  # noqa: PLR0913 - public settings, keyword-only
+    model: Model | str | os.PathLike[str],
+    recordings: Source | Sequence[Source],
+    parameters: Parameters | str | Sequence[str],
+    *,
+    segment: float | None = None,
+    substeps: int | None = None,
+    integrator: Integrator = "implicit",
+    held_out: float = 0.2,
+    prior: float = 10.0,
+    resample: float | None = None,
+    max_iterations: int = 100,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    num_threads: int | None = None,
+) -> Identification:
+    """Estimate parameters of a robot from recorded motions.
+
+    Recordings are cut into segments that are simulated in parallel. Levenberg–Marquardt on the exact Jacobians of all
+    steps finds the parameters, and the start of every segment, for which the simulation follows the measurements best.
+    Each channel is weighted by its own noise, which is estimated as well.
+
+    Args:
+        model: A model from `load_model`, or the path of an MJCF or URDF file.
+        recordings: One or several recordings, or paths of .npz files.
+        parameters: Parameters from `model.parameters`, or patterns such as "dof_damping:*".
+        segment: Length of a segment [s]; by default one second, or a tenth of the recordings if that is shorter. Long
+            segments average noise better; short ones suit chaotic motions.
+        substeps: Substeps of the simulation per sample; by default as many as keep them below 1 ms.
+        integrator: "implicit" or "explicit". Estimates belong to the substep and integrator they were found with.
+        held_out: Share of the segments that is not fitted, but used to compare predictions before and after.
+        prior: Standard deviation of the prior around the defaults, relative to the scale of each parameter; it only
+            matters for what the data do not determine.
+        resample: Time between samples [s] to which recordings are interpolated; required for uneven sampling.
+        max_iterations: Maximum number of linearizations.
+        device: "cpu" or a CUDA device.
+        dtype: Precision of the simulation, torch.float32 or torch.float64.
+        num_threads: Number of CPU threads; all cores by default.
+    """
+    begin = time.perf_counter()
+    check_positive("prior", prior)
+    check_int("max_iterations", max_iterations, 1)
+    if check_finite("held_out", held_out, 0.0) >= 1.0:
+        raise InputError(f"held_out must be below 1, got {held_out!r}")
+    model = model if isinstance(model, Model) else load_model(model)
+    chosen = _parameters(model, parameters)
+    read = _recordings(recordings, resample)
+    for recording in read:
+        recording.check(model)
+    dt = same_dt(read)
+    steps = max(1, math.ceil(dt / SUBSTEP - 1e-6)) if substeps is None else check_int("substeps", substeps, 1)
+    length = _segment(read) if segment is None else check_positive("segment", segment)
+    segments = cut(model, read, length, chosen.max_delay)
+    fitted, kept = _split(segments, held_out)
+
+    def make(inputs: Parameters | None) -> Simulator:
+        return Simulator(
+            model,
+            num_worlds=fitted.count,
+            dt=dt,
+            substeps=steps,
+            integrator=integrator,
+            device=device,
+            dtype=dtype,
+            num_threads=num_threads,
+            parameters=inputs,
+            validate_parameters=False,
+        )
+
+    robot = SimulatedRobot(chosen, make)
+    fit = Fit(chosen, robot, dt, prior, max_iterations)
+    solution, undetermined = fit.solve(fitted)
+    errors = fit.prediction_errors(kept if kept.count else fitted, solution)
+    estimates, channels = fit.estimates(solution, undetermined), fit.channels(solution, errors)
+    return Identification(
+        parameters=chosen,
+        **vars(estimates),
+        channels=channels,
+        warnings=fit.warnings(solution, estimates, channels, fit.problem(fitted).spread()),
+        held_out=kept.count,
+        segments=fitted.count,
+        iterations=solution.iterations,
+        seconds=time.perf_counter() - begin,
+        settings={"dt": dt, "substeps": steps, "integrator": integrator, "segment": fitted.steps * dt, "prior": prior},
+    )
+
+
+def _parameters(model: Model, given: Parameters | str | Sequence[str]) -> Parameters:
+    if isinstance(given, str):
+        return model.parameters(given)
+    if isinstance(given, Sequence):
+        return model.parameters(*given)
+    given.check_model(model)
+    return given
+
+
+def _recordings(given: Source | Sequence[Source], resample: float | None) -> list[Recording]:
+    sources = [given] if isinstance(given, Recording | str | os.PathLike) else list(given)
+    if not sources:
+        raise InputError("identification needs at least one recording, got none")
+    read = [source if isinstance(source, Recording) else read_recording(source) for source in sources]
+    return read if resample is None else [recording.resampled(resample) for recording in read]
+
+
+def _segment(recordings: Sequence[Recording]) -> float:
+    """Return the default length of a segment [s]."""
+    total = sum(recording.dt * len(recording.time) for recording in recordings)
+    return min(SEGMENT, total / FEWEST)
+
+
+def _split(segments: Segments, held_out: float) -> tuple[Segments, Segments]:
+    """Return the segments to fit and those held out, which are spread evenly."""
+    count = int(segments.count * held_out)
+    index = torch.arange(segments.count)
+    kept = ((index + 1) * count) // segments.count > (index * count) // segments.count
+    return segments.select(~kept), segments.select(kept)
