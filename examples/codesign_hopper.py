@@ -181,11 +181,11 @@ class Trainer:
 
 def compare(iterations: int, seed: int) -> tuple[list[float], Tensor]:
     """Return the returns before, with the same strengths, and with co-designed ones; and the latter."""
-    start = Trainer(seed, iterations)
+    start, more = Trainer(seed, iterations), max(3 * iterations // 4, 1)
     start.train(iterations)
-    others = [Trainer(seed + 1000, iterations, codesign, learning_rate=1e-3, start=start) for codesign in (False, True)]
+    others = [Trainer(seed + 1000, more, codesign, learning_rate=1e-3, start=start) for codesign in (False, True)]
     for trainer in others:
-        trainer.train(iterations)
+        trainer.train(more)
     return [trainer.evaluate() for trainer in (start, *others)], divide(others[1].logits.detach())
 
 
