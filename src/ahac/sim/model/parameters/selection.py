@@ -71,7 +71,7 @@ class Parameters:
         return coordinates.default_values(self._columns, num_worlds, device, dtype)
 
     def apply(self, model: Model, scalars: Sequence[Real]) -> Model:
-        """Return the model with traced scalars in place of the constants.
+        """Return the model with other constants: P numbers, or traced scalars.
 
         `model` is the one that the parameters were selected from, with or without the constants that the simulator
         chooses for it. "actuator_delay" is not a constant of the model and is left to the simulator.
@@ -95,7 +95,8 @@ class Parameters:
         starts = [name for name, size in self.sizes.items() for _ in range(size)]
         found = [i for i, name in enumerate(starts) if fnmatchcase(name, pattern) or self.labels[i] == pattern]
         if not found:
-            raise InputError(f"no selected parameter matches {pattern!r}{_hint(pattern, [*self.names, *self.labels])}")
+            known = list(dict.fromkeys([*self.names, *self.labels]))
+            raise InputError(f"no selected parameter matches {pattern!r}{_hint(pattern, known)}")
         return found
 
     def check(self, values: Tensor) -> None:
