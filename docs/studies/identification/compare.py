@@ -105,7 +105,7 @@ def adam(recording: Recording, parameters: Parameters, rate: float = 0.02, segme
         optimizer.step()
         schedule.step()
         if iteration % 50 == 0:
-            sys.stderr.write(f"{iteration}: {float(loss) / steps:.3e}\n")
+            sys.stderr.write(f"{iteration}: {loss.item() / steps:.3e}\n")
     return (default + scale * x.detach()).double()
 
 

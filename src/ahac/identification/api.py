@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -74,43 +76,68 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         dtype: Precision of the simulation, torch.float32 or torch.float64.
         num_threads: Number of CPU threads; all cores by default.
     """
-    begin = time.perf_counter()
-    check_positive("prior", prior)
-    check_int("max_iterations", max_iterations, 1)
-    if check_finite("held_out", held_out, 0.0) >= 1.0:
-        raise InputError(f"held_out must be below 1, got {held_out!r}")
+    settings = _Settings(segment, substeps, integrator, held_out, prior, max_iterations, device, dtype, num_threads)
     model = model if isinstance(model, Model) else load_model(model)
-    chosen = _parameters(model, parameters)
-    read = _recordings(recordings, resample)
-    for recording in read:
+    return _run(_parameters(model, parameters), _recordings(recordings, resample), settings)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """Settings of an identification, as described in `identify`."""
+
+    segment: float | None
+    substeps: int | None
+    integrator: Integrator
+    held_out: float
+    prior: float
+    max_iterations: int
+    device: str | torch.device
+    dtype: torch.dtype
+    num_threads: int | None
+
+    def __post_init__(self) -> None:
+        check_positive("prior", self.prior)
+        check_int("max_iterations", self.max_iterations, 1)
+        if self.segment is not None:
+            check_positive("segment", self.segment)
+        if self.substeps is not None:
+            check_int("substeps", self.substeps, 1)
+        if check_finite("held_out", self.held_out, 0.0) >= 1.0:
+            raise InputError(f"held_out must be below 1, got {self.held_out!r}")
+
+
+def _run(parameters: Parameters, recordings: Sequence[Recording], settings: _Settings) -> Identification:
+    begin = time.perf_counter()
+    model = parameters.model
+    for recording in recordings:
         recording.check(model)
-    dt = same_dt(read)
-    steps = max(1, math.ceil(dt / SUBSTEP - 1e-6)) if substeps is None else check_int("substeps", substeps, 1)
-    length = _segment(read) if segment is None else check_positive("segment", segment)
-    segments = cut(model, read, length, chosen.max_delay)
-    fitted, kept = _split(segments, held_out)
+    dt = same_dt(recordings)
+    substeps = settings.substeps or max(1, math.ceil(dt / SUBSTEP - 1e-6))
+    segments = cut(model, recordings, settings.segment or _segment(recordings), parameters.max_delay)
+    fitted, kept = _split(segments, settings.held_out)
 
     def make(inputs: Parameters | None) -> Simulator:
         return Simulator(
             model,
             num_worlds=fitted.count,
             dt=dt,
-            substeps=steps,
-            integrator=integrator,
-            device=device,
-            dtype=dtype,
-            num_threads=num_threads,
+            substeps=substeps,
+            integrator=settings.integrator,
+            device=settings.device,
+            dtype=settings.dtype,
+            num_threads=settings.num_threads,
             parameters=inputs,
             validate_parameters=False,
         )
 
-    robot = SimulatedRobot(chosen, make)
-    fit = Fit(chosen, robot, dt, prior, max_iterations)
-    solution, undetermined = fit.solve(fitted)
-    errors = fit.prediction_errors(kept if kept.count else fitted, solution)
+    fit = Fit(parameters, SimulatedRobot(parameters, make), dt, settings.prior, settings.max_iterations)
+    with _one_torch_thread():
+        solution, undetermined = fit.solve(fitted)
+        errors = fit.prediction_errors(kept if kept.count else fitted, solution)
     estimates, channels = fit.estimates(solution, undetermined), fit.channels(solution, errors)
+    step = {"dt": dt, "substeps": substeps, "integrator": settings.integrator}
     return Identification(
-        parameters=chosen,
+        parameters=parameters,
         **vars(estimates),
         channels=channels,
         warnings=fit.warnings(solution, estimates, channels, fit.problem(fitted).spread()),
@@ -118,8 +145,19 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         segments=fitted.count,
         iterations=solution.iterations,
         seconds=time.perf_counter() - begin,
-        settings={"dt": dt, "substeps": steps, "integrator": integrator, "segment": fitted.steps * dt, "prior": prior},
+        settings={**step, "segment": fitted.steps * dt, "prior": settings.prior},
     )
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """Run torch on one thread: its matrices are small, and its idle threads would compete with the simulator's."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _parameters(model: Model, given: Parameters | str | Sequence[str]) -> Parameters:

@@ -77,10 +77,12 @@ class Fit:
         found = solve(problem, self.coordinates, self.prior, self.z, max_iterations=self.max_iterations)
         information, _ = reduced(found.equations, self.parameters.size)
         scale = self._scale(found.z)
-        combinations, directions = statistics.undetermined(information.sum(dim=0), scale, self.parameters.labels)
+        combinations, directions = statistics.undetermined(
+            information.sum(dim=0).cpu(), scale.cpu(), self.parameters.labels
+        )
         if not combinations:
             return found, []
-        rows = directions / scale / HELD
+        rows = directions.to(scale) / scale / HELD
         held = replace(self.prior, information=self.prior.information + rows.T @ rows)
         again = solve(
             problem,

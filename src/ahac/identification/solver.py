@@ -20,8 +20,8 @@ FIRST_DAMPING = 1e-3
 LARGEST_DAMPING = 1e8
 TOLERANCE = 0.05
 """A solution has converged if a step lowers ½ Σ (r/σ)² by less, that is, changes it by a third of a standard error."""
-SMALLEST_NOISE = 1e-5
-"""Lower bound of a channel's noise, relative to the spread of its signal."""
+SMALLEST_NOISE = 1e-4
+"""Lower bound of a channel's noise, relative to the spread of its signal: sensors resolve no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Coordinates:
 
     def jacobian(self, z: Tensor) -> Tensor:
         """Return ∂p/∂z [P, P]."""
-        return torch.autograd.functional.jacobian(self.to_values, z)  # pyright: ignore[reportReturnType]
+        return torch.autograd.functional.jacobian(self.to_values, z)
 
 
 @dataclass(frozen=True, eq=False)

@@ -159,4 +159,4 @@ def test_the_command_prints_a_table_and_writes_a_file(
 def test_bad_settings_are_refused(changes: dict[str, object], message: str, model: Model, recording: Recording) -> None:
     given = {"recordings": recording, "parameters": PATTERNS, **changes}
     with pytest.raises(InputError, match=message):
-        ahac.identify(model, **given)  # pyright: ignore[reportArgumentType]
+        ahac.identify(model, **given)

@@ -17,7 +17,7 @@ TIME = np.linspace(0.0, 1.0, T)
 
 def recording(**changes: object) -> Recording:
     arrays = {"time": TIME, "q": np.zeros((T, 1)), "v": np.zeros((T, 1)), "control": np.zeros((T, 1))}
-    return Recording(**{**arrays, **changes})  # pyright: ignore[reportArgumentType]
+    return Recording(**{**arrays, **changes})
 
 
 @pytest.fixture(scope="module")
