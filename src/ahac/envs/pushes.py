@@ -1,6 +1,6 @@
 """Random pushes: a body is pushed for one control step, as if the robot had changed its velocity by itself.
 
-pushes = RandomPushes("trunk", velocity=0.5, every=(2.0, 5.0), dt=0.02)
+pushes = RandomPushes("trunk", velocity=0.5, every=(2.0, 5.0))
 memory, forces = {**pushes.memory}, [pushes.force]
 """
 

@@ -114,7 +114,7 @@ def controller(task: Task) -> Controller | None:
         return None
 
     def controls(world: World) -> Sequence[Real]:
-        world.memory = _values(world)
+        _name_inputs(task, world)
         return control(world, [clip(u, -1.0, 1.0) for u in world.control])
 
     return controls
@@ -125,7 +125,7 @@ def forces(task: Task) -> list[ForceLaw]:
 
     def with_memory(law: ForceLaw) -> ForceLaw:
         def wrapper(world: World) -> Iterable[AppliedForce]:
-            world.memory = _values(world)
+            _name_inputs(task, world)
             return law(world)
 
         return update_wrapper(wrapper, law)
@@ -310,6 +310,13 @@ def _inputs(world: World) -> dict[str, list[Real]]:
 
 def _values(world: World) -> MemoryValues:
     return MemoryValues((name, list(group)) for name, group in world.memory.items())
+
+
+def _name_inputs(task: Task, world: World) -> None:
+    """Let a function of the simulator's world see memory and parameters as all functions of a task do."""
+    world.memory = _values(world)
+    if task.randomization is not None:
+        world.parameters = task.randomization.values(world.parameters)
 
 
 def _clock(steps: Real, more: float, dt: float) -> Callable[[], Real]:

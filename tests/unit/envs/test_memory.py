@@ -288,6 +288,7 @@ def test_invalid_memory_is_refused(arguments: dict, message: str) -> None:
     ("changes", "message"),
     [
         ({"memory": {"x": 3}}, r"memory 'x' must be a Memory\(size, start=..., update=...\), got 3"),
+        ({"memory": {3: Memory(1)}}, "names of memory must be strings, got 3"),
         ({"memory": [Memory(1)]}, "memory must map names to Memory"),
         ({"forces": [1.0]}, "forces must be a list of functions"),
         ({"control": 1.0}, "control must be a function of"),
@@ -324,6 +325,7 @@ def comparison(world: World, *others: object) -> Any:  # noqa: ANN401 - not what
         ({"forces": [lambda w: [w.apply_joint_force("rail", w.time)]]}, "world.time is known in observations"),
         ({"forces": [lambda w: [w.apply_joint_force("rail", w.memory["y"][0])]]}, "no memory named 'y'"),
         ({"control": lambda w, a: [0.0, 0.0]}, "must return a list of 1 controls"),
+        ({"control": lambda w, a: [comparison(w)]}, "controller must return numbers, not comparisons or tensors"),
         ({"control": lambda w, a: w.memory["y"]}, "no memory named 'y'"),
     ],
 )

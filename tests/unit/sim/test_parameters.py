@@ -124,7 +124,7 @@ def test_parameters_of_another_model_are_refused(model: Model) -> None:
     ("pattern", "values", "message"),
     [
         ("body_mass:trunk", [0.0], "'body_mass:trunk' must be positive, got 0 kg in world 1"),
-        ("dof_damping:hip", [-0.1], "'dof_damping:hip' must be not negative, got -0.1 N m s/rad in world 1"),
+        ("dof_damping:hip", [-0.1], "'dof_damping:hip' must be at least 0, got -0.1 N m s/rad in world 1"),
         ("gravity", [0.0, float("nan"), 0.0], "'gravity.y' must be finite, got nan"),
         ("actuator_delay", [0.2], "'actuator_delay' must be between 0 and 0.1, got 0.2 s"),
         ("body_inertia:arm", [0.1, 0.2, 0.4], "'body_inertia:arm.z' must be at most the sum of the other two moments"),
