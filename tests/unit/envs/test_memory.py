@@ -266,6 +266,16 @@ def test_memory_that_is_not_finite_makes_its_world_diverge(device: torch.device)
     assert torch.isfinite(torch.cat([step.obs, step.final_obs, step.critic_obs], dim=-1)).all()
 
 
+def test_memory_may_hold_large_numbers(device: torch.device) -> None:
+    """A count of steps, for example."""
+    count = Memory(1, start=1e7, update=lambda world, action, memory, draw: memory["count"][0] + 1.0)
+    base = remembering_task()
+    env = VecEnv(replace(base, memory={**base.memory, "count": count}), num_envs=2, device=device)
+    step = env.step(torch.zeros(2, 1, device=device))
+    assert not step.diverged.any()
+    assert env.memory["count"].flatten().tolist() == [1e7 + 1.0] * 2
+
+
 # --------------------------------------------------------------------------------------------------------- errors
 
 
