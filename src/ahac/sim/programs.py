@@ -294,7 +294,11 @@ def delayed(controls: Sequence[Reals], delay: Real) -> list[Real]:
 
 def _checked_controls(controls: object, model: Model) -> list[Real]:
     if isinstance(controls, Sequence) and len(controls) == model.nu:
-        return list(controls)
+        numbers = [x for x in controls if isinstance(x, Scalar | float | int)]
+        if len(numbers) == model.nu:
+            return numbers
+        kinds = ", ".join(type(x).__name__ for x in controls)
+        raise TraceError(f"the controller must return numbers, not comparisons or tensors, got {kinds}")
     got = f"{len(controls)} of them" if isinstance(controls, Sequence) else type(controls).__name__
     raise TraceError(f"the controller must return a list of {model.nu} controls, one per actuator, got {got}")
 

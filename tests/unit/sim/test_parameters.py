@@ -325,6 +325,49 @@ def test_constant_numbers_in_place_of_scalars_make_a_plain_model(model: Model) -
     np.testing.assert_allclose(evaluate(physics.substep, {**values, "p": physics.defaults})["v"], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("source", "patterns"),
+    [
+        (
+            PLAIN,
+            "body_mass:* body_ipos:* body_pos:pack body_pos:shank body_inertia:arm joint_offset:* actuator_strength:*",
+        ),
+        (STANDING, "geom_pos:* body_pos:pad body_pos:foot geom_friction:* body_mass:*"),
+    ],
+    ids=["plain", "standing"],
+)
+def test_a_model_with_changed_constants_has_them_as_defaults(source: str, patterns: str) -> None:
+    """Parameters of an identified model begin with the identified values, not with those of the file."""
+    model = load_model(source)
+    parameters = model.parameters(*patterns.split())
+    numbers = [1.2 * x + 0.01 for x in parameters.defaults(1, dtype=torch.float64)[0].tolist()]
+    changed = parameters.apply(model, numbers)
+    again = changed.parameters(*patterns.split())
+    assert again.defaults(1, dtype=torch.float64)[0].tolist() == numbers
+    more = [1.1 * x for x in numbers]
+    _assert_same_dynamics(again.apply(changed, more), parameters.apply(model, more))
+
+
+def test_a_model_with_changed_pseudo_inertia_has_it_as_its_inertia(model: Model) -> None:
+    parameters = model.parameters("body_pseudo_inertia:pack", "body_pseudo_inertia:arm")
+    changed = parameters.apply(model, [0.05 * (i % 7 - 2) for i in range(parameters.size)])
+    again = changed.parameters("body_inertia:arm", "body_mass:arm", "body_pseudo_inertia:pack")
+    defaults = again.defaults(1, dtype=torch.float64)[0].tolist()
+    assert defaults[4:] == [0.0] * 10
+    assert defaults[3] == pytest.approx(0.9 * np.exp(2.0 * 0.05))
+    _assert_same_dynamics(again.apply(changed, defaults), changed)
+    with pytest.raises(AssertionError):
+        _assert_same_dynamics(again.apply(changed, [2.0 * x for x in defaults]), changed)
+
+
+def _assert_same_dynamics(one: Model, other: Model) -> None:
+    """Compare steps of models without parameters of their own."""
+    first, second = (Parametrized(model, model.parameters("gravity")) for model in (one, other))
+    values = states(first)
+    ends = [evaluate(each.substep, {**values, "p": each.defaults})["v"] for each in (first, second)]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-9, atol=1e-9)
+
+
 def test_the_guide_lists_every_kind() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "guides" / "parameters.md").read_text(encoding="utf-8")
     assert not [kind for kind in KINDS if f"`{kind}`" not in guide]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ahac.core.checks import check_positive
 from ahac.core.errors import InputError
-from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.model.parameters import coordinates
 from ahac.sim.model.parameters.coordinates import Column
 from ahac.sim.model.parameters.domains import between
@@ -87,6 +87,11 @@ class Parameters:
         """Return P numbers as lists by name."""
         if len(scalars) != self.size:
             raise InputError(f"expected {self.size} numbers, one for each column of the parameters, got {len(scalars)}")
+        if unknown := [x for x in scalars if not isinstance(x, float | int | Scalar)]:
+            kind = type(unknown[0]).__name__
+            raise InputError(
+                f"expected {self.size} plain numbers, such as values[0].tolist(), got a {kind} in place of one"
+            )
         rest = iter(scalars)
         return {name: [next(rest) for _ in range(size)] for name, size in self.sizes.items()}
 
