@@ -1,7 +1,8 @@
 """Improve Hopper's motors together with its policy: python examples/codesign_hopper.py [iterations] [seeds].
 
 The three motors share a fixed total strength. Steps are differentiable in the strengths, so the gradient that trains
-the policy (SHAC: 32 steps and a critic) also divides them. The control run trains the policy alone, for as many steps.
+the policy (SHAC: 32 steps and a critic) also divides them. A policy learns with equal strengths first; two copies of it
+go on, one with these strengths, and one that improves them.
 """
 
 import sys
@@ -97,13 +98,22 @@ def divide(logits: Tensor) -> Tensor:
 class Trainer:
     """Policy, critic and strengths."""
 
-    def __init__(self, seed: int, codesign: bool, iterations: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        iterations: int,
+        codesign: bool = False,
+        learning_rate: float = 2e-3,
+        start: "Trainer | None" = None,
+    ) -> None:
         torch.manual_seed(seed)
         self.worlds = Hoppers(seed)
         self.actor, self.critic = network(len(MOTORS)), network(1)
+        if start is not None:
+            self.actor, self.critic = deepcopy(start.actor), deepcopy(start.critic)
         self.target = deepcopy(self.critic)
         self.logits = torch.zeros(len(MOTORS), requires_grad=codesign)
-        groups = [{"params": list(self.actor.parameters()), "lr": 2e-3}, {"params": [self.logits], "lr": 1e-2}]
+        groups = [{"params": list(self.actor.parameters()), "lr": learning_rate}, {"params": [self.logits], "lr": 1e-2}]
         self.optimizers = [
             torch.optim.Adam(groups[: 1 + codesign], betas=(0.7, 0.95)),
             torch.optim.Adam(self.critic.parameters(), lr=1e-3, betas=(0.7, 0.95)),
@@ -111,6 +121,11 @@ class Trainer:
         self.schedules = [
             torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, iterations) for optimizer in self.optimizers
         ]
+
+    def train(self, iterations: int) -> None:
+        """Train for so many iterations."""
+        for _ in range(iterations):
+            self.iterate()
 
     def iterate(self) -> None:
         """Improve policy and strengths on one short rollout, then fit the critic to it."""
@@ -164,21 +179,21 @@ class Trainer:
         return total.mean().item()
 
 
-def compare(iterations: int, seed: int) -> tuple[float, float, Tensor]:
-    """Return the returns with fixed and with co-designed strengths, and the latter."""
-    trainers = [Trainer(seed, codesign, iterations) for codesign in (False, True)]
-    for trainer in trainers:
-        for _ in range(iterations):
-            trainer.iterate()
-    fixed, codesigned = (trainer.evaluate() for trainer in trainers)
-    return fixed, codesigned, divide(trainers[1].logits.detach())
+def compare(iterations: int, seed: int) -> tuple[list[float], Tensor]:
+    """Return the returns before, with the same strengths, and with co-designed ones; and the latter."""
+    start, more = Trainer(seed, iterations), max(3 * iterations // 4, 1)
+    start.train(iterations)
+    others = [Trainer(seed + 1000, more, codesign, learning_rate=1e-3, start=start) for codesign in (False, True)]
+    for trainer in others:
+        trainer.train(more)
+    return [trainer.evaluate() for trainer in (start, *others)], divide(others[1].logits.detach())
 
 
 if __name__ == "__main__":
-    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     seeds = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    sys.stdout.write(f"{'seed':<6}{'fixed':>8}{'co-designed':>13}   strengths of {', '.join(MOTORS)}\n")
+    sys.stdout.write(f"{'seed':<6}{'before':>8}{'equal':>8}{'co-designed':>13}   strengths of {', '.join(MOTORS)}\n")
     for seed in range(seeds):
-        fixed, codesigned, strengths = compare(iterations, seed)
+        (before, equal, codesigned), strengths = compare(iterations, seed)
         numbers = ", ".join(f"{x:.2f}" for x in strengths.tolist())
-        sys.stdout.write(f"{seed:<6}{fixed:>8.0f}{codesigned:>13.0f}   {numbers}\n")
+        sys.stdout.write(f"{seed:<6}{before:>8.0f}{equal:>8.0f}{codesigned:>13.0f}   {numbers}\n")

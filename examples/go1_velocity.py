@@ -84,6 +84,6 @@ def go1_velocity(variant: str = "paper") -> Task:
 
 if __name__ == "__main__":
     ahac.register_task("go1_velocity", go1_velocity)
-    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 500
     run = ahac.train("go1_velocity", "ahac", num_envs=128, iterations=iterations, device="cpu", eval_episodes=32)
     sys.stdout.write(f"return {run.evaluate().summary()['mean']:.0f} in {run.folder}\n")

@@ -79,8 +79,8 @@ def ilqr(iterations: int, seed: int = 0) -> tuple[Tensor, Tensor, int]:
         costs = cost(xs, us).nan_to_num(nan=math.inf)
         if costs.min() < cost(x[:, None], u[:, None])[0]:
             x, u = xs[:, costs.argmin()], us[:, costs.argmin()]
-    # A row of a Jacobian costs about two steps, forward and backward.
-    return x, u, iterations * STEPS * (len(sizes) + 2 * 4)
+    # A row of a Jacobian costs about four steps.
+    return x, u, iterations * STEPS * (len(sizes) + 4 * 4)
 
 
 def random_shooting(steps: int, worlds: int = 1000, seed: int = 0) -> tuple[Tensor, Tensor, int]:

@@ -47,7 +47,7 @@ def test_coordinates_transform_the_pseudo_inertia_about_the_center_of_mass(
     expected = upper @ np.diag([*second, mass]) @ upper.T
     found_mass, center, six = body(second, mass, theta).on_link(FRAME)
     axes = np.array(FRAME.rotation)
-    about_center = pseudo_inertia(found_mass, np.array(center), six)
+    about_center = pseudo_inertia(float(found_mass), np.array(center), tuple(map(float, six)))
     move = np.eye(4)  # from the link's frame to the body's axes about the original center of mass
     move[:3, :3], move[:3, 3] = axes.T, -axes.T @ np.array(FRAME.position) - np.array(CENTER)
     found = move @ about_center @ move.T
@@ -63,6 +63,6 @@ def test_inertias_are_physical_alone_and_merged(theta: list[float], second: list
         xx, yy, zz, xy, xz, yz = part[2]
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], dtype=float)
         low, middle, high = np.linalg.eigvalsh(tensor)
-        assert part[0] > 0.0
+        assert float(part[0]) > 0.0
         assert low > 0.0
         assert low + middle > high * (1.0 - 1e-9)

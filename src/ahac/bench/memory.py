@@ -9,8 +9,8 @@ from dataclasses import replace
 from ahac.bench.clock import interleaved
 from ahac.bench.rows import Row, clean_gpu
 from ahac.bench.tasks import ROLLOUT, Rollouts
-from ahac.envs import Action, Draw, Memory, ObsTerm, Task
-from ahac.sim import Real, Vec3, World, cos, sin, where
+from ahac.envs import Action, Draw, Memory, Task, noisy
+from ahac.sim import Real, World, cos, sin, where
 
 __all__ = ["memory_cost", "with_memory"]
 
@@ -77,9 +77,9 @@ def with_memory(task: Task) -> Task:
         return [sin(phase), cos(phase)]
 
     def tracking(world: World, action: Action) -> Real:
-        return -0.1 * sum(((v - c) ** 2 for v, c in zip(world.v[:COMMAND], world.memory["command"], strict=True)), 0.0)
+        return -0.1 * sum(((v - c) ** 2 for v, c in zip(world.v, world.memory["command"], strict=False)), 0.0)
 
-    terms = {name: _noisy(term) for name, term in task.policy_observation.items()}
+    terms = {name: noisy(term, std=NOISE) for name, term in task.policy_observation.items()}
     return replace(
         task,
         memory={
@@ -91,12 +91,3 @@ def with_memory(task: Task) -> Task:
         reward={**task.reward, "tracking": tracking},
         control=delayed,
     )
-
-
-def _noisy(term: ObsTerm) -> ObsTerm:
-    def noisy(world: World, action: Action) -> list[Real]:
-        value = term(world, action)
-        numbers = list(value) if isinstance(value, Vec3 | Sequence) else [value]
-        return [x + world.draw.normal(0.0, NOISE) for x in numbers]
-
-    return noisy

@@ -59,7 +59,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         nargs="+",
         required=True,
         metavar="PATTERN",
-        help="what to estimate, such as 'dof_damping:*' 'joint_offset:*' actuator_delay",
+        help="what to estimate, such as 'dof_damping:*' 'joint_offset:*' actuator_delay (docs/guides/parameters.md)",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to this JSON file")
     parser.add_argument(
@@ -86,14 +86,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=number,
         default=0.2,
         metavar="X",
-        help="share of the segments that is predicted instead of fitted (default: 0.2)",
+        help="fraction of the segments that is predicted instead of fitted (default: 0.2)",
     )
     parser.add_argument(
         "--prior",
         type=number,
         default=10.0,
         metavar="X",
-        help="width of the prior around the robot's own values, relative to them (default: 10)",
+        help="standard deviation of the prior around the file's values, relative to their size (default: 10)",
     )
     parser.add_argument(
         "--resample", type=number, metavar="S", help="interpolate the recordings to samples S seconds apart"

@@ -95,7 +95,8 @@ def _model(options: argparse.Namespace) -> tuple[Model, list[str]]:
         randomized = []
     else:
         raise InputError(
-            f"{options.what!r} is not a robot file ({', '.join(ROBOT_SUFFIXES)}) or task; tasks: {', '.join(tasks())}"
+            f"{options.what!r} is not a robot file ({', '.join(ROBOT_SUFFIXES)}) or task; tasks: {', '.join(tasks())}; "
+            "a task of your own needs an entry point, see docs/guides/your-own-robot.md"
         )
     for name, value in defaults.items():
         if getattr(options, name) is None:

@@ -111,6 +111,8 @@ def _train(config: RunConfig, watch: bool) -> int:
     divided = f", divided among {ranks.size} ranks" if ranks.size > 1 else ""
     if ranks.is_main:
         sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {run.device}{divided}, in {run.folder}\n")
+        for line in run.env.task.randomized:
+            sys.stderr.write(f"randomized in each episode: {line}\n")
     with viewer_process(run.folder) if watch and ranks.is_main else nullcontext():
         return _run_to_end(run)
 

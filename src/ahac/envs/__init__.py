@@ -10,20 +10,20 @@ A `Task` is a dataclass of plain functions: observation terms (`observations`), 
 from ahac.core.env import STIFFNESS_SIGNALS, EnvSpec, Step
 from ahac.envs import observations, rewards
 from ahac.envs.actions import JointTargets
-from ahac.envs.commands import VelocityCommand
-from ahac.envs.curriculum import Curriculum
-from ahac.envs.delays import ActionDelay, ObservationDelay
+from ahac.envs.components.commands import VelocityCommand
+from ahac.envs.components.curriculum import Curriculum
+from ahac.envs.components.delays import ActionDelay, ObservationDelay
+from ahac.envs.components.gait import GaitClock
+from ahac.envs.components.history import ActionHistory, ObservationHistory
+from ahac.envs.components.noise import noisy
+from ahac.envs.components.pushes import RandomPushes
+from ahac.envs.components.sensors import FootContacts
 from ahac.envs.draws import Draw
-from ahac.envs.gait import GaitClock
-from ahac.envs.history import ActionHistory, ObservationHistory
 from ahac.envs.memory import Action, Memory
-from ahac.envs.noise import noisy
-from ahac.envs.pushes import RandomPushes
 from ahac.envs.randomization import Distribution, log_uniform, normal, uniform
 from ahac.envs.registry import make, make_task, register_task, tasks
 from ahac.envs.resets import NoisyReset
 from ahac.envs.robot import MinHeight, RobotTask, locomotion_observations, locomotion_rewards
-from ahac.envs.sensors import FootContacts
 from ahac.envs.task import ActionSpace, ControlFn, Observation, ObsTerm, ResetFn, RewardTerm, Task
 from ahac.envs.vec_env import VecEnv
 

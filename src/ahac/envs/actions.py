@@ -119,7 +119,7 @@ def _own_servo(model: Model, joint: Joint) -> Actuator:
         )
     (own,) = found
     squared = own.dofs[0][1] ** 2
-    servo = _servo(joint, own.gain * squared, -own.bias[2] * squared, _bounds(model, joint))
+    servo = _servo(joint, float(own.gain * squared), float(-own.bias[2] * squared), _bounds(model, joint))
     return replace(servo, name=own.name)
 
 
@@ -134,7 +134,7 @@ def _bounds(model: Model, joint: Joint) -> tuple[float, float] | None:
         bounds = actuator.gain * actuator.control_range[0], actuator.gain * actuator.control_range[1]
     if bounds is None:
         return None
-    low, high = sorted(actuator.dofs[0][1] * bound for bound in bounds)
+    low, high = sorted(float(actuator.dofs[0][1] * bound) for bound in bounds)
     return low, high
 
 
@@ -145,7 +145,7 @@ def _actuators_on(model: Model, joint: Joint) -> list[Actuator]:
 def _is_servo(actuator: Actuator) -> bool:
     """Return whether an actuator's force is kp · (control − length) − kd · speed."""
     constant, by_length, _ = actuator.bias
-    return actuator.is_linear and constant == 0.0 and by_length < 0.0 and actuator.gain == -by_length
+    return bool(actuator.is_linear and constant == 0.0 and by_length < 0.0 and actuator.gain == -by_length)
 
 
 def _with_actuators(model: Model, actuators: Sequence[Actuator]) -> Model:

@@ -35,7 +35,10 @@ class MemoryValues(dict[str, list[Real]]):
     """Values of a task's memory by name, as traced functions see them."""
 
     def __missing__(self, name: str) -> NoReturn:
-        raise TraceError(f"the task has no memory named {name!r}; it has: {', '.join(self) or 'none'}")
+        raise TraceError(
+            f"the task has no memory named {name!r}; it has: {', '.join(self) or 'none'}. Add it to Task.memory; for a "
+            "part such as VelocityCommand, memory={**part.memory}"
+        )
 
 
 Value = Real | Vec3 | Sequence[Real]

@@ -160,7 +160,7 @@ def parameters(*patterns: str) -> ObsTerm:
 
     def term(world: World, action: Action) -> list[Real]:
         if not isinstance(world.parameters, RandomizedValues):
-            raise InputError(f"no parameter is randomized: set randomize={{{patterns[0]!r}: uniform(...)}} in the task")
+            raise InputError("no parameter is randomized: set randomize={'body_mass:*': uniform(...)} in the task")
         return world.parameters.normalized(*patterns)
 
     return term

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import count
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 
 import torch
 
@@ -150,6 +150,9 @@ class RandomizedValues(dict[str, Sequence[Real]]):
         super().__init__(values)
         self._randomization = randomization
 
+    def __missing__(self, name: str) -> NoReturn:
+        raise TraceError(f"no randomized parameter is named {name!r}; randomized are: {', '.join(self)}")
+
     def normalized(self, *patterns: str) -> list[Real]:
         """Return the parameters that match the patterns, each mapped to about unit range by its distribution."""
         names = [name for name in self if any(fnmatchcase(name, pattern) for pattern in patterns)]
@@ -174,6 +177,7 @@ class Randomization:
         self._distributions = {name: randomize[pattern] for name, pattern in self._patterns.items()}
         for name in self.parameters.names:
             self._check_components(name)
+        self._check_effects()
         self._check_physical()
 
     def draw(self, draw: Draw) -> list[Real]:
@@ -240,6 +244,14 @@ class Randomization:
                 f"{name!r} has {size} components: give bounds for each, such as uniform([...], [...]), or use 'add' or "
                 "'scale'"
             )
+
+    def _check_effects(self) -> None:
+        for pattern in dict.fromkeys(self._patterns.values()):
+            names = [name for name, own in self._patterns.items() if own == pattern]
+            if self._distributions[names[0]].operation == "scale" and not any(any(self._defaults[n]) for n in names):
+                raise InputError(
+                    f"'scale' has no effect on {pattern!r}, which is zero in the model; use 'set' or 'add'"
+                )
 
     def _check_physical(self) -> None:
         """Check all lower bounds, all upper bounds, and each number at one end with the others at the other end."""

@@ -69,7 +69,8 @@ def stiffness(
         square = _contact(sim, end, parameters)
     else:
         end = replace(end, past_controls=past)
-        accelerations = sim.contact_accelerations(end, step.action, parameters=parameters, memory=memory)
+        control = _control(step.action, past)
+        accelerations = sim.contact_accelerations(end, control, parameters=parameters, memory=memory)
         square = _contact(sim, end, parameters, accelerations)
     # sqrt has no finite derivative at zero: without contact, value and gradient are zero.
     touching = (square > 0.0) & ~step.diverged
@@ -86,7 +87,7 @@ def _dynamics(
     past, parameters, memory = _further_inputs(step)
     with torch.enable_grad():
         start = State(q, v, act=act, past_controls=past)
-        end = sim.step(start, action, context=context, parameters=parameters, memory=memory)
+        end = sim.step(start, _control(action, past), context=context, parameters=parameters, memory=memory)
     inputs, outputs = (q, v, action), (end.q, end.v)
     if act is not None and end.act is not None:
         inputs, outputs = (*inputs, act), (*outputs, end.act)
@@ -127,6 +128,11 @@ def _further_inputs(step: Step) -> tuple[Tensor | None, Tensor | None, Tensor | 
         x if x is None else x.detach() for x in (state.past_controls, state.parameters, state.memory)
     )
     return past, parameters, memory
+
+
+def _control(action: Tensor, past: Tensor | None) -> Tensor:
+    """Return the controls of the step: with delays, actions are clipped before they are delayed."""
+    return action if past is None else action.clamp(-1.0, 1.0)
 
 
 def _unit_vectors(sim: Simulator) -> Iterator[Tensor]:

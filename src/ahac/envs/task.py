@@ -137,6 +137,8 @@ class Task:
         if not isinstance(self.memory, Mapping):
             raise InputError(f"memory must map names to Memory(size, ...), got {self.memory!r}")
         for name, entry in self.memory.items():
+            if not isinstance(name, str):
+                raise InputError(f"names of memory must be strings, got {name!r}")
             if not isinstance(entry, Memory):
                 raise InputError(f"memory {name!r} must be a Memory(size, start=..., update=...), got {entry!r}")
         if not isinstance(self.forces, Sequence) or not all(callable(law) for law in self.forces):

@@ -14,6 +14,7 @@ from functools import update_wrapper
 from ahac.core.errors import TraceError
 from ahac.envs.draws import Draw, UniformInputs
 from ahac.envs.memory import MemoryValues
+from ahac.envs.observations import values_of
 from ahac.envs.resets import NoisyReset
 from ahac.envs.task import ObsTerm, Task
 from ahac.sim import (
@@ -22,7 +23,6 @@ from ahac.sim import (
     ForceLaw,
     Real,
     Scalar,
-    Vec3,
     World,
     clip,
     maximum,
@@ -47,10 +47,13 @@ CLOCK = 2
 """Size of the episode clock: number of steps and sum of rewards so far."""
 
 DIVERGENCE_LIMIT = 1e12
-"""A world has diverged when the sum of squares of its state and memory is this large or not finite."""
+"""A world has diverged when the sum of squares of its state is this large, or its state or memory is not finite."""
 
 ACTION_PROBE = 1e-36
 """Weight of actions in that sum: too small to matter, but a non-finite action still shows."""
+
+MEMORY_PROBE = 1e-12
+"""Weight of memory, which may hold large numbers such as a count of steps; in float32, its square is still in range."""
 
 
 def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
@@ -74,7 +77,7 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         world.random = draw
         updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
         world.random = None
-        size = sum((x * x for group in updated.values() for x in group), size)
+        size = sum(((MEMORY_PROBE * x) ** 2 for group in updated.values() for x in group), size)
         world.memory = MemoryValues({n: [unless_diverged(x, 0.0) for x in group] for n, group in updated.items()})
         # No gradient crosses the end of an episode.
         last = MemoryValues(
@@ -114,7 +117,7 @@ def controller(task: Task) -> Controller | None:
         return None
 
     def controls(world: World) -> Sequence[Real]:
-        world.memory = _values(world)
+        _name_inputs(task, world)
         return control(world, [clip(u, -1.0, 1.0) for u in world.control])
 
     return controls
@@ -125,7 +128,7 @@ def forces(task: Task) -> list[ForceLaw]:
 
     def with_memory(law: ForceLaw) -> ForceLaw:
         def wrapper(world: World) -> Iterable[AppliedForce]:
-            world.memory = _values(world)
+            _name_inputs(task, world)
             return law(world)
 
         return update_wrapper(wrapper, law)
@@ -312,6 +315,13 @@ def _values(world: World) -> MemoryValues:
     return MemoryValues((name, list(group)) for name, group in world.memory.items())
 
 
+def _name_inputs(task: Task, world: World) -> None:
+    """Let a function of the simulator's world see memory and parameters as all functions of a task do."""
+    world.memory = _values(world)
+    if task.randomization is not None:
+        world.parameters = task.randomization.values(world.parameters)
+
+
 def _clock(steps: Real, more: float, dt: float) -> Callable[[], Real]:
     return lambda: (steps + more) * dt
 
@@ -348,9 +358,7 @@ def _check_reset(task: Task, result: object) -> tuple[list[Real], list[Real]]:
 
 
 def _evaluate(name: str, term: ObsTerm, world: World, action: Sequence[Real]) -> list[Real]:
-    value = term(world, action)
-    numbers = list(value) if isinstance(value, Vec3 | Sequence) else [value]
-    return [_scalar(name, x) for x in numbers]
+    return [_scalar(name, x) for x in values_of(term, world, action)]
 
 
 def _scalar(name: str, value: object) -> Real:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -89,24 +89,15 @@ class VecEnv:
         plan = tracing.plan(task)
         self._random = plan.random_inputs
         """Sizes of the groups of random numbers."""
-        memory = {name: entry.size for name, entry in task.memory.items()}
-        randomization = task.randomization
         self.sim = Simulator(
             task.model,
             num_worlds=num_envs,
-            dt=task.dt,
-            substeps=task.substeps,
-            integrator=task.integrator,
             device=device,
             dtype=dtype,
             num_threads=num_threads,
             context={"clock": tracing.CLOCK, **self._random},
             readouts={"step": lambda world: tracing.step_outputs(task, world, early_termination)},
-            forces=tracing.forces(task),
-            memory=memory,
-            controller=tracing.controller(task),
-            parameters=None if randomization is None else randomization.parameters,
-            validate_parameters=False,  # the task has checked the bounds of their distributions
+            **_physics(task),
         )
         self.obs_layout = dict(plan.policy)
         """Size of each observation term of the policy, in order."""
@@ -116,7 +107,7 @@ class VecEnv:
         self._reset_function = self.sim.compile_function(
             "episode reset",
             partial(tracing.reset_outputs, task),
-            {**self._random, **({"memory": sum(memory.values())} if memory else {})},
+            {**self._random, **({"memory": sum(self.sim.memory.values())} if task.memory else {})},
         )
         # Probes use a separate generator: measuring stiffness does not change the resets.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
@@ -374,6 +365,20 @@ def _check_finite_action(action: Tensor) -> None:
             f"action [{world}, {entry}] is {action[world, entry].item()}; actions must be finite. "
             "The environment is unchanged: step again with a valid action"
         )
+
+
+def _physics(task: Task) -> dict[str, Any]:
+    """Return the settings of a simulator that a task determines."""
+    return {
+        "dt": task.dt,
+        "substeps": task.substeps,
+        "integrator": task.integrator,
+        "forces": tracing.forces(task),
+        "memory": {name: entry.size for name, entry in task.memory.items()},
+        "controller": tracing.controller(task),
+        "parameters": None if task.randomization is None else task.randomization.parameters,
+        "validate_parameters": False,  # the task has checked the bounds of their distributions
+    }
 
 
 def _spec(task: Task, sim: Simulator, plan: tracing.Plan) -> EnvSpec:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,10 +18,7 @@ from ahac.identification.recordings import Recording, read_recording, same_dt
 from ahac.identification.result import Identification
 from ahac.identification.segments import Segments, cut
 from ahac.identification.simulated import SimulatedRobot
-from ahac.sim import Integrator, Model, Simulator, load_model
-
-if TYPE_CHECKING:
-    from ahac.sim import Parameters
+from ahac.sim import Integrator, Model, Parameters, Simulator, load_model
 
 __all__ = ["identify"]
 
@@ -165,14 +161,18 @@ def _parameters(model: Model, given: Parameters | str | Sequence[str]) -> Parame
         return model.parameters(given)
     if isinstance(given, Sequence):
         return model.parameters(*given)
+    if not isinstance(given, Parameters):
+        raise InputError(
+            f"parameters must be patterns such as 'dof_damping:*', or from model.parameters, got {given!r}"
+        )
     given.check_model(model)
     return given
 
 
 def _recordings(given: Source | Sequence[Source], resample: float | None) -> list[Recording]:
-    sources = [given] if isinstance(given, Recording | str | os.PathLike) else list(given)
-    if not sources:
-        raise InputError("identification needs at least one recording, got none")
+    sources = [given] if isinstance(given, Recording | str | os.PathLike) else given
+    if not isinstance(sources, Sequence) or not sources:
+        raise InputError(f"recordings must be one or more recordings or paths of .npz files, got {given!r}")
     read = [source if isinstance(source, Recording) else read_recording(source) for source in sources]
     return read if resample is None else [recording.resampled(resample) for recording in read]
 

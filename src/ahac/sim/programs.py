@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TypeAlias
 
-from ahac.core.errors import TraceError
+from ahac.core.errors import InputError, TraceError
 from ahac.sim.compiler.graph import Graph, Real, Scalar
 from ahac.sim.compiler.operations import barrier, where
 from ahac.sim.compiler.program import Program, StepPrograms, trace
@@ -56,6 +56,8 @@ class Programs:
         names = () if self.parameters is None else self.parameters.names
         self.past_controls = 0
         """Number of earlier controls that a step depends on: as many as the longest delay spans."""
+        if self.controller is not None and not callable(self.controller):
+            raise InputError(f"controller must be a function of a World, got {self.controller!r}")
         if self.parameters is not None and DELAY in names:
             self.past_controls = ceil(self.parameters.max_delay / self.dt - 1e-9)
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -292,7 +294,11 @@ def delayed(controls: Sequence[Reals], delay: Real) -> list[Real]:
 
 def _checked_controls(controls: object, model: Model) -> list[Real]:
     if isinstance(controls, Sequence) and len(controls) == model.nu:
-        return list(controls)
+        numbers = [x for x in controls if isinstance(x, Scalar | float | int)]
+        if len(numbers) == model.nu:
+            return numbers
+        kinds = ", ".join(type(x).__name__ for x in controls)
+        raise TraceError(f"the controller must return numbers, not comparisons or tensors, got {kinds}")
     got = f"{len(controls)} of them" if isinstance(controls, Sequence) else type(controls).__name__
     raise TraceError(f"the controller must return a list of {model.nu} controls, one per actuator, got {got}")
 

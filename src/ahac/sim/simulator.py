@@ -36,7 +36,35 @@ TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
 
 
 class Simulator:
-    """Simulate N worlds of one model in parallel; every result is differentiable."""
+    """Simulate N worlds of one model in parallel; every result is differentiable.
+
+    The model is traced at once; kernels are compiled on first use.
+
+    Args:
+        model: A model from `load_model`.
+        num_worlds: Number of worlds.
+        dt: Duration of a step [s].
+        substeps: Number of integration steps per step, of dt / substeps seconds each.
+        device: "cpu" or a CUDA device.
+        dtype: torch.float32 or torch.float64.
+        num_threads: Number of CPU threads; all cores by default.
+        readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
+        forces: User-defined force laws: functions of a `World` that return forces on bodies and joints.
+        contact_law: Contact force between a point and a plane; by default `compliant` for implicit and `penalty`
+            for explicit integration.
+        context: Sizes of the named groups of numbers that the caller passes to each step, for readouts to use.
+        integrator: "implicit" evaluates contact, limits, springs, dampers, dry friction, servos, tendons and
+            equality constraints at the end of each substep; it is stable for any constants. "explicit" evaluates
+            all forces at the start (semi-implicit Euler), as the paper's simulator does; it is stable for small
+            substeps only.
+        parameters: Constants of the model that each step takes as inputs, from `model.parameters`.
+        memory: Sizes of named groups of numbers that the caller passes to each step, with gradients; force laws,
+            the controller and readouts read them as `world.memory`.
+        controller: Function of a `World` that returns the controls of the actuators, from `world.control`, the
+            memory and the state of each substep; by default the controls are those passed to the step.
+        validate_parameters: Whether steps refuse parameters that are not physical, such as negative masses. Every
+            new tensor of parameters is checked once; on CUDA this waits for the device.
+    """
 
     def __init__(  # noqa: PLR0913 - public settings, keyword-only
         self,
@@ -58,33 +86,6 @@ class Simulator:
         controller: Controller | None = None,
         validate_parameters: bool = True,
     ) -> None:
-        """Trace the model; kernels are compiled on first use.
-
-        Args:
-            model: A model from `load_model`.
-            num_worlds: Number of worlds.
-            dt: Duration of a step [s].
-            substeps: Number of integration steps per step, of dt / substeps seconds each.
-            device: "cpu" or a CUDA device.
-            dtype: torch.float32 or torch.float64.
-            num_threads: Number of CPU threads; all cores by default.
-            readouts: Functions of a `World`, evaluated on the state after each step and returned with it.
-            forces: User-defined force laws: functions of a `World` that return forces on bodies and joints.
-            contact_law: Contact force between a point and a plane; by default `compliant` for implicit and `penalty`
-                for explicit integration.
-            context: Sizes of the named groups of numbers that the caller passes to each step, for readouts to use.
-            integrator: "implicit" evaluates contact, limits, springs, dampers, dry friction, servos, tendons and
-                equality constraints at the end of each substep; it is stable for any constants. "explicit" evaluates
-                all forces at the start (semi-implicit Euler), as the paper's simulator does; it is stable for small
-                substeps only.
-            parameters: Constants of the model that each step takes as inputs, from `model.parameters`.
-            memory: Sizes of named groups of numbers that the caller passes to each step, with gradients; force laws,
-                the controller and readouts read them as `world.memory`.
-            controller: Function of a `World` that returns the controls of the actuators, from `world.control`, the
-                memory and the state of each substep; by default the controls are those passed to the step.
-            validate_parameters: Whether steps refuse parameters that are not physical, such as negative masses. Every
-                new tensor of parameters is checked once; on CUDA this waits for the device.
-        """
         self.model = model
         self.integrator: Integrator = integrator
         self.num_worlds = num_worlds
@@ -95,36 +96,19 @@ class Simulator:
         self.num_threads = usable_cores() if num_threads is None else num_threads
         self._check_settings()
         self.context = dict(context or {})
-        self.parameters = parameters
-        self.memory = dict(memory or {})
+        self.parameters = _checked_parameters(parameters, model)
+        self.memory = _sizes("memory", memory)
         laws = _laws(integrator, contact_law, forces)
         # Force laws that read parameters or memory have no values to be linearized with.
         checked_forces = () if self.memory or parameters is not None else forces
         warn_if_unstable(model, self.dt, self.substeps, integrator, checked_forces)
-        self._programs = Programs(
-            model,
-            laws,
-            _named_functions(readouts or {}),
-            self.context,
-            parameters,
-            self.memory,
-            controller,
-            self.dt,
-        )
+        groups = (self.context, parameters, self.memory)
+        self._programs = Programs(model, laws, _named_functions(readouts or {}), *groups, controller, self.dt)
         self.num_past_controls = self._programs.past_controls
         """Number of earlier controls in `State.past_controls`: as many as the longest actuator delay spans."""
         target = Target(str(self.device), dtype == torch.float64, lane_bytes())
-        self._inputs = Inputs(
-            model,
-            self.num_worlds,
-            self.device,
-            dtype,
-            self.context,
-            parameters,
-            self.memory,
-            self._programs.past_controls,
-            validate_parameters,
-        )
+        past = self.num_past_controls
+        self._inputs = Inputs(model, self.num_worlds, self.device, dtype, *groups, past, validate_parameters)
         self._launcher = Launcher(target, self.device, dtype, model.name, self.num_threads)
         self._step = StepKernels(self._launcher, self._programs.step(), self.num_worlds)
         self._maps = _maps(self._launcher, self._programs)
@@ -384,6 +368,24 @@ def _laws(integrator: Integrator, contact_law: ContactLaw | None, forces: Sequen
     if not isinstance(forces, Sequence) or not all(callable(law) for law in forces):
         raise InputError(f"forces must be a list of functions of a World, got {forces!r}")
     return ForceLaws(contact_law, tuple(forces), implicit=implicit)
+
+
+def _checked_parameters(parameters: object, model: Model) -> Parameters | None:
+    if parameters is None:
+        return None
+    if not isinstance(parameters, Parameters):
+        raise InputError(
+            f"parameters must come from model.parameters('body_mass:*', ...), got {type(parameters).__name__}; their "
+            "values are passed to each step"
+        )
+    parameters.check_model(model)
+    return parameters
+
+
+def _sizes(name: str, sizes: object) -> dict[str, int]:
+    if not isinstance(sizes, Mapping | None):
+        raise InputError(f"{name} must map names to sizes, such as {{'command': 3}}, got {sizes!r}")
+    return {str(key): check_int(f"size of {name} {key!r}", size, 1) for key, size in (sizes or {}).items()}
 
 
 def _named_functions(readouts: Mapping[str, Readout]) -> dict[str, Readout]:

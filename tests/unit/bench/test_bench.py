@@ -54,7 +54,7 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         raise AssertionError("something was measured")
 
     monkeypatch.setattr(training, "make", measured)
-    monkeypatch.setattr(tasks, "_Rollouts", measured)
+    monkeypatch.setattr(tasks, "Rollouts", measured)
 
     def call(*arguments: str) -> str:
         assert main(["bench", *arguments]) == 2
@@ -118,6 +118,13 @@ def test_missing_values_are_null_in_json_and_a_dash_in_the_table(bench: Bench) -
     assert rows[0]["peak [MB]"] is None
     assert rows[0]["over the bare simulator"] > 0
     assert printed_row(printed)["peak [MB]"] == "-"
+
+
+def test_the_cost_of_memory_is_measured(bench: Bench) -> None:
+    _, report = bench("memory", "cartpole", "--worlds", "4", "--seconds", "0")
+    ((row,),) = report["tables"].values()
+    assert (row["task"], row["worlds"], row["threads"]) == ("cartpole", 4, 1)
+    assert row["ratio"] == pytest.approx(row["both with memory [ms]"] / row["forward+backward [ms]"])
 
 
 ARM = """<mujoco model="arm"><worldbody><body name="base"><freejoint/><geom size=".1" mass="1"/>
@@ -198,7 +205,7 @@ def test_numbers_of_worlds_are_checked_before_measuring(refused: Refused, kind: 
         (["robots", "nope"], "no robot named 'nope'"),
         (["robots", "hopper", "--device", "nope"], "device such as 'cuda:0', got 'nope'"),
         (["robots", "hopper", "--device", "cuda:99"], "device 'cuda:99' is not available: "),
-        (["nope"], "unknown command 'nope'; known: robots, tasks, train"),
+        (["nope"], "unknown command 'nope'; known: robots, tasks, parameters, memory, train"),
         (["--worlds", "4"], "unknown option --worlds"),
     ],
     ids=" ".join,

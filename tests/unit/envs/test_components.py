@@ -284,6 +284,8 @@ def test_gradients_flow_through_histories_and_delays(env: VecEnv) -> None:
         (lambda: GaitClock().track_contacts(feet), "the clock has 1 offsets for 2 feet; use one each"),
         (lambda: ActionHistory(2, steps=0), "ActionHistory.steps must be a whole number of at least 1, got 0"),
         (lambda: ActionDelay(2, steps=(2, 1)), r"ActionDelay.steps must be \(least, most\) .* got \(2, 1\)"),
+        (lambda: ActionDelay(2, steps=THREE), r"ActionDelay.steps must be a whole number or two of them .*, got \(1.0"),
+        (lambda: Curriculum(actions.action_rate_l2, 1.0, bounds=THREE), "Curriculum.bounds must be two numbers"),
         (lambda: noisy(observations.height(TRUNK)), "noisy takes either std or uniform, got std=None and uniform=None"),
         (lambda: RandomPushes(TRUNK, velocity=-1.0), "RandomPushes.velocity must be a finite number of at least 0"),
         (lambda: Curriculum(actions.action_rate_l2, 1.0, start=2.0), r"must be within the bounds \(0.1, 1.0\), got 2"),
@@ -305,3 +307,9 @@ def test_names_that_do_not_exist_are_refused() -> None:
         ahac.make(
             replace(task, memory={**task.memory, **short.memory}, reward={"acc": short.action_acc_l2}), num_envs=2
         )
+
+
+def test_a_delay_of_another_number_of_actions_is_refused() -> None:
+    task, wrong = make_task(), ActionDelay(3, steps=1)
+    with pytest.raises(InputError, match=r"ActionDelay.num_actions must be 2, the task's number of actions, got 3"):
+        ahac.make(replace(task, memory={**task.memory, **wrong.memory}, control=wrong.control), num_envs=2)

@@ -266,6 +266,16 @@ def test_memory_that_is_not_finite_makes_its_world_diverge(device: torch.device)
     assert torch.isfinite(torch.cat([step.obs, step.final_obs, step.critic_obs], dim=-1)).all()
 
 
+def test_memory_may_hold_large_numbers(device: torch.device) -> None:
+    """A count of steps, for example."""
+    count = Memory(1, start=1e7, update=lambda world, action, memory, draw: memory["count"][0] + 1.0)
+    base = remembering_task()
+    env = VecEnv(replace(base, memory={**base.memory, "count": count}), num_envs=2, device=device)
+    step = env.step(torch.zeros(2, 1, device=device))
+    assert not step.diverged.any()
+    assert env.memory["count"].flatten().tolist() == [1e7 + 1.0] * 2
+
+
 # --------------------------------------------------------------------------------------------------------- errors
 
 
@@ -288,6 +298,7 @@ def test_invalid_memory_is_refused(arguments: dict, message: str) -> None:
     ("changes", "message"),
     [
         ({"memory": {"x": 3}}, r"memory 'x' must be a Memory\(size, start=..., update=...\), got 3"),
+        ({"memory": {3: Memory(1)}}, "names of memory must be strings, got 3"),
         ({"memory": [Memory(1)]}, "memory must map names to Memory"),
         ({"forces": [1.0]}, "forces must be a list of functions"),
         ({"control": 1.0}, "control must be a function of"),
@@ -324,6 +335,7 @@ def comparison(world: World, *others: object) -> Any:  # noqa: ANN401 - not what
         ({"forces": [lambda w: [w.apply_joint_force("rail", w.time)]]}, "world.time is known in observations"),
         ({"forces": [lambda w: [w.apply_joint_force("rail", w.memory["y"][0])]]}, "no memory named 'y'"),
         ({"control": lambda w, a: [0.0, 0.0]}, "must return a list of 1 controls"),
+        ({"control": lambda w, a: [comparison(w)]}, "controller must return numbers, not comparisons or tensors"),
         ({"control": lambda w, a: w.memory["y"]}, "no memory named 'y'"),
     ],
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from ahac.core.errors import InputError, TraceError
 from ahac.envs import Distribution, NoisyReset, Task, VecEnv, log_uniform, normal, observations, uniform
 from ahac.envs.draws import Draw
-from ahac.sim import load_model
+from ahac.sim import Real, World, load_model
 from support.episodes import assert_same, outcomes, random_actions, set_time_left
 from support.robots import mjcf
 
@@ -270,6 +270,7 @@ def test_description_has_a_line_per_pattern() -> None:
         ({"body_mass:wing": uniform(1.0, 2.0)}, "body_mass:wing"),
         ({"gravity": uniform(1.0, 2.0)}, "'gravity' has 3 components: give bounds for each"),
         ({"gravity": uniform([0.0, 1.0], [1.0, 2.0])}, "has 3 components, but its distribution has bounds for 2"),
+        ({"dof_frictionloss:*": uniform(0.5, 2.0, "scale")}, r"'scale' has no effect on 'dof_frictionloss:\*', which"),
         ({"body_mass:*": uniform(1.0, 2.0), "body_mass:c*": uniform(1.0, 2.0)}, "matches several patterns"),
     ],
 )
@@ -304,3 +305,35 @@ def test_observing_parameters_that_are_not_randomized_is_refused() -> None:
     task = replace(task, randomize={"gravity": uniform(0.9, 1.1, "scale")})
     with pytest.raises(TraceError, match=r"no randomized parameter matches body_mass:\*; randomized are: gravity"):
         VecEnv(task, num_envs=1)
+    task = replace(task, observation={"p": lambda world, action: world.parameters["body_mass:cage"]})
+    with pytest.raises(TraceError, match=r"no randomized parameter is named 'body_mass:cage'; randomized are: gravity"):
+        VecEnv(task, num_envs=1)
+
+
+def test_force_laws_and_controls_see_parameters_like_all_functions_of_a_task() -> None:
+    seen = []
+
+    def record(world: World) -> list[Real]:
+        seen.append([len(world.parameters["gravity"]), len(world.parameters.normalized("*"))])
+        return []
+
+    task = lift_task(
+        randomize={"gravity": uniform(0.9, 1.1, "scale")},
+        forces=[record],
+        control=lambda world, action: [*action, *record(world)],
+    )
+    VecEnv(task, num_envs=1)
+    assert len(seen) >= 2
+    assert all(sizes == [3, 3] for sizes in seen)
+
+
+def test_actions_beyond_the_bounds_do_not_count_as_stiff(env: VecEnv) -> None:
+    """With a delay, an action is clipped before it is mixed with earlier ones; stiffness must see it like the step."""
+    env.reset(seed=1)
+    late = env.parameters["actuator_delay"][:, 0] > 0.9 * DT
+    start = env.state_dict()
+    stiff = []
+    for action in (0.5, 2.0):
+        env.load_state_dict(start)
+        stiff.append(env.stiffness(env.step(torch.full_like(late[:, None], action, dtype=torch.float64))))
+    assert (stiff[1] < stiff[0] - 1e-6)[~late].all()

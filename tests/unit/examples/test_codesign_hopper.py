@@ -18,8 +18,7 @@ def example() -> dict[str, Any]:
 def test_strengths_are_trained_under_a_fixed_total(example: dict[str, Any]) -> None:
     trainer = example["Trainer"](seed=0, codesign=True, iterations=3)
     policy = [x.detach().clone() for x in trainer.actor.parameters()]
-    for _ in range(3):
-        trainer.iterate()
+    trainer.train(3)
     strengths = example["divide"](trainer.logits.detach())
     assert strengths.sum().item() == pytest.approx(3.0, rel=1e-5)
     assert (strengths - 1.0).abs().max() > 1e-3

@@ -151,7 +151,9 @@ def test_the_command_prints_a_table_and_writes_a_file(
     [
         ({"segment": 0.0}, "segment must be more than 0"),
         ({"held_out": 1.0}, "held_out must be below 1"),
-        ({"recordings": []}, "needs at least one recording"),
+        ({"recordings": []}, "must be one or more recordings"),
+        ({"recordings": 3}, "must be one or more recordings or paths of .npz files, got 3"),
+        ({"parameters": 3}, "parameters must be patterns such as"),
         ({"parameters": "dof_dampin:*"}, "no parameter is of kind 'dof_dampin'"),
         ({"substeps": 0}, "substeps must be a whole number"),
     ],

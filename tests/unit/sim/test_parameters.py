@@ -107,12 +107,14 @@ def test_no_patterns_and_a_wrong_delay_are_refused(model: Model) -> None:
 
 
 def test_parameters_of_another_model_are_refused(model: Model) -> None:
-    parameters = model.parameters("gravity")
-    parameters.check_model(load_model(PLAIN))
-    with pytest.raises(InputError, match="selected from another model"):
-        parameters.check_model(load_model(PLAIN.replace('kp="20"', 'kp="21"')))
-    with pytest.raises(InputError, match="expected 3 numbers"):
-        parameters.apply(model, [0.0])
+    parameters = model.parameters("actuator_gain:servo")
+    parameters.apply(load_model(PLAIN), [1.0])
+    with pytest.raises(InputError, match=r"another model: 'actuator_gain:servo' is 20 in 'model', but 'model' has 21"):
+        parameters.apply(load_model(PLAIN.replace('kp="20"', 'kp="21"')), [1.0])
+    with pytest.raises(InputError, match=r"but 'model' does not have it; call model\.parameters"):
+        parameters.apply(load_model(STANDING), [1.0])
+    with pytest.raises(InputError, match="expected 1 numbers, one for each column"):
+        parameters.apply(model, [0.0, 1.0])
 
 
 # ------------------------------------------------------------------------------------------------------------- values
@@ -122,7 +124,7 @@ def test_parameters_of_another_model_are_refused(model: Model) -> None:
     ("pattern", "values", "message"),
     [
         ("body_mass:trunk", [0.0], "'body_mass:trunk' must be positive, got 0 kg in world 1"),
-        ("dof_damping:hip", [-0.1], "'dof_damping:hip' must be not negative, got -0.1 N m s/rad in world 1"),
+        ("dof_damping:hip", [-0.1], "'dof_damping:hip' must be non-negative, got -0.1 N m s/rad in world 1"),
         ("gravity", [0.0, float("nan"), 0.0], "'gravity.y' must be finite, got nan"),
         ("actuator_delay", [0.2], "'actuator_delay' must be between 0 and 0.1, got 0.2 s"),
         ("body_inertia:arm", [0.1, 0.2, 0.4], "'body_inertia:arm.z' must be at most the sum of the other two moments"),
@@ -268,6 +270,24 @@ def test_sites_and_bodies_move_with_merged_bodies() -> None:
     np.testing.assert_allclose(found["tip"][1] - found["tip"][0], [0.03, 0.01, 0.02], atol=1e-12)
 
 
+@pytest.mark.parametrize("integrator", LAWS)
+def test_strength_scales_gains_and_force_range_of_a_saturated_servo(integrator: str) -> None:
+    model = load_model(PLAIN)
+    changed = load_model(PLAIN.replace('kp="50" kv="2" forcerange="-3 3"', 'kp="25" kv="1" forcerange="-1.5 1.5"'))
+    physics = Parametrized(model, model.parameters("actuator_strength:bounded"), LAWS[integrator])
+    other = Parametrized(changed, changed.parameters("gravity"), LAWS[integrator])
+    state = states(physics)
+    # Just beyond the range, an implicit step reduces the damping of the servo.
+    servo = [actuator.name for actuator in model.actuators].index("bounded")
+    knee = next(joint for joint in model.joints if joint.name == "knee")
+    state["v"][:, knee.v], state["h"] = 0.0, np.full((2, 1), 0.05)
+    state["u"][:, servo] = state["q"][:, knee.q] + 1.2 * 3.0 / 50.0
+    found, before = (evaluate(physics.substep, {**state, "p": np.array([s])})["v"] for s in (0.5, 1.0))
+    expected = evaluate(other.substep, {**state, "p": other.defaults})["v"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+    assert np.abs(found - before).max() > 1e-4
+
+
 def test_dry_friction_of_a_joint_that_has_none_in_the_file() -> None:
     model = load_model(PLAIN)
     physics = Parametrized(model, model.parameters("dof_frictionloss:shoulder"))
@@ -303,6 +323,49 @@ def test_constant_numbers_in_place_of_scalars_make_a_plain_model(model: Model) -
     values = states(physics)
     expected = evaluate(other.substep, {**values, "p": np.array([2.0, 0.5, 0.0, 0.0, -3.7])})["v"]
     np.testing.assert_allclose(evaluate(physics.substep, {**values, "p": physics.defaults})["v"], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("source", "patterns"),
+    [
+        (
+            PLAIN,
+            "body_mass:* body_ipos:* body_pos:pack body_pos:shank body_inertia:arm joint_offset:* actuator_strength:*",
+        ),
+        (STANDING, "geom_pos:* body_pos:pad body_pos:foot geom_friction:* body_mass:*"),
+    ],
+    ids=["plain", "standing"],
+)
+def test_a_model_with_changed_constants_has_them_as_defaults(source: str, patterns: str) -> None:
+    """Parameters of an identified model begin with the identified values, not with those of the file."""
+    model = load_model(source)
+    parameters = model.parameters(*patterns.split())
+    numbers = [1.2 * x + 0.01 for x in parameters.defaults(1, dtype=torch.float64)[0].tolist()]
+    changed = parameters.apply(model, numbers)
+    again = changed.parameters(*patterns.split())
+    assert again.defaults(1, dtype=torch.float64)[0].tolist() == numbers
+    more = [1.1 * x for x in numbers]
+    _assert_same_dynamics(again.apply(changed, more), parameters.apply(model, more))
+
+
+def test_a_model_with_changed_pseudo_inertia_has_it_as_its_inertia(model: Model) -> None:
+    parameters = model.parameters("body_pseudo_inertia:pack", "body_pseudo_inertia:arm")
+    changed = parameters.apply(model, [0.05 * (i % 7 - 2) for i in range(parameters.size)])
+    again = changed.parameters("body_inertia:arm", "body_mass:arm", "body_pseudo_inertia:pack")
+    defaults = again.defaults(1, dtype=torch.float64)[0].tolist()
+    assert defaults[4:] == [0.0] * 10
+    assert defaults[3] == pytest.approx(0.9 * np.exp(2.0 * 0.05))
+    _assert_same_dynamics(again.apply(changed, defaults), changed)
+    with pytest.raises(AssertionError):
+        _assert_same_dynamics(again.apply(changed, [2.0 * x for x in defaults]), changed)
+
+
+def _assert_same_dynamics(one: Model, other: Model) -> None:
+    """Compare steps of models without parameters of their own."""
+    first, second = (Parametrized(model, model.parameters("gravity")) for model in (one, other))
+    values = states(first)
+    ends = [evaluate(each.substep, {**values, "p": each.defaults})["v"] for each in (first, second)]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-9, atol=1e-9)
 
 
 def test_the_guide_lists_every_kind() -> None:

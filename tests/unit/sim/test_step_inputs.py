@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ahac.core.errors import InputError, TraceError
-from ahac.sim import AppliedForce, Model, Real, Simulator, State, World, load_model, sin
+from ahac.sim import AppliedForce, Real, Simulator, State, World, load_model, sin
+from ahac.sim.model.parameters.selection import Parameters
 from support.robots import mjcf
 
 WORLDS = 3
@@ -33,36 +33,16 @@ ARM = mjcf(
 """Two hinges; the second motor has an activation."""
 
 
-@dataclass
-class Inputs:
-    """Stands for `Parameters`: numbers that force laws read, while the model stays the same."""
+WIND = "dof_damping:shoulder"
+"""A parameter that the force law and a readout use as well, as the strength of a wind."""
 
-    names: tuple[str, ...] = ("wind", "actuator_delay")
-    start: tuple[float, ...] = (0.3, 0.0)
-    max_delay: float = 0.02
-    checked: int = 0
 
-    @property
-    def size(self) -> int:
-        return len(self.names)
-
-    def defaults(self, num_worlds: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-        return torch.tensor(self.start, device=device, dtype=dtype).repeat(num_worlds, 1)
-
-    def apply(self, model: Model, scalars: Sequence[Real]) -> Model:
-        return model
-
-    def by_name(self, scalars: Sequence[Real]) -> Mapping[str, Sequence[Real]]:
-        return {name: [x] for name, x in zip(self.names, scalars, strict=True)}
-
-    def check(self, values: Tensor) -> None:
-        self.checked += 1
-        if bool((values < 0.0).any()):
-            raise InputError("negative")
+def declared(*names: str) -> Parameters:
+    return load_model(ARM).parameters(*names, max_delay=0.02)
 
 
 def push(world: World) -> list[AppliedForce]:
-    gust = world.parameters["wind"][0] * world.memory["push"][0]
+    gust = world.parameters[WIND][0] * world.memory["push"][0]
     return [world.apply_joint_force("shoulder", gust * sin(world.q[1]))]
 
 
@@ -81,14 +61,15 @@ def seen(world: World) -> list[Real]:
     return [
         world.memory["target"][0] * world.q[1],
         before.memory["push"][0] * before.v[0],
-        world.parameters["wind"][0] * world.control[0],
+        world.parameters[WIND][0] * world.control[0],
         world.act[0] * before.act[0],
     ]
 
 
 def simulator(**settings: object) -> Simulator:
     usual: dict[str, Any] = {
-        "num_worlds": WORLDS, "dt": 0.01, "substeps": 3, "dtype": torch.float64, "parameters": Inputs(),
+        "num_worlds": WORLDS, "dt": 0.01, "substeps": 3, "dtype": torch.float64,
+        "parameters": declared(WIND, "actuator_delay"),
         "memory": {"push": 1, "target": 2}, "forces": [push], "controller": servo, "readouts": {"seen": seen},
     }  # fmt: skip
     return Simulator(load_model(ARM), **{**usual, **settings})
@@ -197,7 +178,7 @@ def test_readouts_of_a_state_see_parameters_and_memory(sim: Simulator) -> None:
 
 def delayed_steps(sim: Simulator, delay: float, controls: Sequence[float]) -> list[Tensor]:
     state, x = sim.rest_state(), values()
-    parameters = torch.tensor([[0.0, delay]], dtype=torch.float64).repeat(WORLDS, 1)
+    parameters = torch.tensor([[0.1, delay]], dtype=torch.float64).repeat(WORLDS, 1)
     states = []
     for u in controls:
         control = torch.full((WORLDS, 2), u, dtype=torch.float64)
@@ -237,32 +218,32 @@ def test_states_are_combined_with_their_past_controls() -> None:
 
 
 def test_a_simulator_without_delay_keeps_no_controls() -> None:
-    sim = simulator(parameters=Inputs(("wind",), (0.3,)))
+    sim = simulator(parameters=declared(WIND))
     assert sim.step(sim.rest_state(), memory=values()["memory"]).past_controls is None
 
 
 def test_parameters_are_those_of_the_model_by_default(sim: Simulator) -> None:
     x = values()
-    defaults = torch.tensor([[0.3, 0.0]], dtype=torch.float64).repeat(WORLDS, 1)
+    defaults = torch.tensor([[0.1, 0.0]], dtype=torch.float64).repeat(WORLDS, 1)
     ends = [sim.step(State(x["q"], x["v"]), x["control"], parameters=p, memory=x["memory"]).v for p in (None, defaults)]
     assert torch.equal(*ends)
 
 
-def test_parameters_are_checked_once_and_again_after_a_change_in_place() -> None:
-    inputs = Inputs()
-    sim, x = simulator(parameters=inputs), values()
+def test_parameters_are_checked_once_and_again_after_a_change_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim, x, checked = simulator(), values(), []
+    check = Parameters.check
+    monkeypatch.setattr(Parameters, "check", lambda self, given: checked.append(1) or check(self, given))
 
-    def step(p: Tensor) -> State:
-        return sim.step(State(x["q"], x["v"]), parameters=p, memory=x["memory"])
+    def step(sim: Simulator) -> State:
+        return sim.step(State(x["q"], x["v"]), parameters=x["parameters"], memory=x["memory"])
 
     for _ in range(3):
-        step(x["parameters"])
-    assert inputs.checked == 1
+        step(sim)
+    assert len(checked) == 1
     x["parameters"][1, 0] = -1.0
-    with pytest.raises(InputError, match="negative"):
-        step(x["parameters"])
-    unchecked = simulator(parameters=inputs, validate_parameters=False)
-    unchecked.step(State(x["q"], x["v"]), parameters=x["parameters"], memory=x["memory"])
+    with pytest.raises(InputError, match="dof_damping:shoulder"):
+        step(sim)
+    step(simulator(validate_parameters=False))
 
 
 def test_parameters_that_were_checked_are_not_kept_alive(sim: Simulator) -> None:
@@ -291,6 +272,27 @@ def test_wrong_inputs_are_refused(sim: Simulator) -> None:
         plain.step(state, parameters=x["parameters"])
     with pytest.raises(InputError, match=r"memory of: none; got a tensor of shape \[3, 3\]"):
         plain.step(state, memory=x["memory"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"parameters": ["body_mass:*"]}, r"must come from model.parameters\(.*got list"),
+        ({"memory": ["push"]}, r"memory must map names to sizes.*got \['push'\]"),
+        ({"memory": {"push": 0}}, "size of memory 'push' must be a whole number of at least 1, got 0"),
+        ({"memory": {"push": 1.5}}, "size of memory 'push' must be a whole number"),
+        ({"controller": 3}, "controller must be a function of a World, got 3"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        simulator(**settings)
+
+
+def test_parameters_of_another_model_are_refused() -> None:
+    other = load_model(ARM.replace('mass="1"', 'mass="2"')).parameters("body_mass:*")
+    with pytest.raises(InputError, match="selected from another model"):
+        Simulator(load_model(ARM), num_worlds=1, dt=0.01, substeps=1, parameters=other)
 
 
 @pytest.mark.parametrize(("returned", "described"), [([0.0], "1 of them"), (0.0, "float")])

@@ -93,8 +93,8 @@ def put_servo_damping(draft: Draft, name: str, values: Sequence[Real]) -> None:
 
 
 def strengths(model: Model) -> Elements:
-    """Return the factors on the forces of actuators, which are one."""
-    return {actuator.name: Element((1.0,), "", NON_NEGATIVE) for actuator in model.actuators}
+    """Return the factors on the forces of actuators, which are one in a model from a file."""
+    return {actuator.name: Element((actuator.strength,), "", NON_NEGATIVE) for actuator in model.actuators}
 
 
 def put_strength(draft: Draft, name: str, values: Sequence[Real]) -> None:

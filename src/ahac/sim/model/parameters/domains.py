@@ -36,7 +36,7 @@ class Domain:
             return f"between {self.lower:g} and {self.upper:g}"
         if self.lower == -math.inf:
             return "finite"
-        return "positive" if self.strict else "not negative"
+        return "positive" if self.strict else "non-negative"
 
 
 FREE = Domain()

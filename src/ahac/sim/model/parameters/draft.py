@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
-from ahac.sim.compiler.graph import Real
-from ahac.sim.model.basics import WORLD, Frame, RealVector
+from ahac.sim.compiler.graph import Real, Scalar
+from ahac.sim.model.basics import WORLD, Frame, RealVector, Vector
+from ahac.sim.model.file_types import FileBody, FileGeom
 from ahac.sim.model.parameters.inertial import BodyInertia, combine, placed, plus, product
 from ahac.sim.model.types import Actuator, ContactCandidate, Fluid, InertiaBox, Joint, Link, Model, Tendon
 
@@ -28,6 +30,7 @@ class Draft:
         self._candidates: list[ContactCandidate] = list(model.contact_candidates)
         self._bodies: dict[str, BodyInertia] = {}
         self._positions: dict[str, RealVector] = {}
+        self._geom_positions: dict[str, RealVector] = {}
 
     def body(self, name: str) -> BodyInertia:
         """Return the inertia of a body, to be changed."""
@@ -63,6 +66,14 @@ class Draft:
         """Change all contact points of a geom."""
         self._candidates = [change(point) if point.geom == name else point for point in self._candidates]
 
+    def move_geom(self, name: str, position: RealVector) -> None:
+        """Move all contact points of a geom, whose position in its body's frame is given."""
+        geom = self.model.file_geoms[name]
+        x, y, z = (value - default for value, default in zip(position, geom.position, strict=True))
+        axes = self.model.bodies[geom.body].rotation
+        self.geom(name, lambda point: replace(point, center=placed(point.center, axes, (x, y, z))))
+        self._geom_positions[name] = position
+
     def finish(self) -> Model:
         """Return the changed model."""
         moved = self._moved_bodies()
@@ -91,6 +102,8 @@ class Draft:
             contact_candidates=tuple(self._moved_point(point, moved) for point in self._candidates),
             bodies=frames,
             sites=sites,
+            file_bodies=self._file_bodies(),
+            file_geoms={name: self._file_geom(name, geom) for name, geom in self.model.file_geoms.items()},
             joint_offsets=self.joint_offsets,
             gravity_compensation=tuple(
                 self._compensation(link, members[link], frames) if link in members else (link, mass, moment)
@@ -98,6 +111,21 @@ class Draft:
             ),
             **{name: tuple(values) for name, values in self.by_dof.items()},
         )
+
+    def _file_bodies(self) -> dict[str, FileBody]:
+        """Return the bodies of the file, from whose numbers later parameters of the model begin."""
+        bodies = dict(self.model.file_bodies)
+        for name, inertia in self._bodies.items():
+            if not inertia.traced:
+                bodies[name] = inertia.on_file(bodies[name])
+        for name, position in self._positions.items():
+            if _are_numbers(position):
+                bodies[name] = replace(bodies[name], position=position)
+        return bodies
+
+    def _file_geom(self, name: str, geom: FileGeom) -> FileGeom:
+        position = self._geom_positions.get(name, geom.position)
+        return replace(geom, position=position) if _are_numbers(position) else geom
 
     def _moved_bodies(self) -> dict[str, RealVector]:
         """Return how far parameters move bodies without joints in the frame of their link, by name.
@@ -146,7 +174,8 @@ class Draft:
         if body.center_of_mass is not original.center_of_mass or name in moved:
             link = replace(link, center_of_mass=body.on_link(frames[name])[1])
         if body.moments is not original.moments:
-            link = replace(link, moments=body.moments, principal=product(frames[name].rotation, body.principal))
+            principal = product(frames[name].rotation, body.principal)
+            link = replace(link, moments=body.moments, principal=principal, tensor=None)
         return link
 
     def _box(self, box: InertiaBox, members: dict[str, BodyInertia], frames: dict[str, Frame]) -> InertiaBox:
@@ -175,6 +204,10 @@ class Draft:
 
 def _joint(model: Model, name: str) -> Joint:
     return next(joint for joint in model.joints if joint.name == name)
+
+
+def _are_numbers(values: Sequence[Real]) -> TypeGuard[Vector]:
+    return not any(isinstance(value, Scalar) for value in values)
 
 
 def _moved(frame: Frame, shift: RealVector | None) -> Frame:

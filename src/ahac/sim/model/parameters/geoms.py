@@ -9,8 +9,7 @@ from typing import Any
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE, POSITIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals, Refuse
-from ahac.sim.model.parameters.inertial import placed
+from ahac.sim.model.parameters.elements import XYZ, Element, Elements, Find, Put, Refusals, Refuse, three
 from ahac.sim.model.types import ContactCandidate, Model
 
 __all__ = ["material", "positions", "put_position", "put_radius", "radii", "touchless"]
@@ -39,10 +38,7 @@ def positions(model: Model) -> Elements:
 
 def put_position(draft: Draft, name: str, values: Sequence[Real]) -> None:
     """Move the contact points of a geom."""
-    geom = draft.model.file_geoms[name]
-    x, y, z = (value - default for value, default in zip(values, geom.position, strict=True))
-    axes = draft.model.bodies[geom.body].rotation
-    draft.geom(name, lambda point: replace(point, center=placed(point.center, axes, (x, y, z))))
+    draft.move_geom(name, three(values))
 
 
 def radii(model: Model) -> Elements:

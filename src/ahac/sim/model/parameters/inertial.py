@@ -12,9 +12,12 @@ mass and inertia change by e^2α, the mass distribution is stretched and sheared
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ahac.sim.compiler.graph import Real
+import numpy as np
+
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import exp, maximum, sqrt
 from ahac.sim.model.basics import Frame, Matrix, RealVector
 from ahac.sim.model.file_types import FileBody
@@ -26,6 +29,8 @@ PSEUDO_INERTIA = ("alpha", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t
 
 SMALLEST = 1e-30
 """Lower bound of the second moments of a box, at which the derivatives of its edges are finite [kg m²]."""
+
+IDENTITY: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 Six = tuple[Real, Real, Real, Real, Real, Real]
 """Symmetric matrix xx, yy, zz, xy, xz, yz."""
@@ -45,6 +50,12 @@ class BodyInertia:
     """Principal axes in the body's frame, as columns."""
     pseudo: Sequence[Real] | None = None
     """Coordinates θ; None if they are not parameters."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether some of the numbers are traced scalars."""
+        numbers = (self.mass, *self.center_of_mass, *self.moments, *(self.pseudo or ()))
+        return any(isinstance(number, Scalar) for number in numbers)
 
     @classmethod
     def of(cls, body: FileBody) -> BodyInertia:
@@ -71,6 +82,18 @@ class BodyInertia:
         second = _sum([_outer(c, scale * (half - moment)) for c, moment in zip(columns, self.moments, strict=True)])
         xx, yy, zz, xy, xz, yz = second
         return mass, center, (yy + zz, xx + zz, xx + yy, -xy, -xz, -yz)
+
+    def on_file(self, body: FileBody) -> FileBody:
+        """Return a body of the file with these numbers as its constants."""
+        own: dict[str, Any] = {"mass": self.mass, "center_of_mass": self.center_of_mass, "moments": self.moments}
+        if self.pseudo is not None:
+            frame = Frame(link=body.link, position=(0.0, 0.0, 0.0), rotation=IDENTITY)
+            mass, center, (xx, yy, zz, xy, xz, yz) = self.on_link(frame)
+            moments, axes = np.linalg.eigh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], dtype=float))
+            axes[:, 2] *= np.linalg.det(axes)  # right-handed
+            own = {"mass": mass, "center_of_mass": center, "moments": tuple(moments.tolist())}
+            own["principal"] = tuple(map(tuple, axes.tolist()))
+        return replace(body, **own)
 
     def box_edges(self) -> RealVector:
         """Return the edges of the solid box with the same mass and inertia."""

@@ -101,9 +101,10 @@ def put_range(draft: Draft, name: str, values: Sequence[Real]) -> None:
 
 
 def offsets(model: Model) -> Elements:
-    """Return the encoder offsets of hinges and slides, which are zero."""
+    """Return the encoder offsets of hinges and slides, which are zero in a model from a file."""
     fixed = [joint for joint in _single(model) if joint.name not in _floating(model)]
-    return {joint.name: Element((0.0,), _unit(joint, "rad", "m"), FREE) for joint in fixed}
+    values = {joint.name: model.joint_offsets.get(joint.q, 0.0) for joint in fixed}
+    return {joint.name: Element((values[joint.name],), _unit(joint, "rad", "m"), FREE) for joint in fixed}
 
 
 def put_offset(draft: Draft, name: str, values: Sequence[Real]) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ahac.core.checks import check_positive
 from ahac.core.errors import InputError
-from ahac.sim.compiler.graph import Real
+from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.model.parameters import coordinates
 from ahac.sim.model.parameters.coordinates import Column
 from ahac.sim.model.parameters.domains import between
@@ -71,11 +71,12 @@ class Parameters:
         return coordinates.default_values(self._columns, num_worlds, device, dtype)
 
     def apply(self, model: Model, scalars: Sequence[Real]) -> Model:
-        """Return the model with traced scalars in place of the constants.
+        """Return the model with other constants: P numbers, or traced scalars.
 
         `model` is the one that the parameters were selected from, with or without the constants that the simulator
         chooses for it. "actuator_delay" is not a constant of the model and is left to the simulator.
         """
+        self.check_model(model)
         draft = Draft(model)
         for name, values in self.by_name(scalars).items():
             kind, _, element = name.partition(":")
@@ -86,6 +87,11 @@ class Parameters:
         """Return P numbers as lists by name."""
         if len(scalars) != self.size:
             raise InputError(f"expected {self.size} numbers, one for each column of the parameters, got {len(scalars)}")
+        if unknown := [x for x in scalars if not isinstance(x, float | int | Scalar)]:
+            kind = type(unknown[0]).__name__
+            raise InputError(
+                f"expected {self.size} plain numbers, such as values[0].tolist(), got a {kind} in place of one"
+            )
         rest = iter(scalars)
         return {name: [next(rest) for _ in range(size)] for name, size in self.sizes.items()}
 
@@ -94,7 +100,8 @@ class Parameters:
         starts = [name for name, size in self.sizes.items() for _ in range(size)]
         found = [i for i, name in enumerate(starts) if fnmatchcase(name, pattern) or self.labels[i] == pattern]
         if not found:
-            raise InputError(f"no selected parameter matches {pattern!r}{_hint(pattern, [*self.names, *self.labels])}")
+            known = list(dict.fromkeys([*self.names, *self.labels]))
+            raise InputError(f"no selected parameter matches {pattern!r}{_hint(pattern, known)}")
         return found
 
     def check(self, values: Tensor) -> None:
@@ -102,12 +109,19 @@ class Parameters:
         coordinates.check_values(self._columns, values)
 
     def check_model(self, model: Model) -> None:
-        """Raise InputError if the parameters were selected from another model."""
-        if model is not self.model and model != self.model:
-            raise InputError(
-                f"the parameters were selected from another model ({self.model!r}) than this one ({model!r}); call "
-                "model.parameters(...) of the model that you simulate"
-            )
+        """Raise InputError if a model lacks some of the parameters or has other default values: it is another model."""
+        kinds = dict.fromkeys(name.partition(":")[0] for name in self.names)
+        found = {kind: KINDS[kind].elements(model) for kind in kinds}
+        for name, element in self._elements.items():
+            kind, _, which = name.partition(":")
+            other = found[kind].get(which)
+            if other is None or other.default != element.default:
+                has = "does not have it" if other is None else f"has {_listed(other.default)}"
+                raise InputError(
+                    f"the parameters were selected from another model: {name!r} is {_listed(element.default)} in "
+                    f"{self.model.name!r}, but {model.name!r} {has}; call model.parameters(...) of the model that you "
+                    "simulate"
+                )
 
     def constrain(self, free: Tensor) -> Tensor:
         """Map free coordinates [..., P] to physical values, for optimizers; differentiable.
@@ -168,6 +182,10 @@ def _columns(name: str, element: Element) -> Iterator[Column]:
     for i, value in enumerate(element.default):
         label = f"{name}.{element.parts[i]}" if element.parts else name
         yield Column(label, value, element.unit, element.domain, i)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

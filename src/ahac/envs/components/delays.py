@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
+from ahac.envs.components.history import ObservationHistory
 from ahac.envs.draws import Draw
-from ahac.envs.history import ObservationHistory
 from ahac.envs.memory import Action, Memory
 from ahac.envs.task import ObsTerm
 from ahac.sim import Real, World, where
@@ -46,14 +46,22 @@ class ActionDelay:
 
     def control(self, world: World, action: Action) -> list[Real]:
         """Return the delayed action."""
+        self._check(action)
         delay, *previous = world.memory[self.name]
         return _delayed([*action, *previous], self.num_actions, _bounds(self.steps), delay)
+
+    def _check(self, action: Action) -> None:
+        if len(action) != self.num_actions:
+            raise InputError(
+                f"ActionDelay.num_actions must be {len(action)}, the task's number of actions, got {self.num_actions}"
+            )
 
     def _start(self, world: World, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
         least, most = _bounds(self.steps)
         return [_draw_steps(draw, least, most), *[0.0] * (most * self.num_actions)]
 
     def _update(self, world: World, action: Action, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
+        self._check(action)
         delay, *previous = memory[self.name]
         return [delay, *[*action, *previous][: len(previous)]]
 
@@ -96,6 +104,8 @@ class ObservationDelay:
 
 
 def _check_steps(name: str, steps: Steps) -> None:
+    if isinstance(steps, tuple) and len(steps) != 2:
+        raise InputError(f"{name} must be a whole number or two of them (least, most), got {steps!r}")
     least, most = _bounds(steps)
     if check_int(name, least, 0) > check_int(name, most, 0):
         raise InputError(f"{name} must be (least, most) with least at most most, got {steps!r}")

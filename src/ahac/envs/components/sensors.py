@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 
 from ahac.core.checks import check_finite, check_positive
 from ahac.core.errors import InputError
-from ahac.envs.commands import VelocityCommand
+from ahac.envs.components.commands import VelocityCommand
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
 from ahac.envs.task import RewardTerm

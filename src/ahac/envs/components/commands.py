@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ahac.core.checks import check_positive, check_probability
+from ahac.envs.components.timing import Range, check_range, draw_from, is_due
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
 from ahac.envs.observations import yaw_frame_velocity
 from ahac.envs.task import RewardTerm
-from ahac.envs.timing import Range, check_range, draw_from, is_due
 from ahac.sim import Real, World, exp, where
 
 __all__ = ["VelocityCommand"]

@@ -1,6 +1,6 @@
-"""Random pushes: a body is pushed for one control step, as if the robot had changed its velocity by itself.
+"""Random pushes: a horizontal force on a body during one control step.
 
-pushes = RandomPushes("trunk", velocity=0.5, every=(2.0, 5.0), dt=0.02)
+pushes = RandomPushes("trunk", velocity=0.5, every=(2.0, 5.0))
 memory, forces = {**pushes.memory}, [pushes.force]
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ahac.core.checks import check_finite
+from ahac.envs.components.timing import Range, check_range, draw_from, is_due
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
-from ahac.envs.timing import Range, check_range, draw_from, is_due
 from ahac.sim import AppliedForce, Real, Vec3, World, where
 
 __all__ = ["RandomPushes"]

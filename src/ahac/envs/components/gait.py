@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from ahac.core.checks import check_finite, check_non_empty
 from ahac.core.errors import InputError
+from ahac.envs.components.sensors import FootContacts
+from ahac.envs.components.timing import Range, check_range, draw_from
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
-from ahac.envs.sensors import FootContacts
 from ahac.envs.task import RewardTerm
-from ahac.envs.timing import Range, check_range, draw_from
 from ahac.sim import Real, World, cos, sin, where
 
 __all__ = ["GaitClock"]

@@ -28,7 +28,8 @@ class Curriculum:
     """
 
     score: RewardTerm
-    """Score of a step: a reward term."""
+    """Score of a step: a reward term. It must not read the memory after the step, as `FootContacts.feet_air_time` does:
+    memory is being updated when the score is evaluated."""
     threshold: float
     """Sum of scores over an episode that is a success."""
     start: float = 0.1
@@ -46,6 +47,8 @@ class Curriculum:
         check_finite("Curriculum.threshold", self.threshold)
         check_positive("Curriculum.up", self.up)
         check_finite("Curriculum.down", self.down, least=0.0)
+        if not isinstance(self.bounds, tuple) or len(self.bounds) != 2:
+            raise InputError(f"Curriculum.bounds must be two numbers (low, high), got {self.bounds!r}")
         low, high = (check_finite("Curriculum.bounds", bound) for bound in self.bounds)
         if not low <= check_finite("Curriculum.start", self.start) <= high:
             raise InputError(f"Curriculum.start must be within the bounds {self.bounds}, got {self.start!r}")

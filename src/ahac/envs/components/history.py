@@ -94,13 +94,7 @@ class ObservationHistory:
         return list(world.memory[self.name])
 
     def _start(self, world: World, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
-        return self._value(world, [0.0] * world.model.nu, draw) * self.steps
+        return values_of(self.term, world, [0.0] * world.model.nu) * self.steps
 
     def _update(self, world: World, action: Action, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
-        return [*self._value(world, action, draw), *memory[self.name][: self.size * (self.steps - 1)]]
-
-    def _value(self, world: World, action: Action, draw: Draw) -> list[Real]:
-        world.random = draw  # for a term with noise
-        values = values_of(self.term, world, action)
-        world.random = None
-        return values
+        return [*values_of(self.term, world, action), *memory[self.name][: self.size * (self.steps - 1)]]
