@@ -39,7 +39,7 @@ def sysid(folder: Path, recording: Recording, parameters: Parameters) -> Tensor:
     noise = np.repeat(NOISE, model.nv)
     defaults = parameters.defaults(1, dtype=torch.float64)[0].numpy()
     columns = {kind: parameters.index(f"{pattern}*") for kind, pattern in KINDS.items()}
-    datas = [mujoco.MjData(model) for _ in range(2)]
+    workspaces = [mujoco.MjData(model) for _ in range(2)]
     start = np.zeros(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
 
     def residual(x: np.ndarray, params: package.ParameterDict) -> tuple[list[np.ndarray], list, list]:
@@ -55,7 +55,7 @@ def sysid(folder: Path, recording: Recording, parameters: Parameters) -> Tensor:
             late = delayed(recording.control, float(point[columns["delay"]][0]), SUBSTEPS)[:-1]
             controls.append(late.reshape(-1, model.nu) - point[columns["offset"]])
             models.append(changed)
-        states, _ = rollout.rollout(models, datas, np.tile(start, (len(models), 1)), np.stack(controls))
+        states, _ = rollout.rollout(models, workspaces, np.tile(start, (len(models), 1)), np.stack(controls))
         motion = states[:, SUBSTEPS - 1 :: SUBSTEPS, 1 : 1 + model.nq + model.nv].copy()
         motion[:, :, : model.nq] += points[:, None, columns["offset"]]
         errors = ((motion - measured) / noise).reshape(len(models), -1).T
