@@ -59,7 +59,8 @@ def test_help_names_every_command(ahac: Shell) -> None:
     asked, bare = ahac("--help"), ahac()
     assert asked.status == bare.status == 0
     assert asked.out == bare.out
-    assert all(f"\n  {name:7}  {summary}\n" in asked.out for name, (summary, _) in COMMANDS.items())
+    width = max(map(len, COMMANDS))
+    assert all(f"\n  {name:{width}}  {summary}\n" in asked.out for name, (summary, _) in COMMANDS.items())
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
