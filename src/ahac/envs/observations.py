@@ -116,10 +116,13 @@ def root_velocities(torso: str) -> ObsTerm:
     return lambda world, action: [world.v[k] for j in find_root(world.model, torso).joints for k in j.dofs]
 
 
-def limb_joint_pos(torso: str) -> ObsTerm:
-    """Positions of all joints except the root's: angles [rad], lengths [m], quaternions."""
+def limb_joint_pos(torso: str, measured: bool = False) -> ObsTerm:
+    """Positions of all joints except the root's: angles [rad], lengths [m], quaternions.
+
+    If `measured`, they include encoder offsets, which `randomize` draws as "joint_offset:*".
+    """
     return lambda world, action: [
-        x for joint in find_root(world.model, torso).non_root_joints for x in _values(world, joint)
+        x for joint in find_root(world.model, torso).non_root_joints for x in _values(world, joint, measured)
     ]
 
 
@@ -132,9 +135,17 @@ def limb_joint_vel(torso: str, scale: float = 1.0) -> ObsTerm:
     return term
 
 
-def joint_pos(*joints: str) -> ObsTerm:
-    """Positions of the named hinges and slides [rad] or [m]."""
-    return lambda world, action: [world.joint_position(name) for name in joints]
+def joint_pos(*joints: str, measured: bool = False) -> ObsTerm:
+    """Positions of the named hinges and slides [rad] or [m], with encoder offsets if `measured`."""
+
+    def term(world: World, action: Action) -> list[Real]:
+        positions = [world.joint_position(name) for name in joints]
+        if not measured:
+            return positions
+        index = {joint.name: joint.q for joint in world.model.joints}
+        return [x + world.model.joint_offsets.get(index[name], 0.0) for name, x in zip(joints, positions, strict=True)]
+
+    return term
 
 
 def joint_vel(*joints: str) -> ObsTerm:
@@ -180,5 +191,8 @@ def yaw_frame_velocity(world: World, body: str) -> Vec3:
     return Vec3(x * velocity.x + y * velocity.y, x * velocity.y - y * velocity.x, velocity.z)
 
 
-def _values(world: World, joint: Joint) -> list[Real]:
-    return world.q[joint.q : joint.q + (4 if joint.kind is JointKind.BALL else 1)]
+def _values(world: World, joint: Joint, measured: bool = False) -> list[Real]:
+    if joint.kind is JointKind.BALL:
+        return world.q[joint.q : joint.q + 4]
+    position = world.q[joint.q]
+    return [position + world.model.joint_offsets.get(joint.q, 0.0) if measured else position]

@@ -74,7 +74,7 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
     """
     settings = _Settings(segment, substeps, integrator, held_out, prior, max_iterations, device, dtype, num_threads)
     model = model if isinstance(model, Model) else load_model(model)
-    return _run(_parameters(model, parameters), _recordings(recordings, resample), settings)
+    return _run(_parameters(model, parameters), _recordings(model, recordings, resample), settings)
 
 
 @dataclass(frozen=True)
@@ -166,15 +166,15 @@ def _parameters(model: Model, given: Parameters | str | Sequence[str]) -> Parame
             f"parameters must be patterns such as 'dof_damping:*', or from model.parameters, got {given!r}"
         )
     given.check_model(model)
-    return given
+    return given if given.model is model else model.parameters(*given.names, max_delay=given.max_delay)
 
 
-def _recordings(given: Source | Sequence[Source], resample: float | None) -> list[Recording]:
+def _recordings(model: Model, given: Source | Sequence[Source], resample: float | None) -> list[Recording]:
     sources = [given] if isinstance(given, Recording | str | os.PathLike) else given
     if not isinstance(sources, Sequence) or not sources:
         raise InputError(f"recordings must be one or more recordings or paths of .npz files, got {given!r}")
     read = [source if isinstance(source, Recording) else read_recording(source) for source in sources]
-    return read if resample is None else [recording.resampled(resample) for recording in read]
+    return read if resample is None else [recording.resampled(resample, model) for recording in read]
 
 
 def _segment(recordings: Sequence[Recording]) -> float:

@@ -15,7 +15,7 @@ from ahac.core.errors import InputError
 from ahac.core.files import atomic_write
 from ahac.sim import JointKind, Model
 
-__all__ = ["Recording", "estimate_velocities", "read_recording"]
+__all__ = ["Recording", "continuous_positions", "estimate_velocities", "read_recording", "same_dt"]
 
 JITTER = 1e-3
 """Largest deviation of a time step from their mean, relative to it, that counts as even sampling."""
@@ -82,8 +82,13 @@ class Recording:
         """Whether the samples are evenly spaced."""
         return bool(np.abs(np.diff(self.time) - self.dt).max() <= JITTER * self.dt)
 
-    def resampled(self, dt: float) -> Recording:
-        """Return samples every `dt` seconds: positions and velocities interpolated, controls held."""
+    def resampled(self, dt: float, model: Model | None = None) -> Recording:
+        """Return samples every `dt` seconds: positions and velocities interpolated, controls held.
+
+        Args:
+            dt: Time between samples [s].
+            model: The robot. Without it, quaternions must not flip their sign from sample to sample.
+        """
         check_positive("dt", dt)
         if dt > self.time[-1] - self.time[0]:
             raise InputError(
@@ -91,12 +96,22 @@ class Recording:
             )
         time = np.arange(self.time[0], self.time[-1] + 1e-9 * dt, dt)
         held = self.control[(np.searchsorted(self.time, time + 1e-9 * dt, side="right") - 1).clip(0)]
-        q = _interpolated(time, self.time, self.q)
+        q = _interpolated(time, self.time, self.q if model is None else continuous_positions(model, self))
         v = None if self.v is None else _interpolated(time, self.time, self.v)
         return Recording(time, q, held, v, self.name)
 
     def check(self, model: Model) -> None:
         """Raise an error if the recording does not fit a model, or is not evenly sampled."""
+        self.check_sizes(model)
+        if not self.even:
+            steps = np.diff(self.time)
+            raise InputError(
+                f"{self.name}: samples must be evenly spaced, but are {steps.min():.3g} to {steps.max():.3g} s apart; "
+                f"resample them: --resample {self.dt:.3g}, or recording.resampled({self.dt:.3g})"
+            )
+
+    def check_sizes(self, model: Model) -> None:
+        """Raise an error if the arrays of the recording do not fit a model."""
         for field, size, what in (("q", model.nq, "nq"), ("v", model.nv, "nv"), ("control", model.nu, "nu")):
             value = getattr(self, field)
             if value is not None and value.shape[1] != size:
@@ -104,12 +119,6 @@ class Recording:
                     f"{self.name}: {field} must have {what} = {size} columns for the robot {model.name!r}, "
                     f"got {value.shape[1]}"
                 )
-        if not self.even:
-            steps = np.diff(self.time)
-            raise InputError(
-                f"{self.name}: samples must be evenly spaced, but are {steps.min():.3g} to {steps.max():.3g} s apart; "
-                f"resample them: --resample {self.dt:.3g}, or recording.resampled({self.dt:.3g})"
-            )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file that `read_recording` reads."""
@@ -169,7 +178,24 @@ def _angular_velocities(quaternions: np.ndarray, dt: float) -> np.ndarray:
     return sign * xyz * np.where(length > 1e-12, angle / np.maximum(length, 1e-12), 2.0) / (steps * dt)
 
 
-def sign_continuous(quaternions: np.ndarray) -> np.ndarray:
+def continuous_positions(model: Model, recording: Recording) -> np.ndarray:
+    """Return the positions [T, nq] with unit quaternions whose signs do not flip from sample to sample."""
+    recording.check_sizes(model)
+    q = recording.q.copy()
+    for joint in model.joints:
+        if joint.kind is JointKind.BALL:
+            columns = slice(joint.q, joint.q + 4)
+            norms = np.linalg.norm(q[:, columns], axis=1, keepdims=True)
+            if not norms.min() > 0.5:
+                raise InputError(
+                    f"{recording.name}: q must hold unit quaternions in columns {joint.q} to {joint.q + 3} (joint "
+                    f"{joint.name!r}), got one of length {norms.min():.2g}"
+                )
+            q[:, columns] = _sign_continuous(q[:, columns] / norms)
+    return q
+
+
+def _sign_continuous(quaternions: np.ndarray) -> np.ndarray:
     """Return the same rotations, with signs such that consecutive quaternions are close."""
     flips = np.sign((quaternions[1:] * quaternions[:-1]).sum(axis=1))
     return quaternions * np.concatenate([[1.0], np.cumprod(np.where(flips == 0.0, 1.0, flips))])[:, None]

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ahac.core.errors import InputError
-from ahac.identification.recordings import Recording, estimate_velocities, same_dt, sign_continuous
-from ahac.sim import JointKind, Model
+from ahac.identification.recordings import Recording, continuous_positions, estimate_velocities, same_dt
+from ahac.sim import Model
 
 __all__ = ["Segments", "cut"]
 
@@ -57,7 +56,7 @@ def cut(model: Model, recordings: Sequence[Recording], seconds: float, max_delay
     measured, starts, controls = [], [], []
     for recording in recordings:
         recording.check(model)
-        q = _continuous(model, recording.q)
+        q = continuous_positions(model, recording)
         v = estimate_velocities(model, recording) if recording.v is None else recording.v
         state = np.concatenate([q, v, np.zeros((len(q), model.na))], axis=1)
         channels = model.nq + (model.nv if with_velocity else 0)
@@ -69,17 +68,3 @@ def cut(model: Model, recordings: Sequence[Recording], seconds: float, max_delay
             starts.append(state[first])
             controls.append(u[first : first + before + steps])
     return Segments(*(torch.from_numpy(np.stack(rows)) for rows in (measured, starts, controls)))
-
-
-def _continuous(model: Model, q: np.ndarray) -> np.ndarray:
-    q = q.copy()
-    for joint in model.joints:
-        if joint.kind is JointKind.BALL:
-            columns = slice(joint.q, joint.q + 4)
-            q[:, columns] = sign_continuous(q[:, columns])
-            if not np.linalg.norm(q[:, columns], axis=1).min() > 0.5:
-                raise InputError(
-                    f"q must hold unit quaternions in columns {joint.q} to {joint.q + 3} (joint {joint.name!r}), "
-                    "got one that is nearly zero"
-                )
-    return q

@@ -337,3 +337,17 @@ def test_actions_beyond_the_bounds_do_not_count_as_stiff(env: VecEnv) -> None:
         env.load_state_dict(start)
         stiff.append(env.stiffness(env.step(torch.full_like(late[:, None], action, dtype=torch.float64))))
     assert (stiff[1] < stiff[0] - 1e-6)[~late].all()
+
+
+def test_measured_positions_include_encoder_offsets() -> None:
+    terms = {
+        "true": observations.joint_pos("one", "two"),
+        "joints": observations.joint_pos("one", "two", measured=True),
+        "limbs": observations.limb_joint_pos("a", measured=True),
+    }
+    env = VecEnv(lift_task(TWO, observation=terms, randomize={"joint_offset:*": uniform(-0.1, 0.1)}), num_envs=3)
+    true, joints, limbs = env.obs.split([2, 2, 1], dim=-1)
+    offsets = torch.cat([env.parameters[f"joint_offset:{name}"] for name in ("one", "two")], dim=-1)
+    assert (offsets.abs() > 0.0).all()
+    torch.testing.assert_close(joints, true + offsets)
+    torch.testing.assert_close(limbs, joints[:, 1:])

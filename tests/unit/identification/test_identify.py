@@ -146,6 +146,16 @@ def test_the_command_prints_a_table_and_writes_a_file(
     assert saved["parameters"]["actuator_delay"]["value"] == pytest.approx(TRUE[4], rel=ACCURACY)
 
 
+def test_the_given_model_is_simulated_even_if_the_parameters_are_those_of_another(
+    model: Model, recording: Recording
+) -> None:
+    """The other model has the same damping but another mass."""
+    other = load_model(ARM.replace('mass="0.5"', 'mass="0.9"')).parameters(*PATTERNS)
+    found = [ahac.identify(model, recording, p, max_iterations=2, **SETTINGS) for p in (PATTERNS, other)]
+    assert found[1].parameters.model is model
+    torch.testing.assert_close(found[0].values, found[1].values)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -29,6 +29,14 @@ def pendulum() -> Model:
     )
 
 
+@pytest.fixture(scope="module")
+def free() -> Model:
+    return load_model(
+        """<mujoco><worldbody><body name="box"><freejoint/><geom size=".1 .1 .1" type="box" mass="1"/></body>
+        </worldbody></mujoco>"""
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -91,11 +99,19 @@ def test_resampling_interpolates_motion_and_holds_controls() -> None:
     np.testing.assert_array_equal(even.control[:, 0], acting)
 
 
-def test_velocities_of_hinges_and_rotations_follow_from_positions() -> None:
-    free = load_model(
-        """<mujoco><worldbody><body name="box"><freejoint/><geom size=".1 .1 .1" type="box" mass="1"/></body>
-        </worldbody></mujoco>"""
-    )
+def test_resampling_keeps_rotations_whose_quaternions_flip(free: Model) -> None:
+    half = 0.5 * 3.0 * TIME
+    q = np.zeros((T, 7))
+    q[:, 3], q[:, 5] = np.cos(half), np.sin(half)
+    q[50:, 3:] *= -1.0  # the same rotation
+    fine = recording(q=q, v=None, control=np.zeros((T, 0))).resampled(0.003, free)
+    turned = 2.0 * np.arctan2(np.abs(fine.q[:, 5]), np.abs(fine.q[:, 3]))
+    np.testing.assert_allclose(turned, 3.0 * fine.time, atol=1e-4)
+    with pytest.raises(InputError, match=r"unit quaternions in columns 3 to 6 \(joint .*, got one of length 0"):
+        recording(q=0.0 * q, v=None, control=np.zeros((T, 0))).resampled(0.003, free)
+
+
+def test_velocities_of_hinges_and_rotations_follow_from_positions(free: Model) -> None:
     half = 0.5 * 3.0 * TIME
     q = np.zeros((T, 7))
     q[:, 0] = np.sin(TIME)
