@@ -294,7 +294,7 @@ def delayed(controls: Sequence[Reals], delay: Real) -> list[Real]:
 
 def _checked_controls(controls: object, model: Model) -> list[Real]:
     if isinstance(controls, Sequence) and len(controls) == model.nu:
-        numbers = [x for x in controls if isinstance(x, Scalar | float | int)]
+        numbers: list[Real] = [x for x in controls if isinstance(x, Scalar | float | int)]
         if len(numbers) == model.nu:
             return numbers
         kinds = ", ".join(type(x).__name__ for x in controls)

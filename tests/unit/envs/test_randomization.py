@@ -11,6 +11,7 @@ from torch import Tensor
 from ahac.core.errors import InputError, TraceError
 from ahac.envs import Distribution, NoisyReset, Task, VecEnv, log_uniform, normal, observations, uniform
 from ahac.envs.draws import Draw
+from ahac.envs.randomization import RandomizedValues
 from ahac.sim import Real, World, load_model
 from support.episodes import assert_same, outcomes, random_actions, set_time_left
 from support.robots import mjcf
@@ -314,6 +315,7 @@ def test_force_laws_and_controls_see_parameters_like_all_functions_of_a_task() -
     seen = []
 
     def record(world: World) -> list[Real]:
+        assert isinstance(world.parameters, RandomizedValues)
         seen.append([len(world.parameters["gravity"]), len(world.parameters.normalized("*"))])
         return []
 
