@@ -20,7 +20,7 @@ from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.substep import ForceLaws, substep, total_forces
-from ahac.sim.physics.world import World
+from ahac.sim.physics.world import NamedNumbers, World
 
 __all__ = ["CONTACT_FIELDS", "Controller", "Programs", "Readout"]
 
@@ -245,9 +245,9 @@ class Programs:
         """Return a world with parameters and memory."""
         world = World(self._with_parameters(p), q, v, u, before=before, act=act)
         if self.parameters is not None:
-            world.parameters = self.parameters.by_name(p)
+            world.parameters = NamedNumbers(self.parameters.by_name(p))
         numbers = iter(m[self.past_controls * self.model.nu :])
-        world.memory = {name: [next(numbers) for _ in range(size)] for name, size in self.memory.items()}
+        world.memory = NamedNumbers((name, [next(numbers) for _ in range(size)]) for name, size in self.memory.items())
         return world
 
     def _driven(self, q: Reals, v: Reals, u: Reals, act: Reals, p: Reals, m: Reals) -> World:

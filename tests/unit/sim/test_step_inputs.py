@@ -311,3 +311,9 @@ def test_maps_take_memory() -> None:
     by_hand[:, 0] = x["parameters"][:, 0] * x["memory"][:, 0] * np.sin(1.0)
     free = sim.acceleration(rest, still, by_hand, parameters=p, memory=torch.zeros_like(x["memory"]))
     torch.testing.assert_close(pushed, free, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("group", ["memory", "parameters"])
+def test_names_that_are_not_declared_are_refused(group: str) -> None:
+    with pytest.raises(TraceError, match=r"no memory or parameter of that name is declared: 'wing'; declared: \w"):
+        simulator(readouts={"wing": lambda world: getattr(world, group)["wing"]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
@@ -18,7 +18,7 @@ from ahac.sim.physics import contact, kinematics
 from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3
 from ahac.sim.physics.kinematics import Motion
 
-__all__ = ["AppliedForce", "RandomSource", "World"]
+__all__ = ["AppliedForce", "NamedNumbers", "RandomSource", "World"]
 
 Item = TypeVar("Item")
 
@@ -31,6 +31,15 @@ class AppliedForce:
     wrench: Spatial = ZERO_SPATIAL
     dof: int = -1
     force: Real = 0.0
+
+
+class NamedNumbers(dict[str, Sequence[Real]]):
+    """Memory or parameters by name; an unknown name is an error that lists the known ones."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise TraceError(
+            f"no memory or parameter of that name is declared: {name!r}; declared: {', '.join(self) or 'none'}"
+        )
 
 
 class RandomSource(Protocol):
@@ -78,9 +87,9 @@ class World:
         """World before the step in a readout; None in a force law."""
         self.context: Mapping[str, Sequence[Real]] = {}
         """Numbers that the caller passed to the step, by name; empty in a force law."""
-        self.parameters: Mapping[str, Sequence[Real]] = {}
+        self.parameters: Mapping[str, Sequence[Real]] = NamedNumbers()
         """Values of the model's declared parameters, by name."""
-        self.memory: Mapping[str, Sequence[Real]] = {}
+        self.memory: Mapping[str, Sequence[Real]] = NamedNumbers()
         """Numbers of the caller that are constant during the step, by name, with gradients."""
         self.clock: Callable[[], Real] | None = None
         """Returns the time of the episode, in the functions of a task; see `time`."""
