@@ -286,9 +286,14 @@ def delayed(controls: Sequence[Reals], delay: Real) -> list[Real]:
 
     A delay of τ steps between j and j + 1 gives (1 − (τ − j)) of the control j steps ago, and τ − j of the one before.
     """
-    distances = [delay - float(j) for j in range(len(controls))]
-    # Where two lines meet, the derivative is that of a longer delay: a delay of zero can grow.
-    weights = [where(d < -1.0, 0.0, where(d < 0.0, 1.0 + d, where(d < 1.0, 1.0 - d, 0.0))) for d in distances]
+    last = len(controls) - 1
+    weights: list[Real] = []
+    for j in range(len(controls)):
+        d = delay - float(j)
+        # Where two lines meet, the derivative is that of a longer delay: a delay of zero can grow. The longest delay
+        # has the derivative of a shorter one.
+        falling = 1.0 - d if j == last - 1 else where(d < 1.0, 1.0 - d, 0.0)
+        weights.append(where(d < -1.0, 0.0, 1.0 + d if j == last else where(d < 0.0, 1.0 + d, falling)))
     return [sum((u * w for u, w in zip(column, weights, strict=True)), 0.0) for column in zip(*controls, strict=True)]
 
 

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from ahac.core.errors import InputError, TraceError
 from ahac.sim import AppliedForce, Real, Simulator, State, World, load_model, sin
+from ahac.sim.compiler.program import adjoint, evaluate, trace
 from ahac.sim.model.parameters.selection import Parameters
+from ahac.sim.programs import delayed
 from support.robots import mjcf
 
 WORLDS = 3
@@ -317,3 +319,14 @@ def test_maps_take_memory() -> None:
 def test_names_that_are_not_declared_are_refused(group: str) -> None:
     with pytest.raises(TraceError, match=r"no memory or parameter of that name is declared: 'wing'; declared: \w"):
         simulator(readouts={"wing": lambda world: getattr(world, group)["wing"]})
+
+
+def test_the_derivative_by_the_delay_is_a_difference_of_controls_up_to_the_longest_delay() -> None:
+    """Between two samples it is that of the line through them; at the longest delay, that of the last line."""
+    program = trace(lambda u, delay: {"mean": delayed([[x] for x in u], delay[0])}, {"u": 3, "delay": 1})
+    u = np.array([0.3, -0.5, 0.9])
+    delays = np.array([[0.0], [0.6], [1.0], [1.7], [2.0]])
+    given = {"u": np.tile(u, (5, 1)), "delay": delays}
+    np.testing.assert_allclose(evaluate(program, given)["mean"][:, 0], np.interp(delays[:, 0], [0, 1, 2], u))
+    slopes = evaluate(adjoint(program, ["delay"]), {**given, "mean_bar": np.ones((5, 1))})["delay_bar"][:, 0]
+    np.testing.assert_allclose(slopes, [-0.8, -0.8, 1.4, 1.4, 1.4])
