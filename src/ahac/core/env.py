@@ -47,8 +47,6 @@ class EnvSpec:
     num_envs: int
     obs_size: int
     """Size of the policy's observation."""
-    critic_obs_size: int
-    """Size of the critics' observation; `obs_size` with one observation group."""
     action_size: int
     episode_steps: int
     """Time limit of an episode, in steps."""
@@ -56,12 +54,16 @@ class EnvSpec:
     """Seconds per step."""
     device: torch.device
     dtype: torch.dtype
+    critic_obs_size: int = 0
+    """Size of the critics' observation; by default `obs_size`, as with one observation group."""
     asymmetric: bool = False
     """Whether critics have their own observation group. If not, `critic_obs` and `obs` are the same tensor."""
     reward_terms: tuple[str, ...] = ()
     """Names of the reward terms, in the order of `Step.reward_terms`; empty if they have no names."""
 
     def __post_init__(self) -> None:
+        if not self.critic_obs_size:
+            object.__setattr__(self, "critic_obs_size", self.obs_size)
         if not self.asymmetric and self.critic_obs_size != self.obs_size:
             raise InputError(
                 f"with one observation group, critic_obs_size must be obs_size = {self.obs_size}, got "

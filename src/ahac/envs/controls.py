@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ahac.core.errors import InputError
 from ahac.envs.randomization import Distribution
 from ahac.sim import Actuator, Keyframe, Model, Real
 
-__all__ = ["ActionSpace", "ResetFn", "with_actions"]
+__all__ = ["ActionSpace", "Rescaled", "ResetFn", "with_actions"]
 
 ResetFn = Callable[..., tuple[Sequence[Real], Sequence[Real]]]
 """Reset: a function of (model, draw) that returns the initial positions and velocities of an episode. If it has a third
@@ -18,19 +18,25 @@ parameter named `memory`, it also receives the task's memory at the end of the p
 ActionSpace = Callable[[Model, ResetFn], Model]
 """Action space: a function of a model and of the task's reset that returns the model with other actuators."""
 
-GIVEN = "_given"
-"""Attribute of a task's model: the model as given to the task. `dataclasses.replace` of a task passes its own model
-back in; that of a model drops the attribute."""
+
+@dataclass(frozen=True)
+class Rescaled:
+    """A model before and after its controls became actions.
+
+    `dataclasses.replace` of a task passes the latter back in; the task then starts again from the former.
+    """
+
+    given: Model
+    result: Model
 
 
 def with_actions(
-    model: Model, actions: ActionSpace | None, reset: ResetFn, randomize: Mapping[str, Distribution]
+    given: Model, actions: ActionSpace | None, reset: ResetFn, randomize: Mapping[str, Distribution]
 ) -> Model:
     """Return the model with the actuators of the action space, all with controls in [-1, 1].
 
     Randomized gains stay physical: there, the control is rescaled instead of gain and bias.
     """
-    given = vars(model).get(GIVEN, model)
     driven = given if actions is None else actions(given, reset)
     if not driven.actuators:
         raise InputError(f"{driven.name!r} has no actuators: load it with motors=Motor(strength=...)")
@@ -40,11 +46,7 @@ def with_actions(
     physical = {name.partition(":")[2] for name in driven.parameters(*patterns).names} if patterns else set()
     actuators = tuple(_with_unit_control(actuator, actuator.name in physical) for actuator in driven.actuators)
     keyframes = {name: _with_unit_ctrl(keyframe, driven.actuators) for name, keyframe in driven.keyframes.items()}
-    result = replace(driven, actuators=actuators, keyframes=keyframes)
-    if result == model:
-        return model
-    object.__setattr__(result, GIVEN, given)
-    return result
+    return replace(driven, actuators=actuators, keyframes=keyframes)
 
 
 def _with_unit_ctrl(keyframe: Keyframe, actuators: Sequence[Actuator]) -> Keyframe:
@@ -73,4 +75,4 @@ def _with_unit_control(actuator: Actuator, physical: bool) -> Actuator:
         return replace(actuator, control_range=(-1.0, 1.0), control_map=(half, middle))
     constant, by_length, by_speed = actuator.bias
     bias = (constant + actuator.gain * middle, by_length, by_speed)
-    return replace(actuator, gain=actuator.gain * half, bias=bias, control_range=(-1.0, 1.0))
+    return replace(actuator, gain=actuator.gain * half, bias=bias, control_range=(-1.0, 1.0), rescaled=True)

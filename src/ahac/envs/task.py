@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
-from ahac.envs.controls import ActionSpace, ResetFn, with_actions
+from ahac.envs.controls import ActionSpace, Rescaled, ResetFn, with_actions
 from ahac.envs.memory import Action, Memory
 from ahac.envs.randomization import Distribution, Randomization
 from ahac.sim import ForceLaw, Integrator, Model, Real, Vec3, World
@@ -75,6 +75,8 @@ class Task:
     """Distributions of the model's parameters, by pattern as in `Model.parameters`; drawn anew for each episode."""
     randomization: Randomization | None = field(init=False, repr=False, compare=False, default=None)
     """The randomized parameters; None if there are none."""
+    rescaled: Rescaled | None = field(repr=False, compare=False, default=None)
+    """Set by the task itself, for `dataclasses.replace`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -97,7 +99,11 @@ class Task:
             isinstance(distribution, Distribution) for distribution in self.randomize.values()
         ):
             raise InputError(f"randomize must map patterns to uniform(low, high) or the like, got {self.randomize!r}")
-        object.__setattr__(self, "model", with_actions(self.model, self.actions, self.reset, self.randomize))
+        earlier = self.rescaled
+        given = earlier.given if earlier is not None and earlier.result is self.model else self.model
+        model = with_actions(given, self.actions, self.reset, self.randomize)
+        object.__setattr__(self, "model", self.model if model == self.model else model)
+        object.__setattr__(self, "rescaled", Rescaled(given, self.model))
         randomization = Randomization(self.model, self.randomize) if self.randomize else None
         object.__setattr__(self, "randomization", randomization)
 

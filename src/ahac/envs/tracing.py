@@ -36,7 +36,6 @@ __all__ = [
     "Plan",
     "controller",
     "forces",
-    "num_noise_inputs",
     "observation_sizes",
     "plan",
     "reset_outputs",
@@ -211,11 +210,6 @@ def plan(task: Task) -> Plan:
 def observation_sizes(task: Task) -> dict[str, int]:
     """Return the size of each observation term of the policy, in order."""
     return dict(plan(task).policy)
-
-
-def num_noise_inputs(task: Task) -> int:
-    """Return how many random numbers a reset draws."""
-    return plan(task).noise
 
 
 def _count_draws_of_step(task: Task) -> int:

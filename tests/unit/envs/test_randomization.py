@@ -220,6 +220,18 @@ def test_gains_stay_physical_through_replace() -> None:
     assert replace(plain, name="other").model is plain.model
 
 
+def test_rescaled_gains_are_no_parameters() -> None:
+    model = lift_task().model
+    with pytest.raises(InputError, match=r"rescaled its control to \[-1, 1\]; select parameters of the model that you"):
+        model.parameters("actuator_gain:*")
+    assert model.parameters("actuator_strength:*").size == 1
+
+
+def test_a_model_of_another_task_keeps_its_controls() -> None:
+    first = lift_task()
+    assert replace(first, model=lift_task().model).model.actuators[0].gain == first.model.actuators[0].gain
+
+
 def draw_all(randomize: dict[str, Distribution], model: str) -> dict[str, list[Any]]:
     task = lift_task(model, randomize=randomize)
     assert task.randomization is not None

@@ -200,6 +200,9 @@ class Actuator:
     strength: float = 1.0
     """Factor on the force and its range."""
 
+    rescaled: bool = False
+    """Whether gain and bias contain scale and offset of a control that a task has rescaled to [-1, 1]."""
+
     @property
     def is_linear(self) -> bool:
         """Whether the force is a constant gain times the control, plus a bias."""

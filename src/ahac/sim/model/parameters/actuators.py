@@ -8,7 +8,7 @@ from dataclasses import replace
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.parameters.domains import FREE, NON_NEGATIVE
 from ahac.sim.model.parameters.draft import Draft
-from ahac.sim.model.parameters.elements import Element, Elements
+from ahac.sim.model.parameters.elements import Element, Elements, Refusals
 from ahac.sim.model.types import Actuator, JointKind, Model
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "put_gain",
     "put_servo_damping",
     "put_strength",
+    "rescaled",
     "servo_dampings",
     "strengths",
 ]
@@ -38,10 +39,20 @@ def _acts_on_slide(model: Model, actuator: Actuator) -> bool:
     return not driven or any(driven & set(j.dofs) for j in model.joints if j.kind is JointKind.SLIDE)
 
 
+def _physical(model: Model) -> list[Actuator]:
+    return [actuator for actuator in model.actuators if not actuator.rescaled]
+
+
+def rescaled(model: Model) -> Refusals:
+    """Return why the gains of actuators with rescaled controls are no parameters."""
+    why = "a task has rescaled its control to [-1, 1]; select parameters of the model that you gave to the task"
+    return {actuator.name: why for actuator in model.actuators if actuator.rescaled}
+
+
 def gains(model: Model) -> Elements:
     """Return the gains of all actuators."""
     found: Elements = {}
-    for actuator in model.actuators:
+    for actuator in _physical(model):
         force, length = ("N", "m") if _acts_on_slide(model, actuator) else ("N m", "rad")
         if actuator.gain_curves is not None:
             element = Element((actuator.gain_curves.peak_force,), "N", NON_NEGATIVE)
@@ -80,7 +91,7 @@ def put_gain(draft: Draft, name: str, values: Sequence[Real]) -> None:
 def servo_dampings(model: Model) -> Elements:
     """Return the derivative gains kv of position servos."""
     found: Elements = {}
-    for actuator in model.actuators:
+    for actuator in _physical(model):
         if _follows_position(actuator):
             unit = "N s/m" if _acts_on_slide(model, actuator) else "N m s/rad"
             found[actuator.name] = Element((0.0 - actuator.bias[2],), unit, NON_NEGATIVE)
