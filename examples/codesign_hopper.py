@@ -1,9 +1,7 @@
 """Divide a fixed total strength among Hopper's three motors by the gradient of its return.
 
-    python examples/codesign_hopper.py [seed]              train one policy for many designs, then improve designs
-    python examples/codesign_hopper.py verify 1,1,1 SEED  train a policy from scratch for one design
-
-The first policy sees the design and has trained on random ones, so it fits every design that the gradient visits.
+python examples/codesign_hopper.py [SEED]               trains one policy for many designs, then improves designs
+python examples/codesign_hopper.py verify 1,1,1 SEED    trains a policy from scratch for one design
 """
 
 import sys
@@ -19,92 +17,83 @@ from ahac.core.env import Step
 from ahac.envs import Task, make_task, observations, uniform
 from ahac.training.run import Run
 
-MOTORS = "actuator_strength:*"
-COUNT = 3
-LOW, HIGH = 0.4, 1.8  # strengths that the policy for many designs trains with; the model's are 1
-WINDOW = 16  # steps: gradients of longer windows are noise, because they pass more contacts; the critic adds the rest
+MOTORS = "actuator_strength:*"  # thigh, leg and foot; 1 in the model
+TOTAL, LOW, HIGH = 3.0, 0.4, 2.2  # of all strengths; bounds of each, where HIGH is what two of LOW leave
+WINDOW = 32  # steps of a gradient; the critic adds the value of what follows
 
 
 def many_designs() -> Task:
-    """Return Hopper with strengths drawn anew for each episode, which policy and critic see."""
+    """Return Hopper with strengths that are drawn for each episode; policy and critic see them."""
     task = make_task("hopper")
     observation = {**task.policy_observation, "design": observations.parameters(MOTORS)}
     return replace(task, observation=observation, randomize={MOTORS: uniform(LOW, HIGH)})
 
 
 def one_design(strengths: list[float]) -> Task:
-    """Return Hopper with other motors."""
+    """Return Hopper with motors of these strengths."""
     task = make_task("hopper")
     return replace(task, model=task.model.parameters(MOTORS).apply(task.model, strengths))
 
 
 def train(name: str, task: Task, seed: int, num_envs: int = 256, iterations: int = 400, out: str = "runs") -> Run:
-    """Train with AHAC and the settings of Hopper."""
+    """Train with AHAC and its settings for Hopper."""
     ahac.register_task(name, lambda variant: task)
     settings = recipe("hopper", "ahac").algorithm
     return ahac.train(name, seed=seed, num_envs=num_envs, iterations=iterations, out=out, algorithm=settings)
 
 
 def divide(logits: Tensor) -> Tensor:
-    """Return strengths above LOW whose mean is that of the model, 1."""
-    return LOW + COUNT * (1.0 - LOW) * torch.softmax(logits, dim=-1)
+    """Return strengths between LOW and HIGH with a fixed total."""
+    return LOW + (TOTAL - 3.0 * LOW) * torch.softmax(logits, dim=-1)
 
 
-class Designs:
-    """Worlds of a design each, and a trained policy and critic."""
+class Hoppers:
+    """Several worlds of each design, with a trained policy and critic."""
 
-    def __init__(self, run: Run, num_worlds: int, seed: int = 0) -> None:
+    def __init__(self, run: Run, num_designs: int, copies: int = 16, seed: int = 0) -> None:
         assert isinstance(run.algo, ShortHorizonActorCritic)
         assert run.algo.critic is not None
-        self.env = ahac.make(many_designs(), num_envs=num_worlds, device=run.device, seed=seed)
+        self.copies = copies
+        self.env = ahac.make(many_designs(), num_envs=num_designs * copies, device=run.device, seed=seed)
         self.actor, self.critic, self.normalize = run.algo.actor, run.algo.critic, run.algo.normalizer.frozen()
         self.gamma = run.algo.config.gamma
 
-    def step(self, design: Tensor) -> Step:
-        """Advance by the policy's mean action, with gradients to the design [N, 3]."""
-        self.env.set_buffers([*self.env.buffers[:-1], design])  # the parameters, in place of those of the last reset
-        seen = (2.0 * design - (LOW + HIGH)) / (HIGH - LOW)
-        return self.env.step(self.actor(self.normalize(torch.cat([self.env.obs[:, :-COUNT], seen], dim=-1))))
+    def step(self, designs: Tensor) -> Step:
+        """Take the policy's mean action; gradients flow to the designs [K, 3]."""
+        strengths = designs.repeat_interleave(self.copies, dim=0)
+        self.env.set_buffers([*self.env.buffers[:-1], strengths])  # the last buffer holds the parameters
+        seen = (2.0 * strengths - (LOW + HIGH)) / (HIGH - LOW)  # as the task shows them; a reset has drawn others
+        return self.env.step(self.actor(self.normalize(torch.cat([self.env.obs[:, :-3], seen], dim=-1))))
 
-    def value(self, design: Tensor) -> Tensor:
-        """Return the discounted rewards of a window and the critic's value of its end, [N]."""
+    def values(self, designs: Tensor, window: int = WINDOW) -> Tensor:
+        """Return the discounted return of each design from the current states: a window, then the critic."""
         self.env.detach()
-        total, weight = torch.zeros_like(design[:, 0]), torch.ones_like(design[:, 0])
-        for _ in range(WINDOW):
-            step = self.step(design)
+        total, weight = torch.zeros_like(self.env.obs[:, 0]), torch.ones_like(self.env.obs[:, 0])
+        for _ in range(window):
+            step = self.step(designs)
             total = total + weight * step.reward
             weight = self.gamma * torch.where(step.terminated, 0.0, weight)
-        return total + weight * self.critic(self.normalize(step.final_obs))
+        return (total + weight * self.critic(self.normalize(step.final_obs))).view(-1, self.copies).mean(dim=-1)
 
     @torch.no_grad()
-    def returns(self, design: Tensor) -> Tensor:
-        """Return the return of one episode per world, [N]."""
-        self.env.reset()
-        total, running = torch.zeros_like(design[:, 0]), torch.ones_like(design[:, 0], dtype=torch.bool)
+    def returns(self, designs: Tensor) -> Tensor:
+        """Return the mean return of each design over one episode per world."""
+        total = torch.zeros_like(self.env.reset()[:, 0])
+        running = torch.ones_like(total, dtype=torch.bool)
         while running.any():
-            step = self.step(design)
-            total = torch.where(running, step.episode_return, total)
-            running &= ~step.done
-        return total
+            step = self.step(designs)
+            total, running = torch.where(running, step.episode_return, total), running & ~step.done
+        return total.view(-1, self.copies).mean(dim=-1)
 
 
-def improve(run: Run, starts: Tensor, updates: int = 100, copies: int = 16) -> Tensor:
-    """Return the designs [K, 3] that gradient ascent reaches from logits [K, 3]."""
-    worlds = Designs(run, len(starts) * copies)
-    logits = starts.clone().requires_grad_()
+def improve(run: Run, logits: Tensor, updates: int = 100) -> Tensor:
+    """Return the designs that gradient ascent reaches from logits [K, 3]."""
+    hoppers, logits = Hoppers(run, len(logits)), logits.clone().requires_grad_()
     optimizer = torch.optim.Adam([logits], lr=0.05)
     for _ in range(updates):
-        loss = -worlds.value(divide(logits).repeat_interleave(copies, dim=0)).sum() / copies
-        (gradient,) = torch.autograd.grad(loss, logits)
-        logits.grad = gradient / gradient.norm(dim=-1, keepdim=True).clamp(min=1.0)
+        (logits.grad,) = torch.autograd.grad(-hoppers.values(divide(logits)).sum(), logits)
         optimizer.step()
     return divide(logits.detach())
-
-
-def mean_returns(run: Run, designs: Tensor, copies: int = 16) -> Tensor:
-    """Return the mean return of each design [K, 3] over some episodes, [K]."""
-    worlds = Designs(run, len(designs) * copies, seed=1)
-    return worlds.returns(designs.repeat_interleave(copies, dim=0)).view(-1, copies).mean(dim=-1)
 
 
 if __name__ == "__main__":
@@ -115,8 +104,7 @@ if __name__ == "__main__":
         sys.stdout.write(f"{sys.argv[2]}, seed {seed}: {result.mean:.0f}\n")
     else:
         run = train("hopper_designs", many_designs(), seed)
-        starts = torch.randn(8, COUNT, generator=torch.Generator().manual_seed(seed)).to(run.device)
-        sys.stdout.write("thigh, leg, foot: return of the policy for many designs\n")
-        for title, designs in (("random", divide(starts)), ("improved", improve(run, starts))):
-            for design, mean in zip(designs.tolist(), mean_returns(run, designs).tolist(), strict=True):
+        logits = torch.randn(8, 3, generator=torch.Generator().manual_seed(seed)).to(run.device)
+        for title, designs in (("random", divide(logits)), ("improved", improve(run, logits))):
+            for design, mean in zip(designs.tolist(), Hoppers(run, 8, seed=1).returns(designs).tolist(), strict=True):
                 sys.stdout.write(f"{title:<10}{', '.join(f'{x:.2f}' for x in design)}: {mean:.0f}\n")
