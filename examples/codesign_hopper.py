@@ -19,7 +19,7 @@ from ahac.training.run import Run
 
 MOTORS = "actuator_strength:*"  # thigh, leg and foot; 1 in the model
 TOTAL, LOW, HIGH = 3.0, 0.4, 2.2  # of all strengths; bounds of each, where HIGH is what two of LOW leave
-WINDOW = 32  # steps of a gradient; the critic adds the value of what follows
+WINDOW = 16  # steps of a gradient; the critic adds the value of what follows
 
 
 def many_designs() -> Task:
@@ -35,11 +35,11 @@ def one_design(strengths: list[float]) -> Task:
     return replace(task, model=task.model.parameters(MOTORS).apply(task.model, strengths))
 
 
-def train(name: str, task: Task, seed: int, num_envs: int = 256, iterations: int = 400, out: str = "runs") -> Run:
+def train(name: str, task: Task, seed: int, num_envs: int = 128, env_steps: int = 800_000, out: str = "runs") -> Run:
     """Train with AHAC and its settings for Hopper."""
     ahac.register_task(name, lambda variant: task)
     settings = recipe("hopper", "ahac").algorithm
-    return ahac.train(name, seed=seed, num_envs=num_envs, iterations=iterations, out=out, algorithm=settings)
+    return ahac.train(name, seed=seed, num_envs=num_envs, env_steps=env_steps, out=out, algorithm=settings)
 
 
 def divide(logits: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class Hoppers:
 def improve(run: Run, logits: Tensor, updates: int = 100) -> Tensor:
     """Return the designs that gradient ascent reaches from logits [K, 3]."""
     hoppers, logits = Hoppers(run, len(logits)), logits.clone().requires_grad_()
-    optimizer = torch.optim.Adam([logits], lr=0.05)
+    optimizer = torch.optim.Adam([logits], lr=0.05, betas=(0.7, 0.95))
     for _ in range(updates):
         (logits.grad,) = torch.autograd.grad(-hoppers.values(divide(logits)).sum(), logits)
         optimizer.step()
@@ -103,7 +103,7 @@ if __name__ == "__main__":
         result = train("hopper_design", one_design(strengths), seed).evaluate()
         sys.stdout.write(f"{sys.argv[2]}, seed {seed}: {result.mean:.0f}\n")
     else:
-        run = train("hopper_designs", many_designs(), seed)
+        run = train("hopper_designs", many_designs(), seed, num_envs=256, env_steps=1_200_000)
         logits = torch.randn(8, 3, generator=torch.Generator().manual_seed(seed)).to(run.device)
         for title, designs in (("random", divide(logits)), ("improved", improve(run, logits))):
             for design, mean in zip(designs.tolist(), Hoppers(run, 8, seed=1).returns(designs).tolist(), strict=True):

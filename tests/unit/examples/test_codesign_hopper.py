@@ -27,7 +27,7 @@ def run(example: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> It
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry._tasks, "_factories", dict(registry._tasks._factories))
         folder = str(tmp_path_factory.mktemp("runs"))
-        yield example["train"]("hopper_designs", example["many_designs"](), 0, num_envs=16, iterations=2, out=folder)
+        yield example["train"]("hopper_designs", example["many_designs"](), 0, num_envs=16, env_steps=500, out=folder)
 
 
 def test_strengths_keep_their_total_and_bounds(example: dict[str, Any]) -> None:
