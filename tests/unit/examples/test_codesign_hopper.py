@@ -72,6 +72,17 @@ def test_the_gradient_is_that_of_the_value(example: dict[str, Any], run: Run) ->
     assert torch.allclose(found, expected, rtol=0.05, atol=0.02 * found.norm().item())
 
 
+@torch.no_grad()
+def test_nothing_counts_after_a_fall(example: dict[str, Any], run: Run) -> None:
+    first, others = (example["Hoppers"](run, 1, copies=1) for _ in range(2))
+    for hoppers in (first, others):
+        q, *rest = hoppers.env.buffers
+        hoppers.env.set_buffers([q + torch.tensor([0.0, -0.5, 1.57, 0.0, 0.0, 0.0]), *rest])  # lie at 0.75 m
+    step = first.step(torch.ones(1, 3))
+    assert step.terminated.all()
+    assert others.values(torch.ones(1, 3), window=3).item() == pytest.approx(step.reward.item(), rel=1e-5)
+
+
 def test_gradient_ascent_raises_the_value(example: dict[str, Any], run: Run) -> None:
     starts = torch.tensor([[0.0, 0.0, 0.0], [0.5, -0.5, 0.0]])
     designs = [example["divide"](starts), example["improve"](run, starts, updates=4)]
