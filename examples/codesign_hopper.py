@@ -1,199 +1,110 @@
-"""Improve Hopper's motors together with its policy: python examples/codesign_hopper.py [iterations] [seeds].
+"""Divide a fixed total strength among Hopper's three motors by the gradient of its return.
 
-The three motors share a fixed total strength. Steps are differentiable in the strengths, so the gradient that trains
-the policy (SHAC: 32 steps and a critic) also divides them. A policy learns with equal strengths first; two copies of it
-go on, one with these strengths, and one that improves them.
+python examples/codesign_hopper.py [SEED]               trains one policy for many designs, then improves designs
+python examples/codesign_hopper.py verify 1,1,1 SEED    trains a policy from scratch for one design
 """
 
 import sys
-from copy import deepcopy
+from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ahac.envs import rewards
-from ahac.envs.variants import load_bundled_model
-from ahac.sim import Real, Simulator, State, World
+import ahac
+from ahac.algos.recipes import recipe
+from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.core.env import Step
+from ahac.envs import Task, make_task, observations, uniform
+from ahac.training.run import Run
 
-WORLDS, HORIZON, EPISODE = 64, 32, 500
-GAMMA, LAMBDA = 0.99, 0.95
-MIN_HEIGHT = 0.8  # [m] below which Hopper has fallen
-MOTORS = ("thigh", "leg", "foot")
-TERMS = (
-    rewards.forward_speed("torso"),
-    rewards.height_reward("torso", MIN_HEIGHT),
-    rewards.pitch_reward("root_pitch", 0.524),
-    rewards.weighted(-0.1, rewards.action_l2()),
-)
+MOTORS = "actuator_strength:*"  # thigh, leg and foot; 1 in the model
+TOTAL, LOW, HIGH = 3.0, 0.4, 2.2  # of all strengths; bounds of each, where HIGH is what two of LOW leave
+WINDOW = 16  # steps of a gradient; the critic adds the value of what follows
 
 
-def observe(world: World) -> list[Real]:
-    """Return all positions except that along x, and all velocities."""
-    return [*world.q[1:], *world.v]
+def many_designs() -> Task:
+    """Return Hopper with strengths that are drawn for each episode; policy and critic see them."""
+    task = make_task("hopper")
+    observation = {**task.policy_observation, "design": observations.parameters(MOTORS)}
+    return replace(task, observation=observation, randomize={MOTORS: uniform(LOW, HIGH)})
 
 
-def reward(world: World) -> Real:
-    """Return the task's reward: speed, height and pitch of the torso, and effort."""
-    return sum((term(world, world.control) for term in TERMS), 0.0)
+def one_design(strengths: list[float]) -> Task:
+    """Return Hopper with motors of these strengths."""
+    task = make_task("hopper")
+    return replace(task, model=task.model.parameters(MOTORS).apply(task.model, strengths))
 
 
-class Hoppers:
-    """Worlds that begin a new episode where Hopper falls or time is up."""
-
-    def __init__(self, seed: int) -> None:
-        model = load_bundled_model("hopper")
-        self.parameters = model.parameters(*(f"actuator_strength:{motor}" for motor in MOTORS))
-        readouts = {"obs": observe, "reward": reward, "height": lambda world: world.position("torso").z}
-        self.sim = Simulator(
-            model,
-            num_worlds=WORLDS,
-            dt=1 / 60,
-            substeps=4,
-            parameters=self.parameters,
-            readouts=readouts,
-            num_threads=1,
-        )
-        self.generator = torch.Generator().manual_seed(seed)
-        self.restart()
-
-    def fresh(self) -> State:
-        """Return states near the model's reference pose."""
-        rest = self.sim.rest_state()
-        q, v = (x + 0.05 * (2.0 * torch.rand(x.shape, generator=self.generator) - 1.0) for x in (rest.q, rest.v))
-        return State(q, v)
-
-    def restart(self) -> None:
-        """Begin new episodes in all worlds, which are of different age."""
-        self.state = self.fresh()
-        self.age = torch.randint(EPISODE, (WORLDS,), generator=self.generator)
-
-    def obs(self) -> Tensor:
-        """Return what the policy sees."""
-        return torch.cat([self.state.q[:, 1:], self.state.v], dim=-1)
-
-    def step(self, action: Tensor, strengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return rewards, observations before a new episode begins, which worlds fell, and which begin a new one."""
-        end = self.sim.step(self.state, action, parameters=strengths.expand(WORLDS, -1))
-        self.age += 1
-        fell = end.readouts["height"].detach() < MIN_HEIGHT
-        over = fell | (self.age >= EPISODE)
-        self.age[over] = 0
-        self.state = self.fresh().where(over, end)
-        return end.readouts["reward"], end.readouts["obs"], fell, over
-
-
-def network(outputs: int) -> nn.Sequential:
-    """Return an MLP of observations."""
-    layers: list[nn.Module] = []
-    for inputs in (11, 128):
-        layers += [nn.Linear(inputs, 128), nn.ELU(), nn.LayerNorm(128)]
-    return nn.Sequential(*layers, nn.Linear(128, outputs))
+def train(name: str, task: Task, seed: int, num_envs: int = 128, env_steps: int = 800_000, out: str = "runs") -> Run:
+    """Train with AHAC and its settings for Hopper."""
+    ahac.register_task(name, lambda variant: task)
+    settings = recipe("hopper", "ahac").algorithm
+    return ahac.train(name, seed=seed, num_envs=num_envs, env_steps=env_steps, out=out, algorithm=settings)
 
 
 def divide(logits: Tensor) -> Tensor:
-    """Return positive strengths whose mean is that of the model, 1."""
-    return len(MOTORS) * torch.softmax(logits, dim=0)
+    """Return strengths between LOW and HIGH with a fixed total."""
+    return LOW + (TOTAL - 3.0 * LOW) * torch.softmax(logits, dim=-1)
 
 
-class Trainer:
-    """Policy, critic and strengths."""
+class Hoppers:
+    """Several worlds of each design, with a trained policy and critic."""
 
-    def __init__(
-        self,
-        seed: int,
-        iterations: int,
-        codesign: bool = False,
-        learning_rate: float = 2e-3,
-        start: "Trainer | None" = None,
-    ) -> None:
-        torch.manual_seed(seed)
-        self.worlds = Hoppers(seed)
-        self.actor, self.critic = network(len(MOTORS)), network(1)
-        if start is not None:
-            self.actor, self.critic = deepcopy(start.actor), deepcopy(start.critic)
-        self.target = deepcopy(self.critic)
-        self.logits = torch.zeros(len(MOTORS), requires_grad=codesign)
-        groups = [{"params": list(self.actor.parameters()), "lr": learning_rate}, {"params": [self.logits], "lr": 1e-2}]
-        self.optimizers = [
-            torch.optim.Adam(groups[: 1 + codesign], betas=(0.7, 0.95)),
-            torch.optim.Adam(self.critic.parameters(), lr=1e-3, betas=(0.7, 0.95)),
-        ]
-        self.schedules = [
-            torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, iterations) for optimizer in self.optimizers
-        ]
+    def __init__(self, run: Run, num_designs: int, copies: int = 16, seed: int = 0) -> None:
+        assert isinstance(run.algo, ShortHorizonActorCritic)
+        assert run.algo.critic is not None
+        self.copies = copies
+        self.env = ahac.make(many_designs(), num_envs=num_designs * copies, device=run.device, seed=seed)
+        self.actor, self.critic, self.normalize = run.algo.actor, run.algo.critic, run.algo.normalizer.frozen()
+        self.gamma = run.algo.config.gamma
 
-    def train(self, iterations: int) -> None:
-        """Train for so many iterations."""
-        for _ in range(iterations):
-            self.iterate()
+    def step(self, designs: Tensor) -> Step:
+        """Take the policy's mean action; gradients flow to the designs [K, 3]."""
+        strengths = designs.repeat_interleave(self.copies, dim=0)
+        self.env.set_buffers([*self.env.buffers[:-1], strengths])  # the last buffer holds the parameters
+        seen = (2.0 * strengths - (LOW + HIGH)) / (HIGH - LOW)  # as the task shows them; a reset has drawn others
+        return self.env.step(self.actor(self.normalize(torch.cat([self.env.obs[:, :-3], seen], dim=-1))))
 
-    def iterate(self) -> None:
-        """Improve policy and strengths on one short rollout, then fit the critic to it."""
-        self.worlds.state = self.worlds.state.detach()
-        strengths, discount, loss = divide(self.logits), torch.ones(WORLDS), torch.zeros(())
-        record: list[tuple[Tensor, ...]] = []
-        for t in range(HORIZON):
-            obs = self.worlds.obs()
-            action = torch.tanh(self.actor(obs) + 0.2 * torch.randn(WORLDS, len(MOTORS)))
-            reward, later, fell, over = self.worlds.step(action, strengths)
-            value = torch.where(fell, 0.0, self.target(later).squeeze(-1))
-            ends = over if t < HORIZON - 1 else torch.ones_like(over)
-            loss = loss - (discount * (reward + GAMMA * value * ends)).sum()
-            discount = torch.where(over, 1.0, GAMMA * discount)
-            record.append((obs.detach(), reward.detach(), value.detach(), ends))
-        self.optimizers[0].zero_grad()
-        (loss / (WORLDS * HORIZON)).backward()
-        # Gradients through contact explode now and then, so both are clipped.
-        nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
-        nn.utils.clip_grad_norm_([self.logits], 0.5)
-        self.optimizers[0].step()
-        self.fit_critic(record)
-        for schedule in self.schedules:
-            schedule.step()
-
-    def fit_critic(self, record: list[tuple[Tensor, ...]]) -> None:
-        """Fit the critic to TD(λ) targets."""
-        targets: list[Tensor] = []
-        later = torch.zeros(WORLDS)
-        for _, reward, value, ends in reversed(record):
-            later = reward + GAMMA * torch.where(ends, value, (1.0 - LAMBDA) * value + LAMBDA * later)
-            targets.append(later)
-        obs, wanted = torch.cat([step[0] for step in record]), torch.cat(targets[::-1])
-        for batch in torch.cat([torch.randperm(len(obs)) for _ in range(4)]).split(len(obs) // 4):
-            self.optimizers[1].zero_grad()
-            (self.critic(obs[batch]).squeeze(-1) - wanted[batch]).square().mean().backward()
-            nn.utils.clip_grad_norm_(self.critic.parameters(), 1.0)
-            self.optimizers[1].step()
-        for slow, fast in zip(self.target.parameters(), self.critic.parameters(), strict=True):
-            slow.data.lerp_(fast.data, 0.8)
+    def values(self, designs: Tensor, window: int = WINDOW) -> Tensor:
+        """Return the discounted return of each design from the current states: a window, then the critic."""
+        self.env.detach()
+        total, weight = torch.zeros_like(self.env.obs[:, 0]), torch.ones_like(self.env.obs[:, 0])
+        for _ in range(window):
+            step = self.step(designs)
+            total = total + weight * step.reward
+            weight = self.gamma * torch.where(step.terminated, 0.0, weight)
+        return (total + weight * self.critic(self.normalize(step.final_obs))).view(-1, self.copies).mean(dim=-1)
 
     @torch.no_grad()
-    def evaluate(self) -> float:
-        """Return the mean return of one episode per world, without noise."""
-        worlds, total, running = Hoppers(seed=12345), torch.zeros(WORLDS), torch.ones(WORLDS, dtype=torch.bool)
-        worlds.age.zero_()
-        for _ in range(EPISODE):
-            reward, _, _, over = worlds.step(torch.tanh(self.actor(worlds.obs())), divide(self.logits))
-            total += torch.where(running, reward, 0.0)
-            running &= ~over
-        return total.mean().item()
+    def returns(self, designs: Tensor) -> Tensor:
+        """Return the mean return of each design over one episode per world."""
+        total = torch.zeros_like(self.env.reset()[:, 0])
+        running = torch.ones_like(total, dtype=torch.bool)
+        while running.any():
+            step = self.step(designs)
+            total, running = torch.where(running, step.episode_return, total), running & ~step.done
+        return total.view(-1, self.copies).mean(dim=-1)
 
 
-def compare(iterations: int, seed: int) -> tuple[list[float], Tensor]:
-    """Return the returns before, with the same strengths, and with co-designed ones; and the latter."""
-    start, more = Trainer(seed, iterations), max(3 * iterations // 4, 1)
-    start.train(iterations)
-    others = [Trainer(seed + 1000, more, codesign, learning_rate=1e-3, start=start) for codesign in (False, True)]
-    for trainer in others:
-        trainer.train(more)
-    return [trainer.evaluate() for trainer in (start, *others)], divide(others[1].logits.detach())
+def improve(run: Run, logits: Tensor, updates: int = 100) -> Tensor:
+    """Return the designs that gradient ascent reaches from logits [K, 3]."""
+    hoppers, logits = Hoppers(run, len(logits)), logits.clone().requires_grad_()
+    optimizer = torch.optim.Adam([logits], lr=0.05, betas=(0.7, 0.95))
+    for _ in range(updates):
+        (logits.grad,) = torch.autograd.grad(-hoppers.values(divide(logits)).sum(), logits)
+        optimizer.step()
+    return divide(logits.detach())
 
 
 if __name__ == "__main__":
-    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    seeds = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    sys.stdout.write(f"{'seed':<6}{'before':>8}{'equal':>8}{'co-designed':>13}   strengths of {', '.join(MOTORS)}\n")
-    for seed in range(seeds):
-        (before, equal, codesigned), strengths = compare(iterations, seed)
-        numbers = ", ".join(f"{x:.2f}" for x in strengths.tolist())
-        sys.stdout.write(f"{seed:<6}{before:>8.0f}{equal:>8.0f}{codesigned:>13.0f}   {numbers}\n")
+    seed = int(sys.argv[-1]) if len(sys.argv) > 1 else 0
+    if "verify" in sys.argv:
+        strengths = [float(x) for x in sys.argv[2].split(",")]
+        result = train("hopper_design", one_design(strengths), seed).evaluate()
+        sys.stdout.write(f"{sys.argv[2]}, seed {seed}: {result.mean:.0f}\n")
+    else:
+        run = train("hopper_designs", many_designs(), seed, num_envs=256, env_steps=1_200_000)
+        logits = torch.randn(8, 3, generator=torch.Generator().manual_seed(seed)).to(run.device)
+        for title, designs in (("random", divide(logits)), ("improved", improve(run, logits))):
+            for design, mean in zip(designs.tolist(), Hoppers(run, 8, seed=1).returns(designs).tolist(), strict=True):
+                sys.stdout.write(f"{title:<10}{', '.join(f'{x:.2f}' for x in design)}: {mean:.0f}\n")
