@@ -100,14 +100,25 @@ def _parameters(arguments: list[str]) -> int:
         metavar="PATTERN",
         help="parameters, as in model.parameters (default: all masses, contact frictions and actuator gains)",
     )
+    parser.add_argument(
+        "--servos",
+        nargs=2,
+        type=number,
+        metavar=("KP", "KV"),
+        help="drive every joint with a position servo, in place of the file's actuators",
+    )
     _add_throughput_options(parser)
     options = _parse(parser, arguments)
 
     from ahac.bench.parameters import PATTERNS, parameter_costs
     from ahac.bench.robots import find
-    from ahac.sim import load_model
+    from ahac.sim import Servo, load_model
 
-    model = load_model(find(options.file))
+    servo = None
+    if options.servos is not None:
+        kp, kv = options.servos
+        servo = Servo(stiffness=kp, damping=kv, reach=1.0)
+    model = load_model(find(options.file), motors=servo, ground=True)
     worlds, patterns = options.worlds or [512], options.patterns or PATTERNS
     rows = parameter_costs(model, patterns, worlds, options.device, _threads(options), options.seconds)
     return _report({"Steps of 4 implicit substeps, forward and backward": rows}, options)
