@@ -134,7 +134,9 @@ ARM = """<mujoco model="arm"><worldbody><body name="base"><freejoint/><geom size
       <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".03" mass="1"/></body></body></body></worldbody></mujoco>"""
 
 
-def test_the_cost_of_parameters_is_measured_on_a_file_without_ground_and_actuators(bench: Bench, tmp_path: Path) -> None:
+def test_the_cost_of_parameters_is_measured_on_a_file_without_ground_and_actuators(
+    bench: Bench, tmp_path: Path
+) -> None:
     (tmp_path / "arm.xml").write_text(ARM, encoding="utf-8")
     options = ["--servos", "20", "1", "--worlds", "4", "--threads", "1", "--seconds", "0"]
     _, report = bench("parameters", str(tmp_path / "arm.xml"), *options)
