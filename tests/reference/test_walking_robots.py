@@ -68,6 +68,25 @@ GO1 = Robot(
     stance=DOG_STANCE,
     points=15,
 )
+GO2 = Robot(
+    name="go2",
+    drives=(Drive("*", 6.33**2 * ROTOR, 23.7), Drive("*_calf_joint", (6.33 * 45.43 / 23.7) ** 2 * ROTOR, 45.43)),
+    stance=DOG_STANCE,
+    points=15,
+)
+
+GO2_LINKS = {
+    "base": (6.921, (0.021112, 0.0, -0.005366), (0.02448, 0.098077, 0.107, 0.00012166, 0.0014849, -3.12e-05)),
+    "FL_hip": (0.678, (-0.0054, 0.00194, -0.000105), (0.00048, 0.000884, 0.000596, -3.01e-06, 1.11e-06, -1.42e-06)),
+    "RR_hip": (0.678, (0.0054, -0.00194, -0.000105), (0.00048, 0.000884, 0.000596, -3.01e-06, -1.11e-06, 1.42e-06)),
+    "FL_thigh": (1.152, (-0.00374, -0.0223, -0.0327), (0.00584, 0.0058, 0.00103, 8.72e-05, -0.000289, 0.000808)),
+    "RR_thigh": (1.152, (-0.00374, 0.0223, -0.0327), (0.00584, 0.0058, 0.00103, -8.72e-05, -0.000289, -0.000808)),
+}
+"""Unitree's numbers of some links: mass, center of mass, and xx, yy, zz, xy, xz and yz of the inertia."""
+GO2_CALF = (0.154, (0.00548, -0.000975, -0.115), (0.00108, 0.0011, 3.29e-05, 3.4e-07, 1.72e-05, 8.28e-06))
+"""Those of the left calves, without the foot."""
+GO2_FOOT = (0.04, (0.0, 0.0, -0.213), (9.6e-06, 9.6e-06, 9.6e-06, 0.0, 0.0, 0.0))
+"""Those of the feet, in the axes of the calf."""
 
 
 def geared(rotors: tuple[float, float, float], ratios: tuple[float, float]) -> float:
@@ -107,7 +126,7 @@ G1 = Robot(
     points=15,
     tilt=0.0011,
 )
-DOGS = [GO1]
+DOGS = [GO1, GO2]
 ROBOTS = [*DOGS, G1]
 OF_MJLAB = [GO1, G1]
 
@@ -184,6 +203,55 @@ def test_the_feet_of_the_go1_are_those_of_the_source(seed: int) -> None:
         np.testing.assert_array_equal(
             ours(GO1).geom(f"{leg}_foot").size, theirs(GO1).geom(f"{leg}_foot_collision").size
         )
+
+
+def inertia_about_origin(mass: float, center: tuple[float, ...], inertia: tuple[float, ...]) -> np.ndarray:
+    """Return the inertia about the origin of the body, from that about its center of mass."""
+    xx, yy, zz, xy, xz, yz = inertia
+    c = np.array(center)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) + mass * (c @ c * np.eye(3) - np.outer(c, c))
+
+
+def body_inertia(model: mujoco.MjModel, name: str) -> np.ndarray:
+    """Return the inertia of a body of the file about its origin."""
+    body, axes = model.body(name), np.zeros(9)
+    mujoco.mju_quat2Mat(axes, body.iquat)
+    axes = axes.reshape(3, 3)
+    c = body.ipos
+    return axes @ np.diag(body.inertia) @ axes.T + body.mass * (c @ c * np.eye(3) - np.outer(c, c))
+
+
+@pytest.mark.parametrize("name", GO2_LINKS)
+def test_links_of_the_go2_are_those_of_unitree(name: str) -> None:
+    mass, center, _ = GO2_LINKS[name]
+    body = ours(GO2).body(name)
+    assert body.mass[0] == mass
+    np.testing.assert_allclose(body.ipos, center, atol=1e-12)
+    expected = inertia_about_origin(*GO2_LINKS[name])
+    np.testing.assert_allclose(body_inertia(ours(GO2), name), expected, atol=DIGITS * expected.max())
+
+
+def test_the_foot_of_the_go2_is_part_of_its_calf() -> None:
+    body = ours(GO2).body("FL_calf")
+    assert body.mass[0] == pytest.approx(0.194)
+    np.testing.assert_allclose(body.ipos, (0.0043501, -0.00077397, -0.13520619), atol=1e-7)
+    expected = inertia_about_origin(*GO2_CALF) + inertia_about_origin(*GO2_FOOT)
+    np.testing.assert_allclose(body_inertia(ours(GO2), "FL_calf"), expected, atol=DIGITS * expected.max())
+
+
+def test_the_frame_of_the_go2_is_that_of_unitree() -> None:
+    model = ours(GO2)
+    assert model.body_mass.sum() == pytest.approx(6.921 + 4 * (0.678 + 1.152 + 0.154 + 0.04))
+    for leg in ("FL", "FR", "RL", "RR"):
+        front, left = (1.0 if leg[0] == "F" else -1.0), (1.0 if leg[1] == "L" else -1.0)
+        assert tuple(model.body(f"{leg}_hip").pos) == (front * 0.1934, left * 0.0465, 0.0)
+        assert tuple(model.body(f"{leg}_thigh").pos) == (0.0, left * 0.0955, 0.0)
+        assert tuple(model.body(f"{leg}_calf").pos) == (0.0, 0.0, -0.213)
+        assert tuple(model.joint(f"{leg}_hip_joint").range) == (-1.0472, 1.0472)
+        assert tuple(model.joint(f"{leg}_thigh_joint").range) == ((-1.5708, 3.4907) if front > 0 else (-0.5236, 4.5379))
+        assert tuple(model.joint(f"{leg}_calf_joint").range) == (-2.7227, -0.83776)
+        axes = [tuple(model.joint(f"{leg}_{joint}_joint").axis) for joint in ("hip", "thigh", "calf")]
+        assert axes == [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 1.0, 0.0)]
 
 
 @pytest.mark.parametrize("seed", range(4))
