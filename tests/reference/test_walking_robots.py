@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """The Go1 and the G1 against the files of mjlab they take their numbers from, and the Go2 against Unitree's table.
 
 Our files have other shapes, and the armature and servos that mjlab adds in code. Inertias are written with seven digits
