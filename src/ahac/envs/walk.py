@@ -45,6 +45,8 @@ JOINT_VEL_SCALE = 0.1
 class WalkWeights:
     """Weights of the reward terms of `walk`."""
 
+    alive: float = 1.0
+    """For every step, so that falling never pays."""
     track_lin_vel_xy: float = 2.0
     track_ang_vel_z: float = 1.0
     lin_vel_xy_l2: float = -0.5
@@ -184,6 +186,7 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
     legs = _leg_dofs(model, feet)
     w = weights
     terms: dict[str, tuple[float, RewardTerm]] = {
+        "alive": (w.alive, lambda world, action: 1.0),
         "track_lin_vel_xy": (w.track_lin_vel_xy, command.track_lin_vel_xy(base, std=0.35)),
         "track_ang_vel_z": (w.track_ang_vel_z, command.track_ang_vel_z(base, std=0.5)),
         "lin_vel_xy_l2": (w.lin_vel_xy_l2, command.lin_vel_xy_l2(base)),
