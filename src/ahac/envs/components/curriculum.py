@@ -55,23 +55,32 @@ class Curriculum:
 
     @property
     def memory(self) -> dict[str, Memory]:
-        """The level, the sum of scores and the number of steps of the episode."""
-        return {self.name: Memory(3, start=self._start, update=self._update)}
+        """The level, the sum of scores and the number of steps of the episode, and 1 after the first start."""
+        return {self.name: Memory(4, start=self._start, update=self._update)}
 
     def value(self, world: World) -> Real:
         """Return the level."""
         return world.memory[self.name][0]
+
+    def next_level(self, memory: Mapping[str, Sequence[Real]]) -> Real:
+        """Return the level of the episode that begins, for resets and starts of memory.
+
+        Args:
+            memory: All memory at the end of the previous episode, as a reset and a start receive it.
+        """
+        level, score, steps, started = memory[self.name]
+        changed = clip(where(score < self.threshold, level - self.down, level + self.up), *self.bounds)
+        # An episode without a step, as between the end of one and `env.reset()`, does not change the level.
+        return where(started > 0.5, where(steps > 0.5, changed, level), self.start)
 
     def observation(self, world: World, action: Action) -> Real:
         """Observe the level."""
         return self.value(world)
 
     def _start(self, world: World, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
-        level, score, steps = memory[self.name]
-        changed = clip(where(score < self.threshold, level - self.down, level + self.up), *self.bounds)
-        return [where(steps > 0.5, changed, self.start), 0.0, 0.0]
+        return [self.next_level(memory), 0.0, 0.0, 1.0]
 
     def _update(self, world: World, action: Action, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
         assert world.before is not None, "memory is updated after a step"
-        level, score, steps = memory[self.name]
-        return [level, score + stop_gradient(self.score(world.before, action)), steps + 1.0]
+        level, score, steps, started = memory[self.name]
+        return [level, score + stop_gradient(self.score(world.before, action)), steps + 1.0, started]
