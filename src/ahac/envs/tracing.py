@@ -67,21 +67,26 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         # With "<", NaN counts as diverged.
         return where(size < DIVERGENCE_LIMIT, value, otherwise)
 
-    last = _values(world)
+    last = _values(task, world)
     world, action = _finite(task, world, fresh, unless_diverged)
     assert world.before is not None, "step outputs need the world before the step"
     world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
     if task.memory:
-        memory, draw = _values(world), draws.update
+        memory, draw = _values(task, world), draws.update
         world.random = draw
         updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
         world.random = None
         size = sum(((MEMORY_PROBE * x) ** 2 for group in updated.values() for x in group), size)
-        world.memory = MemoryValues({n: [unless_diverged(x, 0.0) for x in group] for n, group in updated.items()})
+        world.memory = MemoryValues(
+            task.memory, ((name, [unless_diverged(x, 0.0) for x in group]) for name, group in updated.items())
+        )
         # No gradient crosses the end of an episode.
         last = MemoryValues(
-            (name, [stop_gradient(unless_diverged(x, old)) for x, old in zip(group, last[name], strict=True)])
-            for name, group in updated.items()
+            task.memory,
+            (
+                (name, [stop_gradient(unless_diverged(x, old)) for x, old in zip(group, last[name], strict=True)])
+                for name, group in updated.items()
+            ),
         )
     margin = _scalar("alive", task.alive(world)) if task.alive is not None and early_termination else 1.0
     fallen = where(margin < 0.0, 1.0, 0.0)
@@ -147,7 +152,8 @@ def reset_outputs(
         memory: All memory at the end of the previous episode.
     """
     draws, numbers = _Draws.of({"noise": noise, "step_noise": step_noise}), iter(memory)
-    last = MemoryValues({name: [next(numbers) for _ in range(entry.size)] for name, entry in task.memory.items()})
+    sizes = {name: entry.size for name, entry in task.memory.items()}
+    last = MemoryValues(task.memory, ((name, [next(numbers) for _ in range(size)]) for name, size in sizes.items()))
     return _first_outputs(task, _first_world(task, draws.reset, last), draws)
 
 
@@ -195,7 +201,7 @@ def plan(task: Task) -> Plan:
     def begin(noise: list[Scalar]) -> dict[str, list[Real]]:
         groups = {name: UniformInputs(noise[0], name) for name in ("noise", "step_noise")}
         draws = _Draws.of(groups)
-        last = MemoryValues((name, [0.0] * entry.size) for name, entry in task.memory.items())
+        last = MemoryValues(task.memory, ((name, [0.0] * entry.size) for name, entry in task.memory.items()))
         world = _first_world(task, draws.reset, last)
         for terms in _terms(task, world, [0.0] * task.model.nu, draws.observation()).values():
             sizes.append({name: len(values) for name, values in terms.items()})
@@ -249,14 +255,14 @@ def _finite(
     model = world.model
     control = [unless_diverged(u, 0.0) for u in world.control]
     other = {"q": model.rest_q, "v": [0.0] * model.nv, "act": [0.0] * model.na} if fresh is None else fresh
-    memory = {name: [unless_diverged(x, 0.0) for x in group] for name, group in world.memory.items()}
+    memory = [(name, [unless_diverged(x, 0.0) for x in group]) for name, group in world.memory.items()]
 
     def finite(one: World, before: World | None) -> World:
         q = [unless_diverged(a, b) for a, b in zip(one.q, other["q"], strict=True)]
         v = [unless_diverged(a, b) for a, b in zip(one.v, other["v"], strict=True)]
         act = [unless_diverged(a, b) for a, b in zip(one.act, other.get("act", ()), strict=True)]
         result = World(one.model, q, v, control, before=before, act=act)
-        result.memory = MemoryValues(memory)
+        result.memory = MemoryValues(task.memory, memory)
         if task.randomization is not None:
             result.parameters = task.randomization.values(one.parameters)
         return result
@@ -266,7 +272,7 @@ def _finite(
 
 def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> World:
     """Return the first world of an episode, given all memory at the end of the previous episode."""
-    last = MemoryValues() if last is None else last
+    last = MemoryValues(task.memory) if last is None else last
     more = {"memory": last} if _takes_memory(task) else {}
     q, v = _check_reset(task, task.reset(task.model, draw, **more))
     # A reset function of the user's own starts from activations of zero.
@@ -278,7 +284,8 @@ def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> Wo
         world.parameters = task.randomization.values(task.randomization.parameters.by_name(drawn))
     world.clock = lambda: 0.0
     world.memory, world.random = last, draw
-    world.memory = MemoryValues((name, entry.first(name, world, last, draw)) for name, entry in task.memory.items())
+    first = [(name, entry.first(name, world, last, draw)) for name, entry in task.memory.items()]
+    world.memory = MemoryValues(task.memory, first)
     return world
 
 
@@ -305,13 +312,13 @@ def _inputs(world: World) -> dict[str, list[Real]]:
     return {name: [x for group in entries.values() for x in group] for name, entries in groups.items() if entries}
 
 
-def _values(world: World) -> MemoryValues:
-    return MemoryValues((name, list(group)) for name, group in world.memory.items())
+def _values(task: Task, world: World) -> MemoryValues:
+    return MemoryValues(task.memory, ((name, list(group)) for name, group in world.memory.items()))
 
 
 def _name_inputs(task: Task, world: World) -> None:
     """Let a function of the simulator's world see memory and parameters as all functions of a task do."""
-    world.memory = _values(world)
+    world.memory = _values(task, world)
     if task.randomization is not None:
         world.parameters = task.randomization.values(world.parameters)
 
