@@ -67,16 +67,15 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         # With "<", NaN counts as diverged.
         return where(size < DIVERGENCE_LIMIT, value, otherwise)
 
-    last = _values(task, world)
-    world, action = _finite(task, world, fresh, unless_diverged)
-    assert world.before is not None, "step outputs need the world before the step"
-    world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
+    last, reached = _values(task, world), world
+    world, action = _finite(task, reached, fresh, unless_diverged)
     if task.memory:
-        memory, draw = _values(task, world), draws.update
-        world.random = draw
-        updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
-        world.random = None
+        # The first update only tells whether memory stays finite. Then the second one gets inputs that are selected by
+        # the result, so that no gradient flows through an update that does not.
+        updated = _update(task, world, action, draws.update())
         size = sum(((MEMORY_PROBE * x) ** 2 for group in updated.values() for x in group), size)
+        world, action = _finite(task, reached, fresh, unless_diverged)
+        updated = _update(task, world, action, draws.update())
         world.memory = MemoryValues(
             task.memory, ((name, [unless_diverged(x, 0.0) for x in group]) for name, group in updated.items())
         )
@@ -93,6 +92,7 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     terminated = unless_diverged(fallen, 1.0)
     steps = steps + 1.0
     timeout = where(steps < task.episode_steps, 0.0, 1.0)
+    assert world.before is not None, "step outputs need the world before the step"
     terms = [unless_diverged(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
     reward = sum(terms, 0.0)
     seen = {
@@ -102,9 +102,9 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
     done = maximum(terminated, timeout) > 0.5
     if fresh is None:
         fresh = _first_outputs(task, _first_world(task, draws.reset, last), draws)
-    reached = {**_state(world), **seen, **_inputs(world)}
+    kept = {**_state(world), **seen, **_inputs(world)}
     return {
-        **{n: [where(done, a, b) for a, b in zip(fresh[n], group, strict=True)] for n, group in reached.items()},
+        **{n: [where(done, a, b) for a, b in zip(fresh[n], group, strict=True)] for n, group in kept.items()},
         "clock": [where(done, 0.0, steps), where(done, 0.0, total + reward)],
         **{f"final_{name}": obs for name, obs in seen.items()},
         "reward": reward,
@@ -163,15 +163,15 @@ class _Draws:
 
     reset: Draw
     """For the reset, randomized parameters and starts of memory."""
-    update: Draw
-    """For updates of memory."""
+    update: Callable[[], Draw]
+    """For updates of memory; each call begins with the same random numbers."""
     observation: Callable[[], Draw]
     """For an observation. The last one of an episode and the first one of the next use the same random numbers."""
 
     @classmethod
     def of(cls, noise: Mapping[str, Sequence[Real] | UniformInputs]) -> _Draws:
         step = noise.get("step_noise", ())
-        return cls(Draw(noise["noise"]), Draw(step), lambda: Draw(reversed(step)))
+        return cls(Draw(noise["noise"]), lambda: Draw(step), lambda: Draw(reversed(step)))
 
 
 @dataclass(frozen=True)
@@ -254,6 +254,7 @@ def _finite(
     assert world.before is not None, "step outputs need the world before the step"
     model = world.model
     control = [unless_diverged(u, 0.0) for u in world.control]
+    steps, _ = world.context["clock"]
     other = {"q": model.rest_q, "v": [0.0] * model.nv, "act": [0.0] * model.na} if fresh is None else fresh
     memory = [(name, [unless_diverged(x, 0.0) for x in group]) for name, group in world.memory.items()]
 
@@ -267,7 +268,18 @@ def _finite(
             result.parameters = task.randomization.values(one.parameters)
         return result
 
-    return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
+    before = finite(world.before, None)
+    after = finite(world, before)
+    before.clock, after.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
+    return after, [clip(u, -1.0, 1.0) for u in control]
+
+
+def _update(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict[str, list[Real]]:
+    """Return the memory after the step that led to a world."""
+    memory, world.random = _values(task, world), draw
+    updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
+    world.random = None
+    return updated
 
 
 def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> World:

@@ -64,11 +64,11 @@ class Fit:
     def problem(self, segments: Segments) -> Shooting:
         """Return the shooting problem of some segments."""
         device = self.robot.device
-        tensors = (x.to(device) for x in (segments.measured, segments.starts, segments.controls))
+        measured, starts, controls = (x.to(device) for x in (segments.measured, segments.starts, segments.controls))
         model = self.parameters.model
         channels = segments.measured.shape[2] + model.nv - model.nq
         observation = observation_of(self.parameters, channels, self.dt, device)
-        return Shooting(self.robot, Segments(*tensors), observation)
+        return Shooting(self.robot, Segments(measured, starts, controls), observation)
 
     def solve(self, segments: Segments) -> tuple[Solution, list[Combination]]:
         """Estimate parameters and starts; return what the data do not determine, which stays at the defaults."""
