@@ -112,6 +112,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--max-iterations", type=whole_number, default=100, metavar="N", help="most linearizations (default: 100)"
     )
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    _add_robot_options(parser)
+    return parser.parse(arguments)
+
+
+def _add_robot_options(parser: Parser) -> None:
     parser.add_argument(
         "--servos",
         nargs=2,
@@ -119,8 +125,6 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         metavar=("KP", "KV"),
         help="drive every hinge and slide with a position servo, in place of the file's actuators; a URDF has none",
     )
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--ground", action="store_true", help="add a ground to a robot without planes")
     parser.add_argument("--floating", action="store_true", help="add a free joint to the base of the robot")
     parser.add_argument("--ignore", nargs="+", default=[], metavar="FEATURE", help="features of the robot file to drop")
-    return parser.parse(arguments)
