@@ -346,9 +346,7 @@ def _terms(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict
     return result
 
 
-def _signals(
-    task: Task, world: World, action: Sequence[Real], controls: Sequence[Real]
-) -> dict[str, list[Real]]:
+def _signals(task: Task, world: World, action: Sequence[Real], controls: Sequence[Real]) -> dict[str, list[Real]]:
     """Return the signals of a world whose actuators received these controls."""
     seen = World(world.model, world.q, world.v, controls, act=world.act)
     seen.before, seen.memory, seen.parameters, seen.clock = world.before, world.memory, world.parameters, world.clock
