@@ -27,8 +27,8 @@ ABOUT = (
     "Evaluate a policy over whole episodes, without action noise.\n\n"
     "Results are saved to evaluation.json only for the last checkpoint with the run's own evaluation seed and at least "
     "the configured number of episodes; otherwise they are only printed.\n\n"
-    "With --engine mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule applies "
-    "to evaluation-mujoco.json."
+    "With --engine mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule "
+    "applies to evaluation-mujoco.json."
 )
 
 
@@ -44,10 +44,7 @@ def evaluate(arguments: list[str]) -> int:
     checkpoint = run.restore(options.checkpoint, with_env=False)
     standard = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
     standard = standard and (options.episodes is None or options.episodes >= run.config.eval_episodes)
-    if options.engine == "mujoco":
-        save = _compare_engines(run, options)
-    else:
-        save = _evaluate(run, options)
+    save = (_compare_engines if options.engine == "mujoco" else _evaluate)(run, options)
     if standard:
         try:
             save(checkpoint)

@@ -4,7 +4,7 @@ A task names what it records in `Task.signals`; the names below have a meaning h
 missing are None:
 
     signals={COMMAND: command.observation, VELOCITY: velocity("trunk"), FOOT_HEIGHT: foot_height(feet),
-             TORQUE: observations.actuator_force(), JOINT_MARGIN: observations.joint_margin(), DISTURBED: ...}
+             TORQUE: observations.actuator_force(), JOINT_MARGIN: observations.joint_margin(), PUSH: pushes.observation}
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = [
     "DISTURBED",
     "FOOT_HEIGHT",
     "JOINT_MARGIN",
+    "PUSH",
     "TORQUE",
     "VELOCITY",
     "Locomotion",
@@ -43,13 +44,18 @@ TORQUE = "torque"
 """[joints] forces of actuators on joints [N m]."""
 JOINT_MARGIN = "joint_margin"
 """[joints] distance to the nearer joint limit [rad]."""
+PUSH = "push"
+"""Any numbers that are not zero while a push acts."""
 DISTURBED = "disturbed"
-"""[1] 1 within a second after a push or a change of the command, otherwise 0."""
+"""[1] 1 within a second after a push or a change of the command, otherwise 0; by default it follows from COMMAND and
+PUSH, and the first second of an episode counts as well."""
 
 LIFTED, LANDED = 0.01, 0.005
 """Heights above which a foot has lifted off and below which it has landed [m]."""
 AT_LIMIT = 0.01
 """Margin below which a joint is at its limit [rad]."""
+RECOVERY = 1.0
+"""Time after a push or a change of the command that does not count for tracking [s]."""
 MOVING = 0.1
 """Norm of the command from which steps count for the gait; standing robots do not step."""
 
@@ -154,7 +160,7 @@ def measure(recording: Recording, left: Sequence[int] | None = None, right: Sequ
     episodes = int((recording.done & counted).sum())
     found: dict[str, float | None] = {}
     if COMMAND in signals and VELOCITY in signals:
-        used = counted & ~(signals[DISTURBED][..., 0] > 0.5) if DISTURBED in signals else counted
+        used = counted & ~_disturbed(recording)
         error = (signals[VELOCITY] - signals[COMMAND])[used]
         found["linear_error"] = _rms(np.linalg.norm(error[:, :2], axis=1))
         found["yaw_error"] = _rms(error[:, 2])
@@ -165,8 +171,8 @@ def measure(recording: Recording, left: Sequence[int] | None = None, right: Sequ
         found["peak_torque"] = float(np.abs(torques).max()) if torques.size else None
         found["rms_torque"] = _rms(torques)
     if JOINT_MARGIN in signals:
-        at_limit = (signals[JOINT_MARGIN] < AT_LIMIT).any(axis=-1)[counted]
-        found["time_at_limits"] = float(at_limit.mean()) if at_limit.size else None
+        nearest = signals[JOINT_MARGIN].min(axis=-1)[counted]
+        found["time_at_limits"] = float((nearest < AT_LIMIT).mean()) if nearest.size else None
     within = counted[1:] & ~recording.done[:-1]
     change = np.diff(np.clip(recording.action, -1.0, 1.0), axis=0)[within]
     return Locomotion(
@@ -174,6 +180,20 @@ def measure(recording: Recording, left: Sequence[int] | None = None, right: Sequ
         action_rate=(_rms(change) or 0.0) / recording.dt,
         **found,
     )
+
+
+def _disturbed(recording: Recording) -> np.ndarray:
+    """Return which steps do not count for tracking [T, N]."""
+    signals = recording.signals
+    if DISTURBED in signals:
+        return signals[DISTURBED][..., 0] > 0.5
+    begins = np.ones(recording.done.shape, dtype=bool)
+    begins[1:] = recording.done[:-1] | np.any(np.diff(signals[COMMAND], axis=0) != 0.0, axis=-1)
+    if PUSH in signals:
+        begins |= np.any(signals[PUSH] != 0.0, axis=-1)
+    rows = np.arange(len(begins))[:, None]
+    latest = np.maximum.accumulate(np.where(begins, rows, 0), axis=0)
+    return (rows - latest) * recording.dt < RECOVERY
 
 
 def _gait(recording: Recording, left: Sequence[int] | None, right: Sequence[int] | None) -> dict[str, float | None]:
@@ -190,7 +210,7 @@ def _gait(recording: Recording, left: Sequence[int] | None, right: Sequence[int]
     frequency = (begins & moving[..., None]).sum(axis=(0, 1)) / seconds if seconds else np.full(feet, np.nan)
     duty = (~in_air)[moving].mean(axis=0) if moving.any() else np.full(feet, np.nan)
     peaks = _peaks(heights, in_air, begins, recording.done, recording.counted)
-    clearance = [float(np.median(own)) if own else float("nan") for own in peaks]
+    clearance = np.array([np.median(own) if own else np.nan for own in peaks])
     swings = [peak for own in peaks for peak in own]
     found = {
         "step_frequency": _known(frequency.mean()),
@@ -200,7 +220,7 @@ def _gait(recording: Recording, left: Sequence[int] | None, right: Sequence[int]
     sides = _sides(feet, left, right)
     if sides is not None:
         found["duty_asymmetry"] = _relative_difference(*(float(np.mean(duty[side])) for side in sides))
-        found["clearance_asymmetry"] = _relative_difference(*(np.mean([clearance[i] for i in s]) for s in sides))
+        found["clearance_asymmetry"] = _relative_difference(*(float(np.mean(clearance[s])) for s in sides))
     return found
 
 

@@ -10,6 +10,7 @@ from ahac.engines.locomotion import (
     DISTURBED,
     FOOT_HEIGHT,
     JOINT_MARGIN,
+    PUSH,
     TORQUE,
     VELOCITY,
     Locomotion,
@@ -94,6 +95,23 @@ def test_tracking_leaves_out_disturbed_and_uncounted_steps() -> None:
     found = measure(recording({COMMAND: command, VELOCITY: velocity, DISTURBED: disturbed}, counted=counted))
     assert found.linear_error == pytest.approx(0.5)
     assert found.yaw_error == pytest.approx(0.2)
+
+
+def test_seconds_after_changes_pushes_and_resets_are_disturbed() -> None:
+    command, velocity, push = (np.zeros((STEPS, WORLDS, size)) for size in (3, 3, 2))
+    done = np.zeros((STEPS, WORLDS), dtype=bool)
+    second = round(1.0 / DT)
+    command[200:] = 1.0
+    velocity[200:] = 1.0
+    push[300, :, 0] = 40.0
+    done[399] = True
+    for start in (0, 200, 300, 400):
+        velocity[start : start + second, :, 0] += 3.0
+    recorded = {COMMAND: command, VELOCITY: velocity, PUSH: push}
+    assert measure(recording(recorded, done=done)).linear_error == pytest.approx(0.0)
+    velocity[200 + second, :, 0] += 3.0
+    error = measure(recording(recorded, done=done)).linear_error
+    assert error == pytest.approx(3.0 / np.sqrt(STEPS - 4 * second))
 
 
 def test_standing_does_not_count_for_the_gait() -> None:
