@@ -55,8 +55,13 @@ MEMORY_PROBE = 1e-12
 """Weight of memory, which may hold large numbers such as a count of steps; in float32, its square is still in range."""
 
 
-def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
-    """Return the outputs of the step that led to `world`, with a reset where the episode has ended."""
+def step_outputs(
+    task: Task, world: World, early_termination: bool, controls: Sequence[Real] | None = None
+) -> dict[str, Real | list[Real]]:
+    """Return the outputs of the step that led to `world`, with a reset where the episode has ended.
+
+    With `controls`, those that the actuators received, also return the task's signals.
+    """
     steps, total = world.context["clock"]
     size = sum((x * x for x in (*world.q, *world.v, *world.act, *(ACTION_PROBE * u for u in world.control))), 0.0)
     draws = _Draws.of(world.context)
@@ -99,6 +104,7 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         n: [unless_diverged(x, 0.0) for x in obs]
         for n, obs in _observe(task, world, action, draws.observation()).items()
     }
+    signals = {} if controls is None else _signals(task, world, action, [unless_diverged(u, 0.0) for u in controls])
     done = maximum(terminated, timeout) > 0.5
     if fresh is None:
         fresh = _first_outputs(task, _first_world(task, draws.reset, last), draws)
@@ -111,6 +117,7 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         "reward_terms": terms,
         "flags": [terminated, timeout * (1.0 - terminated), unless_diverged(0.0, 1.0)],
         "episode": [steps, total + reward],
+        **{f"signals.{name}": [unless_diverged(x, 0.0) for x in values] for name, values in signals.items()},
     }
 
 
@@ -356,6 +363,13 @@ def _terms(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict
     }
     world.random = None
     return result
+
+
+def _signals(task: Task, world: World, action: Sequence[Real], controls: Sequence[Real]) -> dict[str, list[Real]]:
+    """Return the signals of a world whose actuators received these controls."""
+    seen = World(world.model, world.q, world.v, controls, act=world.act)
+    seen.before, seen.memory, seen.parameters, seen.clock = world.before, world.memory, world.parameters, world.clock
+    return {name: _evaluate(name, term, seen, action) for name, term in task.signals.items()}
 
 
 def _check_reset(task: Task, result: object) -> tuple[list[Real], list[Real]]:

@@ -57,6 +57,8 @@ def _outside_inference_mode(method: Callable[Args, Result]) -> Callable[Args, Re
 class VecEnv:
     """N worlds of one task."""
 
+    _simulator: Callable[..., Simulator] = Simulator
+
     def __init__(
         self,
         task: Task,
@@ -89,7 +91,7 @@ class VecEnv:
         plan = tracing.plan(task)
         self._random = plan.random_inputs
         """Sizes of the groups of random numbers."""
-        self.sim = Simulator(
+        self.sim = self._simulator(
             task.model,
             num_worlds=num_envs,
             device=device,
