@@ -80,8 +80,8 @@ class _Graph:
                 low = self.constant(f"{prefix}_low", torch.tensor(layer.min_val))
                 return self.node("Clip", x, low, self.constant(f"{prefix}_high", torch.tensor(layer.max_val)))
         raise InputError(
-            f"a policy with a layer {type(layer).__name__} cannot be exported to ONNX; use --format torchscript, or add "
-            "the layer to ahac/deployment/onnx_format.py"
+            f"a policy with a layer {type(layer).__name__} cannot be exported to ONNX; export it as torchscript, or "
+            "add the layer to ahac/deployment/onnx_format.py"
         )
 
 

@@ -10,7 +10,15 @@ from ahac.envs.root import is_floating
 from ahac.envs.task import Task
 from ahac.sim import Actuator, Joint, JointKind, Model
 
-__all__ = ["action_delay", "control_ranges", "describe_actuators", "describe_joints", "describe_root", "driven_model", "limb_joints"]
+__all__ = [
+    "action_delay",
+    "control_ranges",
+    "describe_actuators",
+    "describe_joints",
+    "describe_root",
+    "driven_model",
+    "limb_joints",
+]
 
 UNITS = {JointKind.HINGE: ("rad", "N m"), JointKind.SLIDE: ("m", "N")}
 """Units of position and force."""
@@ -48,12 +56,14 @@ def _describe_actuator(model: Model, actuator: Actuator) -> dict[str, Any]:
     joint = by_dof.get(actuator.dofs[0][0]) if len(actuator.dofs) == 1 else None
     position, force = (None, None) if joint is None else UNITS[joint.kind]
     kind = _kind(actuator)
-    servo = kind == "position"
+    servo, gear = kind == "position", None if joint is None else actuator.dofs[0][1]
+    if not servo:  # the control is a torque or force only where nothing multiplies it
+        position = force if kind == "motor" and gear is not None and gear * actuator.gain == 1.0 else None
     return {
         "name": actuator.name,
         "joint": None if joint is None else joint.name,
         "kind": kind,
-        "gear": actuator.dofs[0][1] if joint is not None else None,
+        "gear": gear,
         "middle": 0.5 * (low + high),
         "scale": 0.5 * (high - low),
         "control_range": [low, high],
@@ -63,7 +73,7 @@ def _describe_actuator(model: Model, actuator: Actuator) -> dict[str, Any]:
         "bias": list(actuator.bias) if actuator.is_linear else None,
         "force_range": _pair(actuator.force_range),
         "joint_force_range": None if joint is None else _pair(joint.force_range),
-        "control_unit": position if servo else (force if kind == "motor" and actuator.gain == 1.0 else None),
+        "control_unit": position,
         "force_unit": force,
     }
 

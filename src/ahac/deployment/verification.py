@@ -31,7 +31,9 @@ class ExportError(AhacError, RuntimeError):
     """An exported policy does not compute what the library's policy does."""
 
 
-def verify(program: PolicyProgram, act: Callable[[Tensor], Tensor], run: Callable[[np.ndarray], list[np.ndarray]]) -> float:
+def verify(
+    program: PolicyProgram, act: Callable[[Tensor], Tensor], run: Callable[[np.ndarray], list[np.ndarray]]
+) -> float:
     """Compare an exported program with the library on random observations.
 
     Args:
@@ -57,8 +59,8 @@ def verify(program: PolicyProgram, act: Callable[[Tensor], Tensor], run: Callabl
         error = max(_error(program, run(rows), expected[: len(rows)]) for rows in (obs, obs[:1]))
         if not error <= tolerance:
             raise ExportError(
-                f"the exported policy differs from the library's by up to {error:.2g}, expected at most {tolerance:.2g}, "
-                f"for observations of {magnitude:g} standard deviations; nothing was written. Try the other format, and "
+                f"the exported policy differs from the library by up to {error:.2g}, expected at most {tolerance:.1g} "
+                f"for observations of {magnitude:g} standard deviations; nothing was written. Try the other format and "
                 "report this with the versions that `ahac doctor` shows"
             )
         if magnitude <= 10.0:
@@ -86,8 +88,8 @@ def _error(program: PolicyProgram, outputs: list[np.ndarray], actions: np.ndarra
     shapes = [output.shape for output in outputs]
     if shapes != [actions.shape] * len(expected):
         raise ExportError(
-            f"the exported policy returns arrays of shape {shapes}, expected {len(expected)} of {actions.shape}; nothing "
-            "was written. Report this with the versions that `ahac doctor` shows"
+            f"the exported policy returns arrays of shape {shapes}, expected {len(expected)} of {actions.shape}; "
+            "nothing was written. Report this with the versions that `ahac doctor` shows"
         )
     return max(_largest((a - b) / c) for a, b, c in zip(outputs, expected, scales, strict=True))
 
