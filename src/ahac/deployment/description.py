@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ahac import __version__
-from ahac.deployment.observation import describe_observation
+from ahac.deployment.observation import describe_components, describe_observation
 from ahac.deployment.program import PolicyProgram
 from ahac.deployment.robot import action_delay, describe_actuators, describe_joints, describe_root
 from ahac.envs.task import Task
@@ -24,6 +24,8 @@ NOTES = [
     "actions are in [-1, 1], and are those that last_action refers to in the next step.",
     "controls = middle + scale * actions, in the order of the actuators, before any delay. A position servo exerts "
     "kp * (control - position) - kd * velocity, within force_range.",
+    "components are the commands, clocks and sensors of the task by name. A clock's phase is frequency * time + "
+    "offset, in cycles; sin_phase and cos_phase are those of the foot `part`.",
     "last_action is zero before the first step. Axes: x forward, y left, z up; quaternions are (w, x, y, z).",
 ]
 
@@ -51,6 +53,7 @@ def describe(
         "control_step": task.dt,
         "time_units": {"control_rate": "Hz", "control_step": "s"},
         "observation": describe_observation(task),
+        "components": describe_components(task),
         "actuators": describe_actuators(task),
         "joints": describe_joints(task),
         "root": describe_root(task),

@@ -18,7 +18,7 @@ from ahac.envs.task import ObsTerm, Task
 from ahac.sim import JointKind, Real, World
 from ahac.sim.compiler.program import evaluate, trace
 
-__all__ = ["describe_observation"]
+__all__ = ["describe_components", "describe_observation"]
 
 STATES = 32
 """Random states in which observed numbers are compared with known quantities."""
@@ -60,15 +60,33 @@ class _Measured:
 
 
 def describe_observation(task: Task) -> list[dict[str, Any]]:
-    """Describe the policy's observation term by term, without noise and delays."""
+    """Describe the policy's observation term by term, without noise and delays.
+
+    A term that belongs to a part of the task, such as a `GaitClock`, has its name as "component".
+    """
     terms = task.policy_observation
     measured = _measure(task, dict(_with_inner_terms(terms)))
     described: list[dict[str, Any]] = []
     start = 0
     for name, term in terms.items():
         numbers = _numbers(name, name, term, measured)
-        described.append({"name": name, "start": start, "size": len(numbers), **_settings(term), "numbers": numbers})
+        component = getattr(_component(term), "name", None)
+        described.append(
+            {"name": name, "start": start, "size": len(numbers), "component": component, "numbers": numbers}
+        )
         start += len(numbers)
+    return described
+
+
+def describe_components(task: Task) -> dict[str, dict[str, Any]]:
+    """Return the settings of the parts of a task that observation terms belong to, by name."""
+    described: dict[str, dict[str, Any]] = {}
+    for _, term in _with_inner_terms(task.policy_observation):
+        owner = _component(term)
+        if is_dataclass(owner) and hasattr(owner, "name"):
+            values = {field.name: getattr(owner, field.name) for field in fields(owner)}
+            plain = {name: value for name, value in values.items() if _is_plain(value)}
+            described[str(values["name"])] = {"type": type(owner).__name__, **plain}
     return described
 
 
@@ -94,16 +112,6 @@ def _component(term: ObsTerm) -> object:
     """Return the part of a task, such as a `GaitClock`, whose method a term is; None for other functions."""
     owner = getattr(inspect.unwrap(term), "__self__", None)
     return owner if is_dataclass(owner) else None
-
-
-def _settings(term: ObsTerm) -> dict[str, Any]:
-    """Return the settings of the part of a task that a term belongs to."""
-    owner = _component(term)
-    if owner is None or not is_dataclass(owner):
-        return {}
-    values = {field.name: getattr(owner, field.name) for field in fields(owner)}
-    plain = {name: value for name, value in values.items() if _is_plain(value)}
-    return {"component": {"type": type(owner).__name__, **plain}}
 
 
 def _is_plain(value: object) -> bool:

@@ -53,12 +53,11 @@ class Quantity:
 
     def describe(self, scale: float, offset: float) -> dict[str, Any]:
         """Describe an observed number: value = scale · quantity + offset."""
-        part = {} if self.part is None else {"part": self.part}
         return {
             "label": self.label,
             "quantity": self.quantity,
             "of": self.of,
-            **part,
+            "part": self.part,
             "scale": scale,
             "offset": offset,
             "unit": self.unit,
@@ -149,7 +148,7 @@ def recognize(values: np.ndarray, quantities: list[Quantity], table: np.ndarray)
     size = MATCH * (1.0 + float(np.abs(values).max()))
     centered, mean = values - values.mean(), float(values.mean())
     if np.abs(centered).max() <= size:
-        return {"label": "constant", "quantity": "constant", "scale": 0.0, "offset": _tidy(mean)}
+        return Quantity("constant", "1", 1.0).describe(0.0, _tidy(mean))
     others = table - table.mean(axis=0)
     squares = (others**2).sum(axis=0)
     varied = squares > MATCH
