@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
 """Run an exported policy without ahac: run_exported_policy.py policy.onnx robot.xml [seconds [vx vy yaw_rate]]."""
 
 import json
@@ -15,10 +16,10 @@ def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict) 
     def angle(name: str, foot: int) -> float:
         return 2.0 * np.pi * (np.mean((c := about["components"][name])["frequency"]) * data.time + c["offsets"][foot])
 
-    quantities = {
+    known = {
         "joint_pos": lambda joint, _: data.joint(joint).qpos[0],
         "joint_vel": lambda joint, _: data.joint(joint).qvel[0],
-        "base_ang_vel": lambda _, axis: data.qvel[3 + "xyz".find(axis)],  # of the root, in its own axes
+        "base_ang_vel": lambda body, axis: data.body(body).cvel[:3] @ data.body(body).xmat["xyz".find(axis) :: 3],
         "projected_gravity": lambda body, axis: -data.body(body).xmat[6 + "xyz".find(axis)],
         "last_action": lambda actuator, _: last_action[actuator],
         "command": lambda _, part: command[part],
@@ -26,10 +27,11 @@ def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict) 
         "cos_phase": lambda clock, foot: np.cos(angle(clock, foot)),
     }
     numbers = [number for term in about["observation"] for number in term["numbers"]]
-    if unknown := [n["label"] for n in numbers if n["quantity"] not in quantities or n["steps_ago"] > 1]:
+    if unknown := [n["label"] for n in numbers if n["quantity"] not in known or n["steps_ago"] > 1]:
         sys.exit(f"this example cannot measure: {', '.join(unknown)}")
-    values = ((quantities[n["quantity"]](n["of"], n["part"]), n) for n in numbers)
-    return np.array([[n["scale"] * x + n["offset"] for x, n in values]], dtype=np.float32)
+    return np.array(
+        [[n["scale"] * known[n["quantity"]](n["of"], n["part"]) + n["offset"] for n in numbers]], np.float32
+    )
 
 
 def main(policy: str, robot: str, seconds: str = "5", *velocity: str) -> None:
@@ -45,12 +47,12 @@ def main(policy: str, robot: str, seconds: str = "5", *velocity: str) -> None:
     actions = {servo["name"]: 0.0 for servo in servos}
     for step in range(round(float(seconds) * about["control_rate"]) * steps):
         if step % steps == 0:
-            mujoco.mj_kinematics(model, data)
+            mujoco.mj_forward(model, data)
             (action,), (control,) = session.run(None, {"obs": observe(about, data, actions, command)})
             actions = dict(zip(actions, action, strict=True))
         for servo, target in zip(servos, control, strict=True):
-            joint, limits = data.joint(servo["joint"]), servo["force_range"] or (-np.inf, np.inf)
-            joint.qfrc_applied = np.clip(servo["kp"] * (target - joint.qpos) - servo["kd"] * joint.qvel, *limits)
+            joint, (low, high) = data.joint(servo["joint"]), servo["force_range"] or (-np.inf, np.inf)
+            joint.qfrc_applied = np.clip(servo["kp"] * (target - joint.qpos) - servo["kd"] * joint.qvel, low, high)
         mujoco.mj_step(model, data)
     sys.stdout.write(f"after {data.time:.2f} s, qpos is {np.round(data.qpos, 3).tolist()}\n")
 

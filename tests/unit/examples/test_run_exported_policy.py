@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """The example that runs an exported policy in MuJoCo observes what the task does, and needs neither ahac nor torch."""
 
 import json
@@ -51,7 +52,7 @@ def test_the_example_observes_what_the_task_does(policy: Path) -> None:
         action = 2.0 * torch.rand(1, 12, generator=rng) - 1.0
         env.step(action)
     data.qpos, data.qvel, data.time = env.state.q[0].numpy(), env.state.v[0].numpy(), 6 * env.spec.dt
-    mujoco.mj_kinematics(data.model, data)
+    mujoco.mj_forward(data.model, data)
     names = [actuator["name"] for actuator in about["actuators"]]
     last = dict(zip(names, action[0].tolist(), strict=True))
     command = dict(zip(("lin_vel_x", "lin_vel_y", "ang_vel_z"), env.memory["command"][0, :3].tolist(), strict=True))
