@@ -16,7 +16,7 @@ def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict) 
     def angle(name: str, foot: int) -> float:
         return 2.0 * np.pi * (np.mean((c := about["components"][name])["frequency"]) * data.time + c["offsets"][foot])
 
-    known = {
+    read = {
         "joint_pos": lambda joint, _: data.joint(joint).qpos[0],
         "joint_vel": lambda joint, _: data.joint(joint).qvel[0],
         "base_ang_vel": lambda body, axis: data.body(body).cvel[:3] @ data.body(body).xmat["xyz".find(axis) :: 3],
@@ -27,11 +27,9 @@ def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict) 
         "cos_phase": lambda clock, foot: np.cos(angle(clock, foot)),
     }
     numbers = [number for term in about["observation"] for number in term["numbers"]]
-    if unknown := [n["label"] for n in numbers if n["quantity"] not in known or n["steps_ago"] > 1]:
+    if unknown := [n["label"] for n in numbers if n["quantity"] not in read or n["steps_ago"] > 1]:
         sys.exit(f"this example cannot measure: {', '.join(unknown)}")
-    return np.array(
-        [[n["scale"] * known[n["quantity"]](n["of"], n["part"]) + n["offset"] for n in numbers]], np.float32
-    )
+    return np.array([[n["scale"] * read[n["quantity"]](n["of"], n["part"]) + n["offset"] for n in numbers]], np.float32)
 
 
 def main(policy: str, robot: str, seconds: str = "5", *velocity: str) -> None:
