@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-OWN_TESTS = ("codesign_hopper",)
-"""Examples that take minutes and have tests of their parts in tests/unit/examples instead."""
+OWN_TESTS = ("codesign_hopper", "run_exported_policy")
+"""Examples that take minutes or files; tests/unit/examples tests them."""
 
 EXAMPLES = sorted(path for path in (Path(__file__).parents[2] / "examples").glob("*.py") if path.stem not in OWN_TESTS)
 NEEDS = {"go1": "mjlab", "go1_velocity": "mjlab"}

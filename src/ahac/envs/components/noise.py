@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 from ahac.core.checks import check_callable, check_finite
 from ahac.core.errors import InputError
 from ahac.envs.memory import Action
@@ -25,6 +27,7 @@ def noisy(term: ObsTerm, std: float | None = None, uniform: float | None = None)
         raise InputError(f"noisy takes either std or uniform, got std={std!r} and uniform={uniform!r}")
     size = check_finite("noise", uniform if std is None else std, least=0.0)
 
+    @wraps(term)  # so that exports find the term without noise
     def with_noise(world: World, action: Action) -> list[Real]:
         draw = world.draw
         numbers = values_of(term, world, action)
