@@ -131,7 +131,8 @@ def _measure(task: Task, terms: Mapping[str, ObsTerm]) -> _Measured:
         world = World(model, q, v, action, act=rest["act"])
         left = iter(rest["memory"])
         world.clock, world.random = (lambda: time[0]), _MeanDraw()
-        world.memory = MemoryValues({n: [next(left) for _ in range(m.size)] for n, m in task.memory.items()})
+        named = ((name, [next(left) for _ in range(entry.size)]) for name, entry in task.memory.items())
+        world.memory = MemoryValues(task.memory, named)
         if randomization is not None:
             world.parameters = randomization.values(randomization.parameters.by_name(rest["parameters"]))
         seen = {f"term {key}": values_of(term, world, action) for key, term in terms.items()}
