@@ -81,17 +81,10 @@ def step_outputs(
         size = sum(((MEMORY_PROBE * x) ** 2 for group in updated.values() for x in group), size)
         world, action = _finite(task, reached, fresh, unless_diverged)
         updated = _update(task, world, action, draws.update())
-        world.memory = MemoryValues(
-            task.memory, ((name, [unless_diverged(x, 0.0) for x in group]) for name, group in updated.items())
-        )
+        world.memory = _map_memory(task, updated, lambda name, i, x: unless_diverged(x, 0.0))
         # No gradient crosses the end of an episode.
-        last = MemoryValues(
-            task.memory,
-            (
-                (name, [stop_gradient(unless_diverged(x, old)) for x, old in zip(group, last[name], strict=True)])
-                for name, group in updated.items()
-            ),
-        )
+        before = last
+        last = _map_memory(task, updated, lambda name, i, x: stop_gradient(unless_diverged(x, before[name][i])))
     margin = _scalar("alive", task.alive(world)) if task.alive is not None and early_termination else 1.0
     fallen = where(margin < 0.0, 1.0, 0.0)
     terminated = unless_diverged(fallen, 1.0)
@@ -119,6 +112,14 @@ def step_outputs(
         "episode": [steps, total + reward],
         **{f"signals.{name}": [unless_diverged(x, 0.0) for x in values] for name, values in signals.items()},
     }
+
+
+def _map_memory(
+    task: Task, values: Mapping[str, Sequence[Real]], function: Callable[[str, int, Real], Real]
+) -> MemoryValues:
+    """Apply a function of name, index and value to all numbers of a task's memory."""
+    named = ((name, [function(name, i, x) for i, x in enumerate(group)]) for name, group in values.items())
+    return MemoryValues(task.memory, named)
 
 
 def controller(task: Task) -> Controller | None:

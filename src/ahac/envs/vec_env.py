@@ -147,12 +147,9 @@ class VecEnv:
         return dict(zip(sizes, self._buffers["parameters"].split(list(sizes.values()), dim=-1), strict=True))
 
     def set_parameters(self, values: Tensor) -> None:
-        """Use these values of the randomized parameters in the next step, to which gradients flow.
+        """Use these values [N, P] of the randomized parameters, in the order of `parameters`, in the next step.
 
-        After a step they stay, without gradients; new episodes draw new ones.
-
-        Args:
-            values: [N, P], in the order of `parameters`.
+        Gradients flow to them. After the step they stay, without gradients; new episodes draw new ones.
         """
         if self.task.randomization is None:
             raise InputError(f"{self.spec.name} has no parameters: set Task(randomize={{'body_mass:*': uniform(...)}})")
