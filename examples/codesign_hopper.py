@@ -61,7 +61,7 @@ class Hoppers:
     def step(self, designs: Tensor) -> Step:
         """Take the policy's mean action; gradients flow to the designs [K, 3]."""
         strengths = designs.repeat_interleave(self.copies, dim=0)
-        self.env.set_buffers([*self.env.buffers[:-1], strengths])  # the last buffer holds the parameters
+        self.env.set_parameters(strengths)
         seen = (2.0 * strengths - (LOW + HIGH)) / (HIGH - LOW)  # as the task shows them; a reset has drawn others
         return self.env.step(self.actor(self.normalize(torch.cat([self.env.obs[:, :-3], seen], dim=-1))))
 

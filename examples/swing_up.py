@@ -99,7 +99,7 @@ def random_shooting(steps: int, worlds: int = 1000, seed: int = 0) -> tuple[Tens
 
 
 def is_upright(x: Tensor) -> bool:
-    """Return whether both arms end within 6° of upright, slower than 30°/s."""
+    """Return whether both joint angles (the elbow's is relative) end within 6° of upright, slower than 30°/s."""
     return bool((x[-1].abs() < torch.tensor([6.0, 6.0, 30.0, 30.0]).deg2rad()).all())
 
 

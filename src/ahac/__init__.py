@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ahac.deployment.api import export
     from ahac.envs.gym import make_gym
     from ahac.envs.registry import make, register_task, tasks
     from ahac.envs.robot import RobotTask
@@ -23,10 +24,22 @@ try:
 except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+source"
 
-__all__ = ["RobotTask", "__version__", "identify", "make", "make_gym", "register_task", "resume", "tasks", "train"]
+__all__ = [
+    "RobotTask",
+    "__version__",
+    "export",
+    "identify",
+    "make",
+    "make_gym",
+    "register_task",
+    "resume",
+    "tasks",
+    "train",
+]
 
 _MODULES = {
     "RobotTask": "ahac.envs.robot",
+    "export": "ahac.deployment.api",
     "identify": "ahac.identification.api",
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",

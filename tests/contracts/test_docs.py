@@ -21,6 +21,7 @@ LONG = (
     "your-own-robot",
     "memory-and-randomness",
     "commands-and-disturbances",
+    "evaluating-in-mujoco",
 )
 """Pages that compile several robots, or train."""
 PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+OWN_TESTS = ("codesign_hopper", "run_exported_policy")
+"""Examples that take minutes or files; tests/unit/examples tests them."""
+
+EXAMPLES = sorted(path for path in (Path(__file__).parents[2] / "examples").glob("*.py") if path.stem not in OWN_TESTS)
 NEEDS = {"go1": "mjlab", "go1_velocity": "mjlab"}
 """Packages that an example takes its robot from, where they are installed."""
 

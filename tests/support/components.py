@@ -27,8 +27,8 @@ from ahac.sim import Model, load_model
 from support.robots import mjcf
 
 __all__ = [
-    "DT", "EPISODE", "STEPS", "TRUNK", "WORLDS", "Record", "actions", "at_start", "depths", "feet", "make_task",
-    "previous", "rollout", "rotation", "yaw_frame",
+    "DT", "EPISODE", "STEPS", "TRUNK", "WORLDS", "Record", "actions", "at_start", "command", "depths", "feet",
+    "make_task", "previous", "rollout", "rotation", "yaw_frame",
 ]  # fmt: skip
 
 WORLDS, STEPS, EPISODE, DT = 48, 150, 40, 0.02

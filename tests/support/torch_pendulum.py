@@ -56,7 +56,7 @@ class Pendulum:
 def observation(channels: int = 2) -> Observation:
     offsets = torch.zeros(2, len(TRUE), dtype=torch.float64)
     offsets[0, 4] = 1.0
-    return Observation(offsets, channels, DT, delay=5)
+    return Observation(offsets, torch.zeros(2, dtype=torch.float64), channels, DT, delay=5)
 
 
 def record(noise: float, count: int = 12, steps: int = 60, channels: int = 2, seed: int = 0) -> Segments:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ahac.algos.parts.replay import Replay
 from ahac.core.env import Env, Step
@@ -46,6 +46,10 @@ class Algorithm(Protocol):
 
     def act(self, obs: Tensor) -> Tensor:
         """Return the mode of the policy for raw observations."""
+        ...
+
+    def policy_layers(self) -> nn.Sequential:
+        """Return the mode of the policy as layers, from raw observations to actions, to export it."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ahac.algos.algorithm import IterationResult
 from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
@@ -22,6 +22,7 @@ from ahac.nets.gaussian import entropy, kl, log_prob
 from ahac.nets.mlp import Activation
 from ahac.nets.normalizer import FrozenNormalizer, Normalizer
 from ahac.nets.optim import gradient_step, make_adam, optimizer_tensors
+from ahac.nets.policy_layers import policy_layers
 from ahac.nets.ppo_actor_critic import PPOActorCritic
 from ahac.nets.state_dicts import LearnedState, check_state, first_non_finite
 from ahac.rl.gae import gae
@@ -147,6 +148,10 @@ class PPO:
         with torch.no_grad():
             action = self.net.mean(self.normalizer.frozen()(obs)).clamp(-1.0, 1.0)
             return finite_action(action, obs, self._policy_state)
+
+    def policy_layers(self) -> nn.Sequential:
+        """Return the mode of the policy as layers, from raw observations to actions."""
+        return policy_layers(self.normalizer, self.net.trunk, self.net.policy, nn.Hardtanh(-1.0, 1.0))
 
     def iterate(self, env: Env, progress: float) -> IterationResult:
         """Collect a batch and learn from it; if anything is not finite, undo the iteration."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ahac.algos.algorithm import IterationResult
 from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
@@ -26,6 +26,7 @@ from ahac.core.rng import restore_generator
 from ahac.nets.mlp import Activation
 from ahac.nets.normalizer import Normalizer
 from ahac.nets.optim import gradient_step, make_adam, optimizer_tensors
+from ahac.nets.policy_layers import first_outputs, policy_layers
 from ahac.nets.q_ensemble import QEnsemble
 from ahac.nets.sac_actor import SACActor
 from ahac.nets.state_dicts import LearnedState, check_state, first_non_finite
@@ -159,6 +160,10 @@ class SAC:
         """Return the mode of the policy for raw observations."""
         with torch.no_grad():
             return finite_action(self.actor.mode(self.normalizer.frozen()(obs)), obs, self._policy_state)
+
+    def policy_layers(self) -> nn.Sequential:
+        """Return the mode of the policy as layers, from raw observations to actions."""
+        return policy_layers(self.normalizer, first_outputs(self.actor.net, self._action_size), nn.Tanh())
 
     def iterate(self, env: Env, progress: float) -> IterationResult:
         """Step all worlds and update after each step; if anything is not finite, undo the iteration."""

@@ -34,6 +34,7 @@ from ahac.nets.critic import Critic
 from ahac.nets.critic_training import make_critic_epoch
 from ahac.nets.normalizer import Normalizer
 from ahac.nets.optim import optimizer_tensors, shac_adam, step_only_if
+from ahac.nets.policy_layers import policy_layers
 from ahac.nets.rollout_policy import make_rollout_policy
 from ahac.nets.state_dicts import LearnedState, check_state, first_non_finite, flatten, section
 from ahac.rl.diagnostics import action_gradients, backward_to_steps, esnr, mean_square_adjoints
@@ -114,6 +115,10 @@ class ShortHorizonActorCritic:
         """Return the mode of the policy for raw observations."""
         with torch.no_grad():
             return finite_action(self.actor(self.normalizer.frozen()(obs)), obs, self._policy_state)
+
+    def policy_layers(self) -> nn.Sequential:
+        """Return the mode of the policy as layers, from raw observations to actions."""
+        return policy_layers(self.normalizer, self.actor.net, nn.Tanh())
 
     def iterate(self, env: Env, progress: float) -> IterationResult:
         """Run one pass of the outer loop of Algorithm 1; comments give its lines."""

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ahac.bench.clock import interleaved
 from ahac.bench.rows import Row, clean_gpu
 from ahac.bench.tasks import ROLLOUT, Rollouts
-from ahac.envs import Action, Draw, Memory, Task, noisy
-from ahac.sim import Real, World, cos, sin, where
+from ahac.envs import ActionDelay, GaitClock, Task, VelocityCommand, noisy
 
 __all__ = ["memory_cost", "with_memory"]
 
-COMMAND = 3
-"""Size of a velocity command: forward, sideways, turning."""
-COMMAND_SECONDS = 5.0
-"""Mean time between changes of the command [s]."""
-CLOCK_RATE = 2.0
-"""Frequency of the gait clock [Hz]."""
+OFFSETS = (0.0, 0.5)
+"""Phases of the gait clock, in cycles."""
 NOISE = 0.02
 """Standard deviation of the noise on every observation."""
-DELAY = 0.6
-"""Delay of the action, in control steps."""
+DELAY = (0, 1)
+"""Least and most delay of the action, in control steps."""
 KINDS = ("forward", "both")
 """What is measured: methods of `Rollouts`."""
 
@@ -59,35 +52,17 @@ def memory_cost(task: Task, sizes: list[int], device: str, threads: list[int], s
 
 def with_memory(task: Task) -> Task:
     """Return a task with velocity commands, a gait clock, noise on all observations and a delay of the action."""
-    change = task.dt / COMMAND_SECONDS
-
-    def draw_command(world: World, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
-        return [draw.uniform(-1.0, 1.0) for _ in range(COMMAND)]
-
-    def next_command(world: World, action: Action, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
-        changed, new = draw.chance(change), [draw.uniform(-1.0, 1.0) for _ in range(COMMAND)]
-        return [where(changed > 0.5, a, b) for a, b in zip(new, memory["command"], strict=True)]
-
-    def delayed(world: World, action: Action) -> list[Real]:
-        past = world.memory["last action"]
-        return [(1.0 - DELAY) * a + DELAY * b for a, b in zip(action, past, strict=True)]
-
-    def clock(world: World, action: Action) -> list[Real]:
-        phase = 2.0 * math.pi * CLOCK_RATE * world.time + world.memory["phase"][0]
-        return [sin(phase), cos(phase)]
-
-    def tracking(world: World, action: Action) -> Real:
-        return -0.1 * sum(((v - c) ** 2 for v, c in zip(world.v, world.memory["command"], strict=False)), 0.0)
-
+    body, command, clock = task.model.links[0].name, VelocityCommand(), GaitClock(offsets=OFFSETS)
+    delay = ActionDelay(task.model.nu, steps=DELAY)
     terms = {name: noisy(term, std=NOISE) for name, term in task.policy_observation.items()}
     return replace(
         task,
-        memory={
-            "command": Memory(COMMAND, start=draw_command, update=next_command),
-            "phase": Memory(1, start=lambda world, memory, draw: draw.uniform(0.0, 2.0 * math.pi)),
-            "last action": Memory(task.model.nu, update=lambda world, action, memory, draw: action),
+        memory={**command.memory, **clock.memory, **delay.memory},
+        observation={**terms, "command": command.observation, "clock": clock.observation},
+        reward={
+            **task.reward,
+            "track_lin_vel_xy": command.track_lin_vel_xy(body),
+            "track_ang_vel_z": command.track_ang_vel_z(body),
         },
-        observation={**terms, "command": lambda world, action: world.memory["command"], "clock": clock},
-        reward={**task.reward, "tracking": tracking},
-        control=delayed,
+        control=delay.control,
     )

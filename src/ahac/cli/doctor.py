@@ -12,7 +12,7 @@ from ahac.core.errors import CompileError
 
 __all__ = ["doctor", "findings"]
 
-PACKAGES = ("ahac", "torch", "warp-lang", "mujoco", "gymnasium", "numpy")
+PACKAGES = ("ahac", "torch", "warp-lang", "mujoco", "gymnasium", "numpy", "onnx", "onnxruntime")
 
 
 def doctor(arguments: list[str]) -> int:

@@ -5,23 +5,30 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Parser, number, whole_number
-from ahac.cli.play import check_suffix, formats_help, write_trajectory
+from ahac.cli.play import add_engine_options, check_suffix, engine_settings, formats_help, write_trajectory
 
 if TYPE_CHECKING:
+    from ahac.training.checkpoint import Checkpoint
     from ahac.training.run import Run
 
 __all__ = ["evaluate"]
 
 logger = logging.getLogger("ahac")
 
+Save = Callable[["Checkpoint"], Path]
+"""Saves a result for the checkpoint that was evaluated."""
+
 ABOUT = (
     "Evaluate a policy over whole episodes, without action noise.\n\n"
     "Results are saved to evaluation.json only for the last checkpoint with the run's own evaluation seed and at least "
-    "the configured number of episodes; otherwise they are only printed."
+    "the configured number of episodes; otherwise they are only printed.\n\n"
+    "With --engine mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule "
+    "applies to evaluation-mujoco.json."
 )
 
 
@@ -35,19 +42,37 @@ def evaluate(arguments: list[str]) -> int:
     device = options.device or fallback_device(open_run(options.run).config.device)
     run = open_run(options.run, device=device)
     checkpoint = run.restore(options.checkpoint, with_env=False)
-    evaluation = run.evaluate(options.episodes, options.seed)
-    sys.stdout.write(f"{evaluation}\n")
     standard = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
-    if standard and len(evaluation.returns) >= run.config.eval_episodes:
+    standard = standard and (options.episodes is None or options.episodes >= run.config.eval_episodes)
+    save = (_compare_engines if options.engine == "mujoco" else _evaluate)(run, options)
+    if standard:
         try:
-            run.save_evaluation(evaluation, checkpoint)
+            save(checkpoint)
         except OSError as error:  # a read-only folder
             logger.warning("could not save the result in the run folder: %s", error)
     if options.save_trajectory is not None:
         seed = run.eval_seed if options.seed is None else options.seed
-        _save_trajectory(run, options.save_trajectory, options.seconds, seed)
+        _save_trajectory(run, options, seed)
         sys.stdout.write(f"{options.save_trajectory}\n")
     return 0
+
+
+def _evaluate(run: Run, options: argparse.Namespace) -> Save:
+    """Evaluate as in training."""
+    evaluation = run.evaluate(options.episodes, options.seed)
+    sys.stdout.write(f"{evaluation}\n")
+    return lambda checkpoint: run.save_evaluation(evaluation, checkpoint)
+
+
+def _compare_engines(run: Run, options: argparse.Namespace) -> Save:
+    """Evaluate in our own engine and in MuJoCo."""
+    from ahac.training.engines import EngineSettings, comparison_table, evaluate_in_engine, save_engine_evaluation
+
+    settings = [EngineSettings(engine="ahac", num_threads=options.threads), engine_settings(options)]
+    results = [evaluate_in_engine(run, each, episodes=options.episodes, seed=options.seed) for each in settings]
+    sys.stdout.write(f"{len(results[0].evaluation.returns)} episodes\n")
+    sys.stdout.write("".join(f"{line}\n" for line in comparison_table(results)))
+    return lambda checkpoint: save_engine_evaluation(run, results, checkpoint)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -74,7 +99,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=number, default=10.0, metavar="S", help="length of that trajectory (default: 10)"
     )
+    add_engine_options(parser)
     options = parser.parse(arguments)
+    engine_settings(options)
 
     from ahac.core.checks import check_finite
 
@@ -85,10 +112,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _save_trajectory(run: Run, path: Path, seconds: float, seed: int) -> None:
+def _save_trajectory(run: Run, options: argparse.Namespace, seed: int) -> None:
     """Save the motion of the policy in a separate environment of one world."""
     from ahac.envs import make
+    from ahac.training.engines import engine_env, task_of
     from ahac.training.viewing import EnvSource, record_trajectory
 
-    env = make(**run.config.env_settings, num_envs=1, device=run.device, seed=seed)
-    write_trajectory(record_trajectory(EnvSource(env, run.algo.act), seconds), path)
+    if options.engine == "mujoco":
+        env = engine_env(task_of(run), engine_settings(options), 1, seed, run.device)
+    else:
+        env = make(**run.config.env_settings, num_envs=1, device=run.device, seed=seed)
+    write_trajectory(record_trajectory(EnvSource(env, run.algo.act), options.seconds), options.save_trajectory)

@@ -13,11 +13,15 @@ __all__ = ["identify"]
 
 ABOUT = (
     "Estimate parameters of a robot from recorded motions.\n\n"
-    "ROBOT is an MJCF or URDF file. DATA are .npz files with the arrays time [T], q [T, nq], control [T, nu] and, if "
-    "measured, v [T, nv], in MuJoCo's conventions; row k of control acts from time k to time k + 1. The table shows "
+    "ROBOT is an MJCF or URDF file; for a URDF, which has no actuators, give --servos. "
+    "DATA are .npz files with the arrays time [T], q [T, nq], control [T, nu] and, if measured, v [T, nv], in MuJoCo's "
+    "conventions; row k of control acts from time k to time k + 1. The table shows "
     "estimates with 95 % confidence intervals, what the data do not determine, and how well held-out segments are "
     "predicted before and after."
 )
+
+UNBOUNDED = 1e6
+"""Largest target of a servo [rad] or [m]: recorded targets are taken as they are."""
 
 
 def identify(arguments: list[str]) -> int:
@@ -26,11 +30,17 @@ def identify(arguments: list[str]) -> int:
 
     from ahac.core.files import check_writable
     from ahac.identification import identify as run
-    from ahac.sim import load_model
+    from ahac.sim import Servo, load_model
 
     if options.out is not None:
         check_writable(options.out)
-    model = load_model(options.robot, ground=options.ground, floating=options.floating, ignore=options.ignore)
+    motors = None
+    if options.servos is not None:
+        kp, kv = options.servos
+        motors = {"*": Servo(stiffness=kp, damping=kv, reach=UNBOUNDED)}
+    model = load_model(
+        options.robot, motors=motors, ground=options.ground, floating=options.floating, ignore=options.ignore
+    )
     result = run(
         model,
         options.data,
@@ -41,6 +51,7 @@ def identify(arguments: list[str]) -> int:
         held_out=options.held_out,
         prior=options.prior,
         resample=options.resample,
+        max_iterations=options.max_iterations,
         device=options.device,
     )
     sys.stdout.write(printable(f"{result.table()}\n", keep="\n"))
@@ -66,7 +77,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "--segment",
         type=number,
         metavar="S",
-        help="length of a segment in seconds (default: 1, or a tenth of the recordings if that is shorter)",
+        help="length of a segment in seconds (default: 1, or less if recordings are short)",
     )
     parser.add_argument(
         "--substeps", type=whole_number, metavar="N", help="substeps per sample (default: so that none exceeds 1 ms)"
@@ -98,8 +109,22 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--resample", type=number, metavar="S", help="interpolate the recordings to samples S seconds apart"
     )
+    parser.add_argument(
+        "--max-iterations", type=whole_number, default=100, metavar="N", help="most linearizations (default: 100)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    _add_robot_options(parser)
+    return parser.parse(arguments)
+
+
+def _add_robot_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--servos",
+        nargs=2,
+        type=number,
+        metavar=("KP", "KV"),
+        help="drive every hinge and slide with a position servo, in place of the file's actuators; a URDF has none",
+    )
     parser.add_argument("--ground", action="store_true", help="add a ground to a robot without planes")
     parser.add_argument("--floating", action="store_true", help="add a free joint to the base of the robot")
     parser.add_argument("--ignore", nargs="+", default=[], metavar="FEATURE", help="features of the robot file to drop")
-    return parser.parse(arguments)

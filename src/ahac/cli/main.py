@@ -13,6 +13,7 @@ from ahac.cli.compare import compare
 from ahac.cli.console import BROKEN_PIPE_STATUS, log_to_stderr, silence_broken_pipes
 from ahac.cli.doctor import doctor
 from ahac.cli.evaluate import evaluate
+from ahac.cli.export import export
 from ahac.cli.grad import grad
 from ahac.cli.identify import identify
 from ahac.cli.inspect import inspect
@@ -32,6 +33,7 @@ COMMANDS: Commands = {
     "resume": ("resume a run", resume),
     "eval": ("evaluate a trained policy", evaluate),
     "play": ("show a policy, task or robot in the browser, or save a video", play),
+    "export": ("write a trained policy to an ONNX or TorchScript file", export),
     "inspect": ("show what a robot consists of, and whether it is stable", inspect),
     "identify": ("estimate parameters of a robot from recorded motions", identify),
     "sweep": ("train a list of runs", sweep),

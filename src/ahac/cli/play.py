@@ -12,10 +12,13 @@ from ahac.cli.parser import Parser, number, one_of, whole_number
 from ahac.core.errors import InputError
 
 if TYPE_CHECKING:
+    from ahac.engines import EngineEnv
+    from ahac.envs import Task
+    from ahac.training.engines import EngineSettings
     from ahac.view.sources import ViewSource
     from ahac.view.trajectory import Trajectory
 
-__all__ = ["check_suffix", "formats_help", "play", "write_trajectory"]
+__all__ = ["add_engine_options", "check_suffix", "engine_settings", "formats_help", "play", "write_trajectory"]
 
 ABOUT = (
     "Show a policy, task or robot. TARGET is a run folder, the name of a task, the MJCF or URDF file of a robot, or a "
@@ -60,7 +63,9 @@ def play(arguments: list[str]) -> int:
         help=f"save to a file instead; the suffix selects the format: {formats_help()}",
     )
     parser.add_argument("--seconds", type=number, default=10.0, metavar="S", help="length of a recording (default: 10)")
+    add_engine_options(parser)
     options = parser.parse(arguments)
+    engine_settings(options)
     if options.record is not None:
         check_suffix(options.record)
         write_trajectory(_trajectory(options), options.record)
@@ -72,6 +77,42 @@ def play(arguments: list[str]) -> int:
     source = _source(options)
     serve(source, port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=announce)
     return 0
+
+
+def add_engine_options(parser: Parser) -> None:
+    """Add the options that choose a physics engine."""
+    parser.add_argument(
+        "--engine",
+        type=one_of("ahac", "mujoco"),
+        default="ahac",
+        metavar="{ahac,mujoco}",
+        help="physics engine: our own, or MuJoCo with its contacts and integration (default: ahac)",
+    )
+    parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="FILE",
+        help="of --engine mujoco: MJCF or URDF file of the robot, with joints of the same names (default: the task's)",
+    )
+    parser.add_argument(
+        "--timestep", type=number, metavar="S", help="of --engine mujoco: integration step (default: 0.002)"
+    )
+    parser.add_argument(
+        "--threads", type=whole_number, metavar="N", help="of --engine mujoco: number of CPU threads (default: all)"
+    )
+
+
+def engine_settings(options: argparse.Namespace) -> EngineSettings:
+    """Return the engine that the options choose; raise an error for options of another engine."""
+    given = [name for name in ("model", "timestep", "threads") if getattr(options, name) is not None]
+    if options.engine == "ahac" and given:
+        raise InputError(f"--{given[0]} is an option of --engine mujoco; add it")
+
+    from ahac.training.engines import EngineSettings
+
+    return EngineSettings(
+        engine=options.engine, model=options.model, timestep=options.timestep, num_threads=options.threads
+    )
 
 
 def formats_help() -> str:
@@ -136,6 +177,7 @@ def _source(options: argparse.Namespace) -> ViewSource:
 
 def _run(options: argparse.Namespace) -> ViewSource:
     from ahac.envs import make
+    from ahac.training.engines import task_of
     from ahac.training.run import Run, open_run
     from ahac.training.viewing import EnvSource, dummy_policy
 
@@ -143,7 +185,10 @@ def _run(options: argparse.Namespace) -> ViewSource:
     run = Run(saved.folder, replace(saved.config, device="cpu"))
     c = run.config
     threads = 1 if options.newest else None  # leave the other cores to training
-    env = make(**c.env_settings, num_envs=options.worlds, device="cpu", seed=options.seed, num_threads=threads)
+    if options.engine == "mujoco":
+        env = _engine_env(task_of(run), options)
+    else:
+        env = make(**c.env_settings, num_envs=options.worlds, device="cpu", seed=options.seed, num_threads=threads)
     if options.agent in ("zero", "random"):
         return EnvSource(env, dummy_policy(options.agent, env.spec.action_size, options.seed))
     if not options.newest:
@@ -152,14 +197,28 @@ def _run(options: argparse.Namespace) -> ViewSource:
 
 
 def _task(options: argparse.Namespace) -> ViewSource:
-    from ahac.envs import make
+    from ahac.envs import make, make_task
     from ahac.training.viewing import EnvSource, dummy_policy
 
-    env = make(options.what, num_envs=options.worlds, device="cpu", seed=options.seed)
+    if options.engine == "mujoco":
+        env = _engine_env(make_task(options.what), options)
+    else:
+        env = make(options.what, num_envs=options.worlds, device="cpu", seed=options.seed)
     return EnvSource(env, dummy_policy(_dummy_policy_name(options), env.spec.action_size, options.seed))
 
 
+def _engine_env(task: Task, options: argparse.Namespace) -> EngineEnv:
+    import torch
+
+    from ahac.training.engines import engine_env
+
+    return engine_env(task, engine_settings(options), options.worlds, options.seed, torch.device("cpu"))
+
+
 def _robot(options: argparse.Namespace) -> ViewSource:
+    if options.engine == "mujoco":
+        raise InputError("--engine mujoco plays runs and tasks; a robot alone is shown in our own engine")
+
     from ahac.sim import Simulator, load_model
     from ahac.training.viewing import RobotSource, dummy_policy
 

@@ -103,6 +103,7 @@ def resume(arguments: list[str]) -> int:
 def _train(config: RunConfig, watch: bool) -> int:
     from ahac.cli.watch import viewer_process
     from ahac.core.distributed import init_distributed
+    from ahac.envs import make_task
     from ahac.training.run import create_run
 
     ranks = init_distributed()
@@ -111,7 +112,7 @@ def _train(config: RunConfig, watch: bool) -> int:
     divided = f", divided among {ranks.size} ranks" if ranks.size > 1 else ""
     if ranks.is_main:
         sys.stderr.write(f"{c.algo} on {c.task}, {c.num_envs} worlds on {run.device}{divided}, in {run.folder}\n")
-        for line in run.env.task.randomized:
+        for line in make_task(c.task, c.variant).randomized:
             sys.stderr.write(f"randomized in each episode: {line}\n")
     with viewer_process(run.folder) if watch and ranks.is_main else nullcontext():
         return _run_to_end(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from ahac.core.errors import InputError
 
 __all__ = [
+    "check_callable",
     "check_finite",
     "check_int",
     "check_non_empty",
@@ -22,6 +23,8 @@ __all__ = [
     "describe_type",
     "is_dense",
 ]
+
+Function = TypeVar("Function")
 
 
 def is_dense(value: object) -> TypeGuard[Tensor]:
@@ -77,6 +80,13 @@ def check_probability(name: str, value: object) -> float:
     if isinstance(value, float | int) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
         return float(value)
     raise InputError(f"{name} must lie between 0 and 1, got {value!r}")
+
+
+def check_callable(name: str, value: Function, arguments: str) -> Function:
+    """Return a function; raise InputError if the value is something else."""
+    if not callable(value):
+        raise InputError(f"{name} must be a function of {arguments}, got {value!r}")
+    return value
 
 
 def check_non_empty(name: str, values: Sequence[float]) -> Sequence[float]:

@@ -1,8 +1,13 @@
-"""Make external text, such as names of folders and robots, safe to print and to write to tables."""
+"""Text for people: external names made safe to print and to write to tables, and lists of names."""
 
 from __future__ import annotations
 
-__all__ = ["csv_cell", "printable"]
+from collections.abc import Sequence
+
+__all__ = ["csv_cell", "listed", "printable"]
+
+LISTED = 6
+"""A message lists at most this many names."""
 
 FORMULA_STARTS = ("=", "+", "-", "@")
 """First characters by which spreadsheets recognize a formula."""
@@ -17,6 +22,12 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names separated by commas; of a long list, the first ones and how many follow."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
 
 
 def csv_cell(value: object) -> object:

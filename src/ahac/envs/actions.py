@@ -109,7 +109,7 @@ def _servo(joint: Joint, kp: float, kd: float, force_range: tuple[float, float] 
 
 
 def _own_servo(model: Model, joint: Joint) -> Actuator:
-    """Return the model's position servo on a joint, without a gear."""
+    """Return the model's position servo on a joint, with its strength, but without a gear."""
     found = _actuators_on(model, joint)
     if len(found) != 1 or not _is_servo(found[0]):
         listed = ", ".join(repr(actuator.name) for actuator in found) or "none"
@@ -118,8 +118,8 @@ def _own_servo(model: Model, joint: Joint) -> Actuator:
             f"whose actuators on it are: {listed}; set kp and kd"
         )
     (own,) = found
-    squared = own.dofs[0][1] ** 2
-    servo = _servo(joint, float(own.gain * squared), float(-own.bias[2] * squared), _bounds(model, joint))
+    factor = own.strength * own.dofs[0][1] ** 2
+    servo = _servo(joint, float(own.gain * factor), float(-own.bias[2] * factor), _bounds(model, joint))
     return replace(servo, name=own.name)
 
 
@@ -134,7 +134,7 @@ def _bounds(model: Model, joint: Joint) -> tuple[float, float] | None:
         bounds = actuator.gain * actuator.control_range[0], actuator.gain * actuator.control_range[1]
     if bounds is None:
         return None
-    low, high = sorted(float(actuator.dofs[0][1] * bound) for bound in bounds)
+    low, high = sorted(float(actuator.strength * actuator.dofs[0][1] * bound) for bound in bounds)
     return low, high
 
 

@@ -16,8 +16,9 @@ Where an episode ends, start(first world, last memory, draw) gives the memory wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from ahac.core.checks import check_finite, check_int
@@ -25,7 +26,7 @@ from ahac.core.errors import InputError, TraceError
 from ahac.envs.draws import Draw
 from ahac.sim import Real, Scalar, Vec3, World
 
-__all__ = ["Action", "Memory", "MemoryValues", "StartFn", "UpdateFn"]
+__all__ = ["Action", "Memory", "MemoryValues", "StartFn", "UpdateFn", "hidden_memory", "memory_of"]
 
 Action = Sequence[Real]
 """Action of one world, clipped to [-1, 1]."""
@@ -34,11 +35,54 @@ Action = Sequence[Real]
 class MemoryValues(dict[str, list[Real]]):
     """Values of a task's memory by name, as traced functions see them."""
 
+    def __init__(self, entries: Mapping[str, Memory], values: Iterable[tuple[str, list[Real]]] = ()) -> None:
+        """Name the values of a task's memory entries."""
+        super().__init__(values)
+        self.entries = entries
+
     def __missing__(self, name: str) -> NoReturn:
         raise TraceError(
             f"the task has no memory named {name!r}; it has: {', '.join(self) or 'none'}. Add it to Task.memory; for a "
             "part such as VelocityCommand, memory={**part.memory}"
         )
+
+
+class _Hidden(Mapping[str, Sequence[Real]]):
+    """Memory that must not be read."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __getitem__(self, name: str) -> NoReturn:
+        raise TraceError(f"{self._reason}; it read {name!r}")
+
+    def __iter__(self) -> NoReturn:
+        raise TraceError(self._reason)
+
+    def __len__(self) -> NoReturn:
+        raise TraceError(self._reason)
+
+
+@contextmanager
+def hidden_memory(world: World, reason: str) -> Iterator[None]:
+    """Make functions that read the memory of a world raise a TraceError with this reason."""
+    memory, world.memory = world.memory, _Hidden(reason)
+    try:
+        yield
+    finally:
+        world.memory = memory
+
+
+def memory_of(part: object, memory: Mapping[str, Sequence[Real]], name: str) -> Sequence[Real]:
+    """Return the numbers of a part; raise TraceError if the memory of another part has taken their name."""
+    numbers = memory[name]
+    owner = memory.entries[name].owner if isinstance(memory, MemoryValues) else None
+    if owner is not None and owner != part:
+        raise TraceError(
+            f"memory {name!r} of the task belongs to {owner!r}, but it is read by {part!r}. If the task has both, give "
+            "them different names (name=...); otherwise use one of them everywhere, for memory and terms"
+        )
+    return numbers
 
 
 Value = Real | Vec3 | Sequence[Real]
@@ -64,6 +108,8 @@ class Memory:
     update: UpdateFn | None = None
     """Values after a step: a function of (world, action, memory, draw). By default the values do not change during an
     episode."""
+    owner: object = field(default=None, repr=False, compare=False)
+    """The part whose numbers these are, such as a `VelocityCommand`; other parts refuse to read them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", check_int("Memory.size", self.size, 1))

@@ -11,14 +11,16 @@ from ahac.core.errors import InputError
 from ahac.envs.randomization import RandomizedValues
 from ahac.envs.root import find_root
 from ahac.envs.task import Action, ObsTerm
-from ahac.sim import Joint, JointKind, Real, Vec3, World, cos, maximum, sin, sqrt
+from ahac.sim import Joint, JointKind, Real, Vec3, World, cos, maximum, minimum, sin, sqrt
 
 __all__ = [
+    "actuator_force",
     "angular_velocity",
     "base_ang_vel",
     "base_lin_vel",
     "heading",
     "height",
+    "joint_margin",
     "joint_pos",
     "joint_vel",
     "last_action",
@@ -151,6 +153,40 @@ def joint_pos(*joints: str, measured: bool = False) -> ObsTerm:
 def joint_vel(*joints: str) -> ObsTerm:
     """Velocities of the named hinges and slides [rad/s] or [m/s]."""
     return lambda world, action: [world.joint_velocity(name) for name in joints]
+
+
+def actuator_force(*joints: str) -> ObsTerm:
+    """Force of all actuators on hinges and slides [N m] or [N], at the current state and controls; a signal.
+
+    Without names, on all hinges and slides that actuators drive directly. In an observation, the controls are those
+    passed to the step: the action, without delays and `Task.control`.
+    """
+
+    def term(world: World, action: Action) -> list[Real]:
+        single = {joint.name: joint.v for joint in world.model.joints if len(joint.dofs) == 1}
+        driven = {k for actuator in world.model.actuators for k, _ in actuator.dofs}
+        if unknown := [name for name in joints if name not in single]:
+            raise InputError(f"no hinge or slide is named {unknown[0]!r}; the model has: {', '.join(single)}")
+        indices = [single[name] for name in joints] or [v for v in single.values() if v in driven]
+        return [world.actuator_force[v] for v in indices]
+
+    return term
+
+
+def joint_margin(*joints: str) -> ObsTerm:
+    """Distance of hinges and slides to their nearer limit [rad] or [m], negative beyond it; a signal.
+
+    Without names, of all that have limits.
+    """
+
+    def term(world: World, action: Action) -> list[Real]:
+        limited = {j.name: (j.q, j.range) for j in world.model.joints if j.range is not None and len(j.dofs) == 1}
+        if unknown := [name for name in joints if name not in limited]:
+            raise InputError(f"no hinge or slide with limits is named {unknown[0]!r}; there are: {', '.join(limited)}")
+        found = [limited[name] for name in joints] or list(limited.values())
+        return [minimum(world.q[q] - low, high - world.q[q]) for q, (low, high) in found]
+
+    return term
 
 
 def sin_cos(joint: str) -> ObsTerm:

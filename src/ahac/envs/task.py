@@ -73,6 +73,9 @@ class Task:
     """Replaces the actuators of the model, e.g. `JointTargets(scale=0.5, kp=20.0, kd=0.5)`; None keeps them."""
     randomize: Mapping[str, Distribution] = field(default_factory=dict)
     """Distributions of the model's parameters, by pattern as in `Model.parameters`; drawn anew for each episode."""
+    signals: Mapping[str, ObsTerm] = field(default_factory=dict)
+    """Quantities that evaluations record at every step, by name: neither observed nor rewarded. They see the controls
+    that the actuators received as `world.control`. `ahac.engines.locomotion` has the names of its metrics."""
     randomization: Randomization | None = field(init=False, repr=False, compare=False, default=None)
     """The randomized parameters; None if there are none."""
     rescaled: Rescaled | None = field(repr=False, compare=False, default=None)
@@ -132,8 +135,9 @@ class Task:
                 )
             groups = {f"observation[{name!r}]": terms for name, terms in self.observation.items()}
             groups["reward"] = self.reward
+        groups["signals"] = self.signals
         for name, terms in groups.items():
-            if not isinstance(terms, Mapping) or not terms:
+            if not isinstance(terms, Mapping) or not (terms or name == "signals"):
                 raise InputError(f"{name} must map one or more names to functions of (world, action), got {terms!r}")
             for key, term in terms.items():
                 if not callable(term):

@@ -55,8 +55,13 @@ MEMORY_PROBE = 1e-12
 """Weight of memory, which may hold large numbers such as a count of steps; in float32, its square is still in range."""
 
 
-def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str, Real | list[Real]]:
-    """Return the outputs of the step that led to `world`, with a reset where the episode has ended."""
+def step_outputs(
+    task: Task, world: World, early_termination: bool, controls: Sequence[Real] | None = None
+) -> dict[str, Real | list[Real]]:
+    """Return the outputs of the step that led to `world`, with a reset where the episode has ended.
+
+    With `controls`, those that the actuators received, also return the task's signals.
+    """
     steps, total = world.context["clock"]
     size = sum((x * x for x in (*world.q, *world.v, *world.act, *(ACTION_PROBE * u for u in world.control))), 0.0)
     draws = _Draws.of(world.context)
@@ -67,46 +72,54 @@ def step_outputs(task: Task, world: World, early_termination: bool) -> dict[str,
         # With "<", NaN counts as diverged.
         return where(size < DIVERGENCE_LIMIT, value, otherwise)
 
-    last = _values(world)
-    world, action = _finite(task, world, fresh, unless_diverged)
-    assert world.before is not None, "step outputs need the world before the step"
-    world.before.clock, world.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
+    last, reached = _values(task, world), world
+    world, action = _finite(task, reached, fresh, unless_diverged)
     if task.memory:
-        memory, draw = _values(world), draws.update
-        world.random = draw
-        updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
-        world.random = None
+        # The first update only tells whether memory stays finite. Then the second one gets inputs that are selected by
+        # the result, so that no gradient flows through an update that does not.
+        updated = _update(task, world, action, draws.update())
         size = sum(((MEMORY_PROBE * x) ** 2 for group in updated.values() for x in group), size)
-        world.memory = MemoryValues({n: [unless_diverged(x, 0.0) for x in group] for n, group in updated.items()})
+        world, action = _finite(task, reached, fresh, unless_diverged)
+        updated = _update(task, world, action, draws.update())
+        world.memory = _map_memory(task, updated, lambda name, i, x: unless_diverged(x, 0.0))
         # No gradient crosses the end of an episode.
-        last = MemoryValues(
-            (name, [stop_gradient(unless_diverged(x, old)) for x, old in zip(group, last[name], strict=True)])
-            for name, group in updated.items()
-        )
+        before = last
+        last = _map_memory(task, updated, lambda name, i, x: stop_gradient(unless_diverged(x, before[name][i])))
     margin = _scalar("alive", task.alive(world)) if task.alive is not None and early_termination else 1.0
     fallen = where(margin < 0.0, 1.0, 0.0)
     terminated = unless_diverged(fallen, 1.0)
     steps = steps + 1.0
     timeout = where(steps < task.episode_steps, 0.0, 1.0)
+    assert world.before is not None, "step outputs need the world before the step"
     terms = [unless_diverged(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
     reward = sum(terms, 0.0)
     seen = {
         n: [unless_diverged(x, 0.0) for x in obs]
         for n, obs in _observe(task, world, action, draws.observation()).items()
     }
+    signals = {} if controls is None else _signals(task, world, action, [unless_diverged(u, 0.0) for u in controls])
     done = maximum(terminated, timeout) > 0.5
     if fresh is None:
         fresh = _first_outputs(task, _first_world(task, draws.reset, last), draws)
-    reached = {**_state(world), **seen, **_inputs(world)}
+    kept = {**_state(world), **seen, **_inputs(world)}
     return {
-        **{n: [where(done, a, b) for a, b in zip(fresh[n], group, strict=True)] for n, group in reached.items()},
+        **{n: [where(done, a, b) for a, b in zip(fresh[n], group, strict=True)] for n, group in kept.items()},
         "clock": [where(done, 0.0, steps), where(done, 0.0, total + reward)],
         **{f"final_{name}": obs for name, obs in seen.items()},
         "reward": reward,
         "reward_terms": terms,
         "flags": [terminated, timeout * (1.0 - terminated), unless_diverged(0.0, 1.0)],
         "episode": [steps, total + reward],
+        **{f"signals.{name}": [unless_diverged(x, 0.0) for x in values] for name, values in signals.items()},
     }
+
+
+def _map_memory(
+    task: Task, values: Mapping[str, Sequence[Real]], function: Callable[[str, int, Real], Real]
+) -> MemoryValues:
+    """Apply a function of name, index and value to all numbers of a task's memory."""
+    named = ((name, [function(name, i, x) for i, x in enumerate(group)]) for name, group in values.items())
+    return MemoryValues(task.memory, named)
 
 
 def controller(task: Task) -> Controller | None:
@@ -147,7 +160,8 @@ def reset_outputs(
         memory: All memory at the end of the previous episode.
     """
     draws, numbers = _Draws.of({"noise": noise, "step_noise": step_noise}), iter(memory)
-    last = MemoryValues({name: [next(numbers) for _ in range(entry.size)] for name, entry in task.memory.items()})
+    sizes = {name: entry.size for name, entry in task.memory.items()}
+    last = MemoryValues(task.memory, ((name, [next(numbers) for _ in range(size)]) for name, size in sizes.items()))
     return _first_outputs(task, _first_world(task, draws.reset, last), draws)
 
 
@@ -157,15 +171,15 @@ class _Draws:
 
     reset: Draw
     """For the reset, randomized parameters and starts of memory."""
-    update: Draw
-    """For updates of memory."""
+    update: Callable[[], Draw]
+    """For updates of memory; each call begins with the same random numbers."""
     observation: Callable[[], Draw]
     """For an observation. The last one of an episode and the first one of the next use the same random numbers."""
 
     @classmethod
     def of(cls, noise: Mapping[str, Sequence[Real] | UniformInputs]) -> _Draws:
         step = noise.get("step_noise", ())
-        return cls(Draw(noise["noise"]), Draw(step), lambda: Draw(reversed(step)))
+        return cls(Draw(noise["noise"]), lambda: Draw(step), lambda: Draw(reversed(step)))
 
 
 @dataclass(frozen=True)
@@ -195,7 +209,7 @@ def plan(task: Task) -> Plan:
     def begin(noise: list[Scalar]) -> dict[str, list[Real]]:
         groups = {name: UniformInputs(noise[0], name) for name in ("noise", "step_noise")}
         draws = _Draws.of(groups)
-        last = MemoryValues((name, [0.0] * entry.size) for name, entry in task.memory.items())
+        last = MemoryValues(task.memory, ((name, [0.0] * entry.size) for name, entry in task.memory.items()))
         world = _first_world(task, draws.reset, last)
         for terms in _terms(task, world, [0.0] * task.model.nu, draws.observation()).values():
             sizes.append({name: len(values) for name, values in terms.items()})
@@ -248,25 +262,37 @@ def _finite(
     assert world.before is not None, "step outputs need the world before the step"
     model = world.model
     control = [unless_diverged(u, 0.0) for u in world.control]
+    steps, _ = world.context["clock"]
     other = {"q": model.rest_q, "v": [0.0] * model.nv, "act": [0.0] * model.na} if fresh is None else fresh
-    memory = {name: [unless_diverged(x, 0.0) for x in group] for name, group in world.memory.items()}
+    memory = [(name, [unless_diverged(x, 0.0) for x in group]) for name, group in world.memory.items()]
 
     def finite(one: World, before: World | None) -> World:
         q = [unless_diverged(a, b) for a, b in zip(one.q, other["q"], strict=True)]
         v = [unless_diverged(a, b) for a, b in zip(one.v, other["v"], strict=True)]
         act = [unless_diverged(a, b) for a, b in zip(one.act, other.get("act", ()), strict=True)]
         result = World(one.model, q, v, control, before=before, act=act)
-        result.memory = MemoryValues(memory)
+        result.memory = MemoryValues(task.memory, memory)
         if task.randomization is not None:
             result.parameters = task.randomization.values(one.parameters)
         return result
 
-    return finite(world, finite(world.before, None)), [clip(u, -1.0, 1.0) for u in control]
+    before = finite(world.before, None)
+    after = finite(world, before)
+    before.clock, after.clock = _clock(steps, 0.0, task.dt), _clock(steps, 1.0, task.dt)
+    return after, [clip(u, -1.0, 1.0) for u in control]
+
+
+def _update(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict[str, list[Real]]:
+    """Return the memory after the step that led to a world."""
+    memory, world.random = _values(task, world), draw
+    updated = {name: entry.next(name, world, action, memory, draw) for name, entry in task.memory.items()}
+    world.random = None
+    return updated
 
 
 def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> World:
     """Return the first world of an episode, given all memory at the end of the previous episode."""
-    last = MemoryValues() if last is None else last
+    last = MemoryValues(task.memory) if last is None else last
     more = {"memory": last} if _takes_memory(task) else {}
     q, v = _check_reset(task, task.reset(task.model, draw, **more))
     # A reset function of the user's own starts from activations of zero.
@@ -278,7 +304,8 @@ def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> Wo
         world.parameters = task.randomization.values(task.randomization.parameters.by_name(drawn))
     world.clock = lambda: 0.0
     world.memory, world.random = last, draw
-    world.memory = MemoryValues((name, entry.first(name, world, last, draw)) for name, entry in task.memory.items())
+    first = [(name, entry.first(name, world, last, draw)) for name, entry in task.memory.items()]
+    world.memory = MemoryValues(task.memory, first)
     return world
 
 
@@ -305,13 +332,13 @@ def _inputs(world: World) -> dict[str, list[Real]]:
     return {name: [x for group in entries.values() for x in group] for name, entries in groups.items() if entries}
 
 
-def _values(world: World) -> MemoryValues:
-    return MemoryValues((name, list(group)) for name, group in world.memory.items())
+def _values(task: Task, world: World) -> MemoryValues:
+    return MemoryValues(task.memory, ((name, list(group)) for name, group in world.memory.items()))
 
 
 def _name_inputs(task: Task, world: World) -> None:
     """Let a function of the simulator's world see memory and parameters as all functions of a task do."""
-    world.memory = _values(world)
+    world.memory = _values(task, world)
     if task.randomization is not None:
         world.parameters = task.randomization.values(world.parameters)
 
@@ -337,6 +364,13 @@ def _terms(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict
     }
     world.random = None
     return result
+
+
+def _signals(task: Task, world: World, action: Sequence[Real], controls: Sequence[Real]) -> dict[str, list[Real]]:
+    """Return the signals of a world whose actuators received these controls."""
+    seen = World(world.model, world.q, world.v, controls, act=world.act)
+    seen.before, seen.memory, seen.parameters, seen.clock = world.before, world.memory, world.parameters, world.clock
+    return {name: _evaluate(name, term, seen, action) for name, term in task.signals.items()}
 
 
 def _check_reset(task: Task, result: object) -> tuple[list[Real], list[Real]]:

@@ -20,7 +20,7 @@ from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.core.rng import is_generator_state, restore_generator
 from ahac.envs import stiffness, tracing
-from ahac.envs.state import TaskState
+from ahac.envs.state import TaskState, select
 from ahac.envs.task import Task
 from ahac.sim import Simulator, State
 
@@ -57,6 +57,8 @@ def _outside_inference_mode(method: Callable[Args, Result]) -> Callable[Args, Re
 class VecEnv:
     """N worlds of one task."""
 
+    _simulator: Callable[..., Simulator] = Simulator
+
     def __init__(
         self,
         task: Task,
@@ -89,7 +91,7 @@ class VecEnv:
         plan = tracing.plan(task)
         self._random = plan.random_inputs
         """Sizes of the groups of random numbers."""
-        self.sim = Simulator(
+        self.sim = self._simulator(
             task.model,
             num_worlds=num_envs,
             device=device,
@@ -126,7 +128,7 @@ class VecEnv:
     @property
     def state(self) -> TaskState:
         """Positions, velocities and activations of all worlds."""
-        return _state(self._buffers)
+        return TaskState.of(self._buffers)
 
     @property
     def memory(self) -> dict[str, Tensor]:
@@ -143,6 +145,16 @@ class VecEnv:
             return {}
         sizes = randomization.parameters.sizes
         return dict(zip(sizes, self._buffers["parameters"].split(list(sizes.values()), dim=-1), strict=True))
+
+    def set_parameters(self, values: Tensor) -> None:
+        """Use these values [N, P] of the randomized parameters, in the order of `parameters`, in the next step.
+
+        Gradients flow to them. After the step they stay, without gradients; new episodes draw new ones.
+        """
+        if self.task.randomization is None:
+            raise InputError(f"{self.spec.name} has no parameters: set Task(randomize={{'body_mass:*': uniform(...)}})")
+        shape = (self.spec.num_envs, self.task.randomization.parameters.size)
+        self._buffers["parameters"] = check_tensor("values", values, shape, self.spec.dtype, self.spec.device)
 
     @_outside_inference_mode
     def reset(self, seed: int | None = None) -> Tensor:
@@ -176,7 +188,7 @@ class VecEnv:
         new |= {"clock": torch.zeros_like(self._buffers["clock"])} | {
             name: self._buffers[name] for name in self._random
         }
-        self._buffers = {name: _select(worlds, new[name], old) for name, old in self._buffers.items()}
+        self._buffers = {name: select(worlds, new[name], old) for name, old in self._buffers.items()}
 
     def _new_episodes(self, memory: Tensor | None) -> dict[str, Tensor]:
         """Return the first state, observation and memory of new episodes, given the memory at the end of the last."""
@@ -197,7 +209,7 @@ class VecEnv:
         """
         spec, old = self.spec, self._buffers
         action = check_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
-        start = _state(old)
+        start = TaskState.of(old)
         end = self.sim.step(
             start,
             action if start.past_controls is None else _clipped(action),
@@ -249,7 +261,7 @@ class VecEnv:
             return
         self._check_worlds(worlds)
         self._buffers = {
-            name: x if name in CONSTANT else _select(worlds, x.detach(), x) for name, x in self._buffers.items()
+            name: x if name in CONSTANT else select(worlds, x.detach(), x) for name, x in self._buffers.items()
         }
 
     def stiffness(self, step: Step, signal: str = "dynamics", probes: int | None = None) -> Tensor:
@@ -339,16 +351,6 @@ class VecEnv:
 
     def _check_worlds(self, worlds: Tensor) -> None:
         check_tensor("worlds", worlds, (self.spec.num_envs,), torch.bool, self.spec.device)
-
-
-def _state(buffers: Mapping[str, Tensor]) -> TaskState:
-    act, past, parameters, memory = map(buffers.get, ("act", "past_controls", "parameters", "memory"))
-    return TaskState(buffers["q"], buffers["v"], act=act, past_controls=past, parameters=parameters, memory=memory)
-
-
-def _select(worlds: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Return `new` in the worlds of a mask [N], and `old` in the others."""
-    return torch.where(worlds.view(-1, *(1 for _ in old.shape[1:])), new, old)
 
 
 def _clipped(action: Tensor) -> Tensor:

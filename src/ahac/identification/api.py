@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 
@@ -29,6 +30,8 @@ SEGMENT = 1.0
 """Length of a segment by default [s]."""
 FEWEST = 10
 """Number of segments for which they are made shorter."""
+USED = 0.9
+"""Share of the samples that must be in recordings as long as a segment, by default."""
 
 Source = Recording | str | os.PathLike[str]
 
@@ -59,8 +62,9 @@ def identify(  # noqa: PLR0913 - public settings, keyword-only
         model: A model from `load_model`, or the path of an MJCF or URDF file.
         recordings: One or several recordings, or paths of .npz files.
         parameters: Parameters from `model.parameters`, or patterns such as "dof_damping:*".
-        segment: Length of a segment [s]; by default one second, or a tenth of the recordings if that is shorter. Long
-            segments average noise better; short ones suit chaotic motions.
+        segment: Length of a segment [s]; by default one second, or less if recordings are short (the guide says how
+            much). Long segments average noise better; short ones suit chaotic motions. Recordings that are shorter
+            than a segment are left out, with a warning.
         substeps: Substeps of the simulation per sample; by default as many as keep them below 1 ms.
         integrator: "implicit" or "explicit". Estimates belong to the substep and integrator they were found with.
         held_out: Share of the segments that is not fitted, but used to compare predictions before and after.
@@ -136,7 +140,7 @@ def _run(parameters: Parameters, recordings: Sequence[Recording], settings: _Set
         parameters=parameters,
         **vars(estimates),
         channels=channels,
-        warnings=fit.warnings(solution, estimates, channels, fit.problem(fitted).spread()),
+        warnings=segments.warnings + fit.warnings(solution, estimates, channels, fit.problem(fitted).spread()),
         held_out=kept.count,
         segments=fitted.count,
         iterations=solution.iterations,
@@ -179,8 +183,10 @@ def _recordings(model: Model, given: Source | Sequence[Source], resample: float 
 
 def _segment(recordings: Sequence[Recording]) -> float:
     """Return the default length of a segment [s]."""
-    total = sum(recording.dt * len(recording.time) for recording in recordings)
-    return min(SEGMENT, total / FEWEST)
+    durations = sorted((recording.dt * len(recording.time) for recording in recordings), reverse=True)
+    total = sum(durations)
+    enough = next(i for i, used in enumerate(accumulate(durations)) if used >= USED * total)
+    return min(SEGMENT, total / FEWEST, durations[enough])
 
 
 def _split(segments: Segments, held_out: float) -> tuple[Segments, Segments]:

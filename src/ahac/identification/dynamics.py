@@ -43,12 +43,18 @@ class Observation:
 
     offsets: Tensor
     """[nt, P], one where a parameter is the encoder offset of a state, zero elsewhere."""
+    fixed_offsets: Tensor
+    """[nt] encoder offsets that the model has already, zero where a parameter takes their place."""
     channels: int
     """Number of measured tangent coordinates."""
     dt: float
     """Time between samples [s]."""
     delay: int | None = None
     """Column of the delay among the parameters, if it is one of them."""
+
+    def offset(self, p: Tensor) -> Tensor:
+        """Return measured minus true values [nt] under parameters [P]."""
+        return self.offsets @ p + self.fixed_offsets
 
 
 def delayed_controls(history: Tensor, delay: Tensor, dt: float, steps: int) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ahac.core.text import listed
 from ahac.identification import statistics
 from ahac.identification.coordinates import coordinates_of, prior_of, scales
 from ahac.identification.result import Channel
@@ -33,8 +34,6 @@ START_ITERATIONS = 5
 """Maximum number of linearizations that fit the starts of held-out segments."""
 HELD = 0.01
 """Standard deviation, relative to the scales, of the prior for combinations that the data do not determine."""
-LISTED = 6
-"""A warning lists at most this many names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +64,11 @@ class Fit:
     def problem(self, segments: Segments) -> Shooting:
         """Return the shooting problem of some segments."""
         device = self.robot.device
-        tensors = (x.to(device) for x in (segments.measured, segments.starts, segments.controls))
+        measured, starts, controls = (x.to(device) for x in (segments.measured, segments.starts, segments.controls))
         model = self.parameters.model
         channels = segments.measured.shape[2] + model.nv - model.nq
         observation = observation_of(self.parameters, channels, self.dt, device)
-        return Shooting(self.robot, Segments(*tensors), observation)
+        return Shooting(self.robot, Segments(measured, starts, controls), observation)
 
     def solve(self, segments: Segments) -> tuple[Solution, list[Combination]]:
         """Estimate parameters and starts; return what the data do not determine, which stays at the defaults."""
@@ -148,7 +147,10 @@ class Fit:
         """Return reasons to doubt the estimates."""
         found = []
         if not solution.converged:
-            found.append(f"no convergence within {solution.iterations} iterations; allow more (max_iterations)")
+            found.append(
+                f"no convergence within {solution.iterations} iterations; allow more (max_iterations=, "
+                "--max-iterations)"
+            )
         odd = [
             c
             for c, signal in zip(channels, spread.tolist(), strict=True)
@@ -157,15 +159,15 @@ class Fit:
         if odd:
             worst = max(c.autocorrelation for c in odd)
             found.append(
-                f"residuals of {_listed([c.name for c in odd])} are not noise: consecutive ones are correlated (up to "
+                f"residuals of {listed([c.name for c in odd])} are not noise: consecutive ones are correlated (up to "
                 f"{worst:.2f}). The model does not explain the motion; intervals do not cover errors of the model. "
                 "Declare more parameters, or check the model"
             )
         worse = [c.name for c in channels if c.after > 1.05 * c.before]
         if worse:
-            found.append(f"estimates predict {_listed(worse)} worse than the defaults; record more data")
+            found.append(f"estimates predict {listed(worse)} worse than the defaults; record more data")
         if estimates.at_bounds:
-            found.append(f"estimates at a bound: {_listed(estimates.at_bounds)}; the model may lack something")
+            found.append(f"estimates at a bound: {listed(estimates.at_bounds)}; the model may lack something")
         if estimates.undetermined:
             found.append(
                 f"the data do not determine {_counted(len(estimates.undetermined), 'combination')} of parameters, "
@@ -184,8 +186,3 @@ def channel_names(parameters: Parameters) -> list[str]:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more

@@ -20,6 +20,11 @@ __all__ = ["Recording", "continuous_positions", "estimate_velocities", "read_rec
 JITTER = 1e-3
 """Largest deviation of a time step from their mean, relative to it, that counts as even sampling."""
 
+NO_ACTUATORS = (
+    ". Its file has no actuators: add servos with --servos KP KV, or load_model(file, motors={'*': Servo(...)})"
+)
+"""How to fix controls of a robot without actuators."""
+
 FIELDS = ("time", "q", "v", "control")
 
 
@@ -115,9 +120,10 @@ class Recording:
         for field, size, what in (("q", model.nq, "nq"), ("v", model.nv, "nv"), ("control", model.nu, "nu")):
             value = getattr(self, field)
             if value is not None and value.shape[1] != size:
+                fix = NO_ACTUATORS if what == "nu" and size == 0 else ""
                 raise InputError(
                     f"{self.name}: {field} must have {what} = {size} columns for the robot {model.name!r}, "
-                    f"got {value.shape[1]}"
+                    f"got {value.shape[1]}{fix}"
                 )
 
     def save(self, path: str | os.PathLike[str]) -> None:

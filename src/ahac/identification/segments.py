@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ahac.core.errors import InputError
+from ahac.core.text import listed
 from ahac.identification.recordings import Recording, continuous_positions, estimate_velocities, same_dt
 from ahac.sim import Model
 
@@ -26,6 +28,8 @@ class Segments:
     """[S, nx] measured or estimated states at the first sample, with encoder offsets."""
     controls: Tensor
     """[S, D + K, nu] controls, beginning D samples before the segment."""
+    warnings: tuple[str, ...] = ()
+    """What of the recordings is not used, and why."""
 
     @property
     def count(self) -> int:
@@ -43,18 +47,22 @@ class Segments:
 
 
 def cut(model: Model, recordings: Sequence[Recording], seconds: float, max_delay: float) -> Segments:
-    """Cut recordings into segments of about `seconds`, as float64 on the CPU.
+    """Cut recordings into segments of about `seconds`, as float64 on the CPU; leave out recordings that are shorter.
 
     Controls before the beginning of a recording are those of its first sample.
     """
     dt = same_dt(recordings)
-    steps = max(1, round(seconds / dt))
-    shortest = min(len(recording.time) for recording in recordings)
-    steps = min(steps, shortest - 1)
+    used, steps, warnings = _long_enough(recordings, max(1, round(seconds / dt)), dt)
     before = math.ceil(max_delay / dt - 1e-9) + 1
-    with_velocity = all(recording.v is not None for recording in recordings)
+    without = [recording.name for recording in used if recording.v is None]
+    with_velocity = not without
+    if 0 < len(without) < len(used):
+        warnings.append(
+            f"no velocities were used, since {listed(without)} has none; record them, or fit {listed(without)} "
+            "separately"
+        )
     measured, starts, controls = [], [], []
-    for recording in recordings:
+    for recording in used:
         recording.check(model)
         q = continuous_positions(model, recording)
         v = estimate_velocities(model, recording) if recording.v is None else recording.v
@@ -67,4 +75,24 @@ def cut(model: Model, recordings: Sequence[Recording], seconds: float, max_delay
             measured.append(state[first : first + steps + 1, :channels])
             starts.append(state[first])
             controls.append(u[first : first + before + steps])
-    return Segments(*(torch.from_numpy(np.stack(rows)) for rows in (measured, starts, controls)))
+    arrays = (torch.from_numpy(np.stack(rows)) for rows in (measured, starts, controls))
+    return Segments(*arrays, warnings=tuple(warnings))
+
+
+def _long_enough(recordings: Sequence[Recording], steps: int, dt: float) -> tuple[list[Recording], int, list[str]]:
+    """Return the recordings with a segment or more, the steps of a segment, and a warning about the others."""
+    # A recording of as many samples as steps passes for as long: it lacks one step.
+    used = [recording for recording in recordings if len(recording.time) >= steps]
+    if not used:
+        longest = max(len(recording.time) for recording in recordings)
+        raise InputError(
+            f"a segment of {steps * dt:g} s does not fit into any recording, of which the longest takes "
+            f"{(longest - 1) * dt:g} s; give a shorter segment (segment=, --segment)"
+        )
+    short = [recording.name for recording in recordings if len(recording.time) < steps]
+    warnings = [
+        f"{len(short)} of {len(recordings)} recordings are shorter than a segment of {steps * dt:g} s and were left "
+        f"out: {listed(short)}; to use them, give a shorter segment (segment=, --segment)"
+    ]
+    shortest = min(len(recording.time) for recording in used)
+    return used, min(steps, shortest - 1), warnings if short else []

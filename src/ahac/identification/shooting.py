@@ -54,7 +54,7 @@ class Shooting:
     def simulate(self, p: Tensor, starts: Tensor) -> Tensor:
         """Return the states [K + 1, S, nx] from the given starts."""
         controls, _ = self.controls(p)
-        states = [self.dynamics.move(starts, -(self.observation.offsets @ p).expand(len(starts), -1))]
+        states = [self.dynamics.move(starts, -self.observation.offset(p).expand(len(starts), -1))]
         for k in range(self.segments.steps):
             states.append(self.dynamics.step(states[-1], controls[:, k], p))
         return torch.stack(states)
@@ -67,7 +67,7 @@ class Shooting:
 
     def residuals(self, p: Tensor, states: Tensor) -> Tensor:
         """Return simulated minus measured values [K + 1, S, channels]."""
-        offsets = self.observation.offsets[: self.observation.channels] @ p
+        offsets = self.observation.offset(p)[: self.observation.channels]
         return self.dynamics.difference(states, self.segments.measured.transpose(0, 1)) + offsets
 
     def linearize(self, p: Tensor, states: Tensor, sigma: Tensor) -> NormalEquations:

@@ -123,5 +123,9 @@ def observation_of(parameters: Parameters, channels: int, dt: float, device: tor
         kind, _, joint = name.partition(":")
         if kind == OFFSET:
             offsets[coordinates[joint], parameters.index(name)] = 1.0
+    fixed = torch.zeros(len(offsets), dtype=torch.float64, device=device)
+    for joint in model.joints:
+        if f"{OFFSET}:{joint.name}" not in parameters:
+            fixed[joint.v] = model.joint_offsets.get(joint.q, 0.0)
     delay = parameters.index(DELAY)[0] if DELAY in parameters else None
-    return Observation(offsets, channels, dt, delay)
+    return Observation(offsets, fixed, channels, dt, delay)

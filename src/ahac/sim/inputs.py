@@ -80,7 +80,9 @@ class Inputs:
             return None
         if values is None:
             if self._defaults is None:
-                self._defaults = self.declared.defaults(self.num_worlds, self.device, self.dtype)
+                # Later steps with gradients use this tensor, too.
+                with torch.inference_mode(False):
+                    self._defaults = self.declared.defaults(self.num_worlds, self.device, self.dtype)
             return self._defaults
         values = self.tensor("parameters", values, self.declared.size)
         if self.validate and not self._is_valid(values) and not _capturing(self.device):

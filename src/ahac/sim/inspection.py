@@ -60,7 +60,7 @@ class LinkReport:
 
 @dataclass(frozen=True, kw_only=True)
 class ActuatorReport:
-    """One actuator: force = gain · control + bias[0] + bias[1] · length + bias[2] · speed."""
+    """One actuator: force = gain · control + bias[0] + bias[1] · length + bias[2] · speed, strength included."""
 
     name: str
     kind: str
@@ -205,7 +205,7 @@ def _joints(model: Model) -> list[JointReport]:
 
 def _joint(model: Model, joint: Joint, link: str, kind: str) -> JointReport:
     servos = [
-        (actuator, actuator.dofs[0][1])
+        (actuator, actuator.strength * actuator.dofs[0][1] ** 2)
         for actuator in model.actuators
         if [dof for dof, _ in actuator.dofs] == [joint.v] and joint.kind is not JointKind.BALL
     ]
@@ -219,8 +219,8 @@ def _joint(model: Model, joint: Joint, link: str, kind: str) -> JointReport:
         damping=model.damping[joint.v],
         stiffness=joint.stiffness,
         frictionloss=model.frictionloss[joint.v] if model.frictionloss else 0.0,
-        kp=sum(-actuator.bias[1] * gear * gear for actuator, gear in servos) + 0.0,
-        kv=sum(-actuator.bias[2] * gear * gear for actuator, gear in servos) + 0.0,
+        kp=sum(-actuator.bias[1] * factor for actuator, factor in servos) + 0.0,
+        kv=sum(-actuator.bias[2] * factor for actuator, factor in servos) + 0.0,
     )
 
 
@@ -235,14 +235,15 @@ def _actuator(model: Model, actuator: Actuator) -> ActuatorReport:
     servo = any(actuator.bias[1:])
     linear_muscle = actuator.tendon is not None and actuator.gain < 0.0 and not any(actuator.bias)
     muscle = actuator.gain_curves is not None or linear_muscle
+    bounds, strength = actuator.force_range, actuator.strength
     return ActuatorReport(
         name=actuator.name,
         kind="servo" if servo else "muscle" if muscle else "motor",
         acts_on=acts_on,
-        gain=actuator.gain,
-        bias=tuple(actuator.bias),
+        gain=actuator.gain * strength,
+        bias=tuple(x * strength for x in actuator.bias),
         control_range=actuator.control_range,
-        force_range=actuator.force_range,
+        force_range=None if bounds is None else (bounds[0] * strength, bounds[1] * strength),
     )
 
 

@@ -19,7 +19,7 @@ from ahac.sim.physics import activation, contact, dynamics, inertia, springs
 from ahac.sim.physics.algebra import ZERO, Mat3, Spatial, Vec3
 from ahac.sim.physics.integrate import normalize
 from ahac.sim.physics.kinematics import Motion
-from ahac.sim.physics.substep import ForceLaws, substep, total_forces
+from ahac.sim.physics.substep import ForceLaws, applied_force, substep, total_forces
 from ahac.sim.physics.world import NamedNumbers, World
 
 __all__ = ["CONTACT_FIELDS", "Controller", "Programs", "Readout"]
@@ -78,12 +78,28 @@ class Programs:
                 later = {"act": activation.advance(world.model, world.control, act, h[0], self.laws.implicit)}
             return {"q": q1, "v": v1, **later}
 
-        before = {f"{group}0": size for group, size in {"q": m.nq, "v": m.nv, **self._act}.items()}
         return StepPrograms(
             normalize_state=trace(lambda q: {"q": normalize(m, q)}, {"q": m.nq}),
             substep=trace(advance, {**inputs, "f": m.nv, "h": 1}),
-            readout=trace(self._read, {**inputs, **before, **self._context_sizes}),
+            readout=self.readout_of_step(),
         )
+
+    def readout_of_step(self) -> Program:
+        """Trace the readouts on the state after a step and the one before it."""
+        m = self.model
+        inputs = {"q": m.nq, "v": m.nv, "u": m.nu, **self._act, **self._p, **self._m}
+        before = {f"{group}0": size for group, size in {"q": m.nq, "v": m.nv, **self._act}.items()}
+        return trace(self._read, {**inputs, **before, **self._context_sizes})
+
+    def drive(self) -> Program:
+        """Trace q, v, u -> the controls that actuators receive, and the generalized forces of the force laws."""
+        m = self.model
+
+        def drive(q: Reals, v: Reals, u: Reals, act: Reals = (), p: Reals = (), m: Reals = ()) -> Groups:
+            world = self._driven(normalize(self.model, q), v, u, act, p, m)
+            return {"control": list(world.control), "force": applied_force(world, self.laws)}
+
+        return trace(drive, {"q": m.nq, "v": m.nv, "u": m.nu, **self._act, **self._p, **self._m})
 
     def readout(self) -> Program:
         """Trace the readouts alone; the state before the step is the state itself."""

@@ -26,7 +26,8 @@ class State:
     zeros, and for a model without activations."""
     past_controls: Tensor | None = None
     """[N, D, nu] controls of the last D steps, the latest first, in a simulator with actuator delays. None stands for
-    controls that have always been the current one."""
+    controls that have always been the current one. Where `State.where` combines such a state with one that has past
+    controls, they are zero instead."""
 
     def detach(self) -> State:
         """Return the same state, detached from the autograd graph."""
@@ -37,7 +38,9 @@ class State:
     def where(self, mask: Tensor, other: State) -> State:
         """Return this state in the worlds of the mask [N] and the `other` in the rest, without readouts.
 
-        Activations and past controls that only one of the states has are zero in the worlds of the other.
+        Activations and past controls that only one of the states has are zero in the worlds of the other. For past
+        controls this differs from None in all worlds, which stands for the current control; to choose others, set
+        `past_controls` of that state first.
         """
 
         def select(one: Tensor | None, rest: Tensor | None) -> Tensor | None:

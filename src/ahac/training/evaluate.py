@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.checks import check_int
-from ahac.core.env import Env
+from ahac.core.env import Env, Step
 from ahac.stats.aggregate import bootstrap_interval, iqm
 
 __all__ = ["Evaluation", "evaluate"]
@@ -58,10 +58,12 @@ class Evaluation:
         )
 
 
-def evaluate(env: Env, act: Callable[[Tensor], Tensor], episodes: int) -> Evaluation:
+def evaluate(
+    env: Env, act: Callable[[Tensor], Tensor], episodes: int, observe: Callable[[Step], None] | None = None
+) -> Evaluation:
     """Run at least the given number of episodes, the same number in every world, and return the first `episodes`.
 
-    Taking the first episodes to finish over all worlds would favor short ones.
+    Taking the first episodes to finish over all worlds would favor short ones. `observe` is called with every step.
     """
     check_int("episodes", episodes, 1)
     each = -(-episodes // env.spec.num_envs)
@@ -73,6 +75,8 @@ def evaluate(env: Env, act: Callable[[Tensor], Tensor], episodes: int) -> Evalua
         while bool((finished < each).any()):
             step = env.step(act(obs))
             obs = step.obs
+            if observe is not None:
+                observe(step)
             for world in np.flatnonzero(step.done.cpu().numpy()).tolist():
                 if finished[world] < each:
                     returns[finished[world], world] = step.episode_return[world].cpu()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ahac.core.checks import check_finite
 from ahac.core.errors import InputError
+from ahac.engines import EngineEnv
 from ahac.envs import VecEnv
 from ahac.envs.state import TaskState
 from ahac.sim import JointKind, Model, Simulator, State
@@ -64,7 +65,8 @@ class EnvSource:
         self._newest = newest
         self._loaded_mtime = 0.0
         self._since_check = 0.0
-        self._frames = _FrameBuilder(env.sim)
+        self._derivatives = not isinstance(env, EngineEnv)
+        self._frames = _FrameBuilder(env.sim, contact_forces=self._derivatives)
         self.scene = self._frames.scene
 
     @property
@@ -84,7 +86,8 @@ class EnvSource:
         self.env.reset()
         idle = torch.zeros(self.env.spec.num_envs, self.env.spec.action_size, device=self.env.spec.device)
         zero = idle.new_zeros(self.env.spec.num_envs)
-        return self._frames.frame(self.env.state, idle, {"reward": zero, "stiffness": zero})
+        channels = {"reward": zero, "stiffness": zero} if self._derivatives else {"reward": zero}
+        return self._frames.frame(self.env.state, idle, channels)
 
     @torch.no_grad()
     def step(self) -> Frame:
@@ -96,7 +99,9 @@ class EnvSource:
         for _ in range(self._stride - 1):
             self.env.step(self.act(self.env.obs))
         step = self.env.step(self.act(self.env.obs))
-        channels = {"reward": step.reward, "stiffness": self.env.stiffness(step, "contact")}
+        channels = {"reward": step.reward}
+        if self._derivatives:
+            channels["stiffness"] = self.env.stiffness(step, "contact")
         return self._frames.frame(self.env.state, step.action, channels)
 
     def _reload_newest(self) -> None:
@@ -161,8 +166,10 @@ def record_trajectory(stage: ViewSource, seconds: float) -> Trajectory:
 class _FrameBuilder:
     """Builds frames from states of a simulator."""
 
-    def __init__(self, sim: Simulator) -> None:
+    def __init__(self, sim: Simulator, contact_forces: bool = True) -> None:
+        """Show contact forces, which are those of the simulator's own contact law, or none."""
         self.sim = sim
+        self._contact_forces = contact_forces
         self.scene = scene_of(sim.model)
         actuators = sim.model.actuators
         self._muscles = [k for k, actuator in enumerate(actuators) if actuator.tendon is not None]
@@ -176,8 +183,8 @@ class _FrameBuilder:
         """Return the frame of a state and of the action that led to it."""
         parameters = state.parameters if isinstance(state, TaskState) else None
         poses = self.sim.poses(state.q.detach(), parameters)
-        force = state.q.new_zeros(self.sim.num_worlds, 0, 3)
-        if self.sim.model.contact_candidates:
+        force = state.q.new_zeros(self.sim.num_worlds, len(self.sim.model.contact_candidates), 3)
+        if self.sim.model.contact_candidates and self._contact_forces:
             force = self.sim.contacts(state.detach(), parameters).force
         control = action.detach().cpu().float().clamp(self._low, self._high)
         activation = (control - self._low) / (self._high - self._low)

@@ -8,6 +8,8 @@ import pytest
 
 from ahac import envs
 from ahac.cli.main import main
+from ahac.sim import load_model
+from ahac.sim.inspection import inspect_model
 
 ROBOT = """<mujoco model="leg">
 <compiler angle="radian"/>
@@ -49,6 +51,15 @@ def test_text_shows_joints_actuators_contact_and_stability(robot: Path, capsys: 
     assert row(text, "foot")[:4] == ["foot", "shin", "ground", "2"]
     assert "stability (implicit): stable with substeps of 16.7 ms / 4" in text
     assert "approximated or dropped:" in text
+
+
+def test_numbers_include_the_strength_of_actuators(robot: Path) -> None:
+    model = load_model(robot)
+    halved = model.parameters("actuator_strength:*").apply(model, [0.5])
+    report = inspect_model(halved, dt=0.01, substeps=2)
+    joint, actuator = report.joints[1], report.actuators[0]
+    assert (joint.kp, joint.kv) == (90.0, 9.0)
+    assert (actuator.gain, actuator.bias) == (10.0, (0.0, -10.0, -1.0))
 
 
 def test_json_has_the_same_content(robot: Path, capsys: pytest.CaptureFixture[str]) -> None:

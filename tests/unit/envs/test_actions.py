@@ -155,6 +155,18 @@ def test_bounds_come_from_the_actuators_that_are_replaced() -> None:
     assert [joint.force_range for joint in given.joints if joint.name == "left_knee"] == [(-7.0, 8.0)]
 
 
+def test_servos_keep_the_strength_of_the_actuators_that_they_replace() -> None:
+    """A weaker motor has weaker gains and bounds; gains of the caller's own stay what they are."""
+    loaded = load_model(BIPED)
+    weak = loaded.parameters("actuator_strength:*").apply(loaded, [0.5, 0.25, 0.5, 1.0])
+    given = task(weak, JointTargets(kp=1.0, kd=0.0, scale=1.0)).model
+    assert [a.force_range for a in given.actuators] == [(-4.5, 3.0), (-3.0, 1.5), None, None]
+    assert [a.gain for a in given.actuators] == [1.0] * 4
+    left, right = task(weak, JointTargets(joints="*_hip", scale=1.0)).model.actuators
+    assert (left.gain, left.bias[1:], left.force_range) == (10.0, (-10.0, -0.25), (-4.5, 3.0))
+    assert (right.gain, right.bias[1:]) == (40.0, (-40.0, -1.0))
+
+
 def test_keyframes_hold_their_own_poses() -> None:
     """A keyframe's control is the action whose targets are its pose; where they do not reach it, the nearest."""
     model = task(load_model(BIPED), JointTargets(kp=1.0, kd=0.0, scale=0.5)).model

@@ -13,13 +13,15 @@ import pytest
 import torch
 
 import ahac
-from ahac.core.errors import InputError
+from ahac.core.errors import InputError, TraceError
 from ahac.envs import (
     ActionDelay,
     ActionHistory,
     Curriculum,
     FootContacts,
     GaitClock,
+    ObservationDelay,
+    ObservationHistory,
     RandomPushes,
     VecEnv,
     VelocityCommand,
@@ -36,6 +38,7 @@ from support.components import (
     Record,
     actions,
     at_start,
+    command,
     depths,
     feet,
     make_task,
@@ -46,6 +49,8 @@ from support.components import (
 )
 
 THREE: Any = (1.0, 2.0, 3.0)
+HALF: Any = 0.5
+NO_TERM: Any = 3
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +294,13 @@ def test_gradients_flow_through_histories_and_delays(env: VecEnv) -> None:
         (lambda: noisy(observations.height(TRUNK)), "noisy takes either std or uniform, got std=None and uniform=None"),
         (lambda: RandomPushes(TRUNK, velocity=-1.0), "RandomPushes.velocity must be a finite number of at least 0"),
         (lambda: Curriculum(actions.action_rate_l2, 1.0, start=2.0), r"must be within the bounds \(0.1, 1.0\), got 2"),
+        (lambda: VelocityCommand(lin_vel_x=[1.0]), r"must be a number or two numbers \(low, high\), got \[1.0\]"),
+        (lambda: ActionDelay(2, steps=[1, 2, 3]), r"must be a whole number or two of them .*, got \[1, 2, 3\]"),
+        (lambda: GaitClock(offsets=HALF), r"GaitClock.offsets must be a list of numbers, one per foot, .*, got 0.5"),
+        (lambda: noisy(NO_TERM, std=0.1), r"term of noisy must be a function of \(world, action\), got 3"),
+        (lambda: ObservationHistory(NO_TERM, 1, 2, "past"), r"term of 'past' must be a function of \(world, action\)"),
+        (lambda: ObservationDelay(NO_TERM, 1, 2, "late"), r"term of 'late' must be a function of \(world, action\)"),
+        (lambda: Curriculum(NO_TERM, 1.0), r"Curriculum.score must be a function of \(world, action\), got 3"),
         (lambda: FootContacts("left_*"), "FootContacts.geoms must be a list of geom names, one per foot, got 'left_"),
     ],
 )  # fmt: skip
@@ -302,11 +314,65 @@ def test_names_that_do_not_exist_are_refused() -> None:
     tail = FootContacts(("tail",))
     with pytest.raises(InputError, match=r"no contact point is on a geom named 'tail'; .*: left_heel, left_toe, "):
         ahac.make(replace(task, observation={"contacts": tail.observation}), num_envs=2)
-    short = ActionHistory(2, steps=1, name="actions")
+    short = ActionHistory(2, steps=1, name="one action")
     with pytest.raises(InputError, match=r"the history has 1 actions, but this needs 2: ActionHistory\(steps=...\)"):
         ahac.make(
             replace(task, memory={**task.memory, **short.memory}, reward={"acc": short.action_acc_l2}), num_envs=2
         )
+
+
+def test_lists_are_ranges() -> None:
+    assert VelocityCommand(lin_vel_x=[-1.0, 1.0]) == VelocityCommand(lin_vel_x=(-1.0, 1.0))
+    assert GaitClock(frequency=[1, 2], offsets=[0, 0.5]) == GaitClock(frequency=(1.0, 2.0), offsets=(0.0, 0.5))
+    assert RandomPushes(TRUNK, every=[1.0, 2.0]) == RandomPushes(TRUNK, every=(1.0, 2.0))
+    assert ActionDelay(2, steps=[0, 2]) == ActionDelay(2, steps=(0, 2))
+    assert Curriculum(actions.action_rate_l2, 1.0, bounds=[0.0, 2.0]).bounds == (0.0, 2.0)
+
+
+@pytest.mark.parametrize("kind", [ObservationHistory, ObservationDelay])
+@pytest.mark.parametrize("term", [command.observation, lambda world, action: world.memory.get("command", [0.0] * 3)])
+def test_histories_and_delays_of_terms_that_read_memory_are_refused(
+    kind: type[ObservationHistory | ObservationDelay],
+    term: Any,  # noqa: ANN401
+) -> None:
+    """They would hold the values of the step before, or of the previous episode."""
+    task, past = make_task(), kind(term, 3, 2, "old commands")
+    with pytest.raises(TraceError, match=r"delay 'old commands' must not read memory, .*; it read 'command'"):
+        ahac.make(replace(task, memory={**task.memory, **past.memory}), num_envs=2)
+
+
+def test_a_score_that_reads_the_memory_after_the_step_is_refused() -> None:
+    task, levels = make_task(), Curriculum(feet.feet_air_time(), threshold=1.0, name="other level")
+    with pytest.raises(
+        TraceError, match=r"must not read world.after.memory, .* reads world.memory only; it read 'feet"
+    ):
+        ahac.make(replace(task, memory={**task.memory, **levels.memory}), num_envs=2)
+
+
+def test_parts_that_share_a_name_are_refused() -> None:
+    task, left, right = make_task(), RandomPushes("left"), RandomPushes("right")
+    with pytest.raises(
+        TraceError, match=r"'push' of the task belongs to RandomPushes\(body='right'.* read by .*'left'"
+    ):
+        ahac.make(
+            replace(
+                task,
+                memory={**task.memory, **left.memory, **right.memory},
+                observation={"height": observations.height(TRUNK)},
+                forces=[left.force, right.force],
+            ),
+            num_envs=2,
+        )
+    slower = replace(command, lin_vel_x=0.5)
+    with pytest.raises(
+        TraceError, match=r"give them different names \(name=...\); otherwise use one of them everywhere"
+    ):
+        ahac.make(replace(task, memory={**task.memory, **slower.memory}), num_envs=2)
+
+
+def test_equal_parts_share_their_memory() -> None:
+    task = replace(make_task(), memory={**make_task().memory, **replace(command).memory})
+    assert ahac.make(task, num_envs=2).memory["command"].shape == (2, 4)
 
 
 def test_a_delay_of_another_number_of_actions_is_refused() -> None:

@@ -266,6 +266,30 @@ def test_memory_that_is_not_finite_makes_its_world_diverge(device: torch.device)
     assert torch.isfinite(torch.cat([step.obs, step.final_obs, step.critic_obs], dim=-1)).all()
 
 
+def test_memory_that_is_not_finite_leaves_finite_gradients(device: torch.device) -> None:
+    """Also where the memory would be infinite in the world that takes the place of the diverged one."""
+    inverse = Memory(1, update=lambda world, action, memory, draw: 1.0 / (world.v[0] + memory["inverse"][0]))
+    terms = {"inverse": lambda world, action: world.memory["inverse"], "v": lambda world, action: world.v[0]}
+    task = remembering_task(
+        memory={**remembering_task().memory, "inverse": inverse},
+        reset=lambda model, draw: ([0.0], [0.0]),
+        observation=terms,
+        reward={"inverse": lambda world, action: world.after.memory["inverse"][0] + world.after.v[0]},
+        forces=[],
+    )
+    env = VecEnv(task, num_envs=2, device=device, dtype=torch.float64)
+    action = torch.tensor([[0.0], [0.5]], device=device, dtype=torch.float64, requires_grad=True)
+    step = env.step(action)
+    assert step.diverged.tolist() == [True, False]
+    (first,) = torch.autograd.grad(step.reward.sum() + step.final_obs.sum(), action, retain_graph=True)
+    assert first.isfinite().all()
+    assert (first != 0.0).flatten().tolist() == [False, True]
+    later = env.step(torch.full_like(action, 0.3))
+    assert not later.diverged.any()
+    (gradient,) = torch.autograd.grad(later.reward.sum() + step.reward.sum() + env.memory["inverse"].sum(), action)
+    assert gradient.isfinite().all()
+
+
 def test_memory_may_hold_large_numbers(device: torch.device) -> None:
     """A count of steps, for example."""
     count = Memory(1, start=1e7, update=lambda world, action, memory, draw: memory["count"][0] + 1.0)

@@ -12,6 +12,7 @@ from ahac.core.errors import InputError, TraceError
 from ahac.envs import Distribution, NoisyReset, Task, VecEnv, log_uniform, normal, observations, uniform
 from ahac.envs.draws import Draw
 from ahac.envs.randomization import RandomizedValues
+from ahac.envs.vec_env import BUFFERS
 from ahac.sim import Real, World, load_model
 from support.episodes import assert_same, outcomes, random_actions, set_time_left
 from support.robots import mjcf
@@ -148,6 +149,25 @@ def test_worlds_move_like_robots_with_these_parameters(env: VecEnv, device: torc
     found, wanted = outcomes(env, actions), outcomes(other, actions)
     for name in ("q", "v", "reward"):
         torch.testing.assert_close(found[name], wanted[name], rtol=1e-9, atol=1e-12)
+
+
+def test_parameters_can_be_set_with_gradients(env: VecEnv) -> None:
+    """Past controls follow the parameters among the buffers."""
+    before = [x.clone() for x in env.buffers]
+    values = torch.cat(list(env.parameters.values()), dim=-1).mul(1.01).requires_grad_()
+    env.set_parameters(values)
+    names = [name for name in BUFFERS if name in env.state_dict()]
+    for name, old, new in zip(names, before, env.buffers, strict=True):
+        assert torch.equal(old, new) == (name != "parameters"), name
+    step = env.step(torch.ones(env.spec.num_envs, env.spec.action_size, dtype=env.spec.dtype, device=env.spec.device))
+    (gradient,) = torch.autograd.grad(step.next_state.v.sum(), values)
+    assert gradient.abs().sum() > 0.0
+    assert gradient.isfinite().all()
+    with pytest.raises(InputError, match=r"values must be a torch.float64 tensor of shape .* got torch.float64"):
+        env.set_parameters(values[:, :-1])
+    plain = VecEnv(lift_task(randomize={}, observation={"v": lambda world, action: world.v[0]}), num_envs=1)
+    with pytest.raises(InputError, match=r"has no parameters: set Task\(randomize="):
+        plain.set_parameters(values)
 
 
 def test_delays_hold_the_control_back(env: VecEnv) -> None:

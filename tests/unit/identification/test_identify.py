@@ -12,6 +12,7 @@ import ahac
 from ahac.cli.main import main
 from ahac.core.errors import InputError
 from ahac.identification import Identification, Recording, read_estimates
+from ahac.identification.api import _segment
 from ahac.sim import Model, Simulator, load_model
 
 ARM = """<mujoco model="arm"><compiler angle="radian"/>
@@ -121,6 +122,65 @@ def test_combinations_that_act_alike_are_named(model: Model, recording: Recordin
     assert pairs == {
         frozenset({f"dof_damping:{joint}", f"actuator_damping:{joint}"}) for joint in ("shoulder", "elbow")
     }
+
+
+def test_a_second_stage_keeps_the_encoder_offsets_of_the_first(
+    result: Identification, model: Model, recording: Recording
+) -> None:
+    """The identified model has the elbow's offset as a constant; only damping and delay are estimated again."""
+    identified = result.parameters.apply(model, result.values.tolist())
+    again = ahac.identify(identified, recording, ("dof_damping:*", "actuator_delay"), **SETTINGS)
+    wanted = torch.tensor([TRUE[0], TRUE[1], TRUE[4]], dtype=torch.float64)
+    torch.testing.assert_close(again.values, wanted, rtol=ACCURACY, atol=0.0)
+    assert not again.warnings
+
+
+def test_recordings_that_are_shorter_than_a_segment_are_left_out(model: Model, recording: Recording) -> None:
+    short = Recording(*(x[:20] for x in (recording.time, recording.q, recording.control)), name="short.npz")
+    fitted = ahac.identify(model, [recording, short], PATTERNS, max_iterations=2, **SETTINGS)
+    assert fitted.settings["segment"] == pytest.approx(0.5)
+    (warning,) = [text for text in fitted.warnings if "left out" in text]
+    assert "1 of 2 recordings are shorter than a segment of 0.5 s and were left out: short.npz" in warning
+    assert [channel.name[0] for channel in fitted.channels] == ["q", "q", "v", "v"], "its velocities do not matter"
+    assert _segment([recording, short]) == pytest.approx(0.62), "it is below a tenth of the samples"
+    assert _segment([short] * 3) == pytest.approx(0.06)
+    assert _segment([short] * 60) == pytest.approx(0.2)
+    with pytest.raises(InputError, match=r"a segment of 9 s does not fit .* the longest takes 5.99 s; give a shorter"):
+        ahac.identify(model, [recording, short], PATTERNS, segment=9.0)
+
+
+def test_a_recording_without_velocities_is_reported(model: Model, recording: Recording) -> None:
+    positions = Recording(recording.time, recording.q, recording.control, name="positions.npz")
+    fitted = ahac.identify(model, [recording, positions], PATTERNS, max_iterations=2, **SETTINGS)
+    (warning,) = [text for text in fitted.warnings if "velocities" in text]
+    assert "no velocities were used, since positions.npz has none; record them, or fit positions.npz" in warning
+
+
+def test_a_urdf_needs_servos(recording: Recording, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    joints = "".join(
+        f'''<joint name="{name}" type="continuous"><axis xyz="0 1 0"/><parent link="{parent}"/><child link="{child}"/>
+        <origin xyz="0 0 {z}"/><dynamics damping="0.3"/></joint>'''
+        for name, parent, child, z in (("shoulder", "base", "upper", 0.0), ("elbow", "upper", "fore", -0.3))
+    )
+    links = "".join(
+        f'''<link name="{name}"><inertial><origin xyz="0 0 -0.15"/><mass value="{mass}"/>
+        <inertia ixx="0.01" iyy="0.01" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial></link>'''
+        for name, mass in (("upper", 1.0), ("fore", 0.5))
+    )
+    (tmp_path / "arm.urdf").write_text(
+        f'<robot name="arm"><link name="base"/>{links}{joints}</robot>', encoding="utf-8"
+    )
+    recording.save(tmp_path / "data.npz")
+    command = ["identify", str(tmp_path / "arm.urdf"), str(tmp_path / "data.npz"), "--parameters", "dof_damping:*"]
+    options = ["--substeps", "2", "--max-iterations", "2"]
+    assert main([*command, *options]) != 0
+    error = capsys.readouterr().err
+    assert "control must have nu = 0 columns for the robot 'arm', got 2. Its file has no actuators" in error
+    assert "--servos KP KV" in error
+    assert main([*command, *options, "--servos", "15", "0.4"]) == 0
+    printed = capsys.readouterr().out
+    assert "dof_damping:elbow" in printed
+    assert "no convergence within 2 iterations; allow more (max_iterations=, --max-iterations)" in printed
 
 
 @pytest.mark.extended

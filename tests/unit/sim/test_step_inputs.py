@@ -219,6 +219,16 @@ def test_states_are_combined_with_their_past_controls() -> None:
     assert other.where(mask, other).past_controls is None
 
 
+def test_a_first_step_in_inference_mode_leaves_defaults_that_have_gradients_later() -> None:
+    sim, x = simulator(parameters=declared(WIND)), values()
+    with torch.inference_mode():
+        sim.step(sim.rest_state(), memory=x["memory"])
+    control = x["control"].clone().requires_grad_()
+    end = sim.step(State(x["q"], x["v"]), control, memory=x["memory"])
+    (gradient,) = torch.autograd.grad(end.v.sum(), control)
+    assert gradient.isfinite().all()
+
+
 def test_a_simulator_without_delay_keeps_no_controls() -> None:
     sim = simulator(parameters=declared(WIND))
     assert sim.step(sim.rest_state(), memory=values()["memory"]).past_controls is None

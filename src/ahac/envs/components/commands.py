@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ahac.core.checks import check_positive, check_probability
 from ahac.envs.components.timing import Range, check_range, draw_from, is_due
 from ahac.envs.draws import Draw
-from ahac.envs.memory import Action, Memory
+from ahac.envs.memory import Action, Memory, memory_of
 from ahac.envs.observations import yaw_frame_velocity
 from ahac.envs.task import RewardTerm
 from ahac.sim import Real, World, exp, where
@@ -46,17 +46,18 @@ class VelocityCommand:
 
     def __post_init__(self) -> None:
         for name in ("lin_vel_x", "lin_vel_y", "ang_vel_z", "resample_every"):
-            check_range(f"VelocityCommand.{name}", getattr(self, name), positive=name == "resample_every")
+            values = check_range(f"VelocityCommand.{name}", getattr(self, name), positive=name == "resample_every")
+            object.__setattr__(self, name, values)
         check_probability("VelocityCommand.standing", self.standing)
 
     @property
     def memory(self) -> dict[str, Memory]:
         """The command before scaling, and the time at which it ends."""
-        return {self.name: Memory(4, start=self._start, update=self._update)}
+        return {self.name: Memory(4, start=self._start, update=self._update, owner=self)}
 
     def value(self, world: World) -> list[Real]:
         """Return the command (v_x, v_y, yaw rate)."""
-        command = list(world.memory[self.name][:3])
+        command = list(memory_of(self, world.memory, self.name)[:3])
         return command if self.level is None else [x * world.memory[self.level][0] for x in command]
 
     def observation(self, world: World, action: Action) -> list[Real]:

@@ -7,19 +7,19 @@ memory, control = {**delay.memory}, delay.control
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ahac.core.checks import check_int
+from ahac.core.checks import check_callable, check_int
 from ahac.core.errors import InputError
 from ahac.envs.components.history import ObservationHistory
 from ahac.envs.draws import Draw
-from ahac.envs.memory import Action, Memory
+from ahac.envs.memory import Action, Memory, memory_of
 from ahac.envs.task import ObsTerm
 from ahac.sim import Real, World, where
 
 __all__ = ["ActionDelay", "ObservationDelay"]
 
-Steps = int | tuple[int, int]
+Steps = int | Sequence[int]
 """A number of control steps, or the bounds (least, most) between which it is drawn for each episode."""
 
 
@@ -36,18 +36,18 @@ class ActionDelay:
 
     def __post_init__(self) -> None:
         check_int("ActionDelay.num_actions", self.num_actions, 1)
-        _check_steps("ActionDelay.steps", self.steps)
+        object.__setattr__(self, "steps", _check_steps("ActionDelay.steps", self.steps))
 
     @property
     def memory(self) -> dict[str, Memory]:
         """The delay [steps], then the previous actions, the latest first."""
         _, most = _bounds(self.steps)
-        return {self.name: Memory(1 + most * self.num_actions, start=self._start, update=self._update)}
+        return {self.name: Memory(1 + most * self.num_actions, start=self._start, update=self._update, owner=self)}
 
     def control(self, world: World, action: Action) -> list[Real]:
         """Return the delayed action."""
         self._check(action)
-        delay, *previous = world.memory[self.name]
+        delay, *previous = memory_of(self, world.memory, self.name)
         return _delayed([*action, *previous], self.num_actions, _bounds(self.steps), delay)
 
     def _check(self, action: Action) -> None:
@@ -83,37 +83,42 @@ class ObservationDelay:
     name: str
 
     def __post_init__(self) -> None:
-        _check_steps(f"steps of {self.name!r}", self.steps)
+        check_callable(f"term of {self.name!r}", self.term, "(world, action)")
+        check_int(f"size of {self.name!r}", self.size, 1)
+        object.__setattr__(self, "steps", _check_steps(f"steps of {self.name!r}", self.steps))
 
     @property
     def memory(self) -> dict[str, Memory]:
         """The latest values, and under a name of its own the delay [steps]."""
         least, most = _bounds(self.steps)
         history = ObservationHistory(self.term, self.size, most + 1, self.name)
-        delay = Memory(1, start=lambda world, memory, draw: _draw_steps(draw, least, most))
-        return {**history.memory, self._delay: delay}
+        delay = Memory(1, start=lambda world, memory, draw: _draw_steps(draw, least, most), owner=self)
+        return {self.name: replace(history.memory[self.name], owner=self), self._delay: delay}
 
     def observation(self, world: World, action: Action) -> list[Real]:
         """Observe the delayed value."""
-        (delay,) = world.memory[self._delay]
-        return _delayed(world.memory[self.name], self.size, _bounds(self.steps), delay)
+        (delay,) = memory_of(self, world.memory, self._delay)
+        return _delayed(memory_of(self, world.memory, self.name), self.size, _bounds(self.steps), delay)
 
     @property
     def _delay(self) -> str:
         return f"{self.name} delay"
 
 
-def _check_steps(name: str, steps: Steps) -> None:
-    if isinstance(steps, tuple) and len(steps) != 2:
+def _check_steps(name: str, steps: Steps) -> Steps:
+    """Return a number of steps, or a tuple (least, most) from any sequence of two."""
+    if isinstance(steps, Sequence) and (len(steps) != 2 or isinstance(steps, str)):
         raise InputError(f"{name} must be a whole number or two of them (least, most), got {steps!r}")
-    least, most = _bounds(steps)
-    if check_int(name, least, 0) > check_int(name, most, 0):
+    least, most = (check_int(name, bound, 0) for bound in _bounds(steps))
+    if least > most:
         raise InputError(f"{name} must be (least, most) with least at most most, got {steps!r}")
+    return (least, most) if isinstance(steps, Sequence) else least
 
 
 def _bounds(steps: Steps) -> tuple[int, int]:
     """Return the least and the most control steps of a delay."""
-    return steps if isinstance(steps, tuple) else (steps, steps)
+    least, most = steps if isinstance(steps, Sequence) else (steps, steps)
+    return least, most
 
 
 def _draw_steps(draw: Draw, least: int, most: int) -> Real:

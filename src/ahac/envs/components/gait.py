@@ -16,7 +16,7 @@ from ahac.core.errors import InputError
 from ahac.envs.components.sensors import FootContacts
 from ahac.envs.components.timing import Range, check_range, draw_from
 from ahac.envs.draws import Draw
-from ahac.envs.memory import Action, Memory
+from ahac.envs.memory import Action, Memory, memory_of
 from ahac.envs.task import RewardTerm
 from ahac.sim import Real, World, cos, sin, where
 
@@ -40,18 +40,22 @@ class GaitClock:
     """Name of its memory."""
 
     def __post_init__(self) -> None:
-        check_range("GaitClock.frequency", self.frequency, positive=True)
-        for offset in check_non_empty("GaitClock.offsets", self.offsets):
-            check_finite("GaitClock.offsets", offset)
+        object.__setattr__(self, "frequency", check_range("GaitClock.frequency", self.frequency, positive=True))
+        if not isinstance(self.offsets, Sequence) or isinstance(self.offsets, str):
+            raise InputError(
+                f"GaitClock.offsets must be a list of numbers, one per foot, e.g. (0.0, 0.5), got {self.offsets!r}"
+            )
+        offsets = check_non_empty("GaitClock.offsets", self.offsets)
+        object.__setattr__(self, "offsets", tuple(check_finite("GaitClock.offsets", offset) for offset in offsets))
 
     @property
     def memory(self) -> dict[str, Memory]:
         """Phase at the start of the episode, and frequency."""
-        return {self.name: Memory(2, start=self._start)}
+        return {self.name: Memory(2, start=self._start, owner=self)}
 
     def phases(self, world: World) -> list[Real]:
         """Return the phase of each foot, in cycles since the episode began."""
-        start, frequency = world.memory[self.name]
+        start, frequency = memory_of(self, world.memory, self.name)
         clock = start + frequency * world.time
         return [clock + offset for offset in self.offsets]
 

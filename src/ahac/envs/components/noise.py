@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ahac.core.checks import check_finite
+from functools import wraps
+
+from ahac.core.checks import check_callable, check_finite
 from ahac.core.errors import InputError
 from ahac.envs.memory import Action
 from ahac.envs.observations import values_of
@@ -20,10 +22,12 @@ def noisy(term: ObsTerm, std: float | None = None, uniform: float | None = None)
         std: Standard deviation of normal noise.
         uniform: Noise is uniform between −uniform and +uniform.
     """
+    check_callable("term of noisy", term, "(world, action)")
     if (std is None) == (uniform is None):
         raise InputError(f"noisy takes either std or uniform, got std={std!r} and uniform={uniform!r}")
     size = check_finite("noise", uniform if std is None else std, least=0.0)
 
+    @wraps(term)  # so that exports find the term without noise
     def with_noise(world: World, action: Action) -> list[Real]:
         draw = world.draw
         numbers = values_of(term, world, action)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ahac.core.checks import check_finite
 from ahac.envs.components.timing import Range, check_range, draw_from, is_due
 from ahac.envs.draws import Draw
-from ahac.envs.memory import Action, Memory
+from ahac.envs.memory import Action, Memory, memory_of
 from ahac.sim import AppliedForce, Real, Vec3, World, where
 
 __all__ = ["RandomPushes"]
@@ -36,16 +36,16 @@ class RandomPushes:
 
     def __post_init__(self) -> None:
         check_finite("RandomPushes.velocity", self.velocity, least=0.0)
-        check_range("RandomPushes.every", self.every, positive=True)
+        object.__setattr__(self, "every", check_range("RandomPushes.every", self.every, positive=True))
 
     @property
     def memory(self) -> dict[str, Memory]:
         """Acceleration by the push along x and y [m/s²], Δv / dt, and time of the next push [s]."""
-        return {self.name: Memory(3, start=self._start, update=self._update)}
+        return {self.name: Memory(3, start=self._start, update=self._update, owner=self)}
 
     def force(self, world: World) -> list[AppliedForce]:
         """Push the body: a force law."""
-        x, y, _ = world.memory[self.name]
+        x, y, _ = memory_of(self, world.memory, self.name)
         model, push = world.model, world.apply_force(self.body, Vec3(x, y, 0.0))
         root = model.chain(push.link)[-1]
         mass = sum(link.mass for i, link in enumerate(model.links) if model.chain(i)[-1] == root)
@@ -53,7 +53,7 @@ class RandomPushes:
 
     def observation(self, world: World, action: Action) -> list[Real]:
         """Observe the acceleration by the push of the next step [m/s²], e.g. for a critic."""
-        return list(world.memory[self.name][:2])
+        return list(memory_of(self, world.memory, self.name)[:2])
 
     def _start(self, world: World, memory: Mapping[str, Sequence[Real]], draw: Draw) -> list[Real]:
         return [0.0, 0.0, draw_from(self.every, draw)]

@@ -16,7 +16,7 @@ from ahac.core.checks import check_finite, check_positive
 from ahac.core.errors import InputError
 from ahac.envs.components.commands import VelocityCommand
 from ahac.envs.draws import Draw
-from ahac.envs.memory import Action, Memory
+from ahac.envs.memory import Action, Memory, memory_of
 from ahac.envs.task import RewardTerm
 from ahac.sim import Real, World, maximum, tanh, where
 
@@ -39,6 +39,7 @@ class FootContacts:
     def __post_init__(self) -> None:
         if isinstance(self.geoms, str) or not self.geoms or not all(isinstance(name, str) for name in self.geoms):
             raise InputError(f"FootContacts.geoms must be a list of geom names, one per foot, got {self.geoms!r}")
+        object.__setattr__(self, "geoms", tuple(self.geoms))
         check_finite("FootContacts.threshold", self.threshold)
         if self.smooth is not None:
             check_positive("FootContacts.smooth", self.smooth)
@@ -46,7 +47,7 @@ class FootContacts:
     @property
     def memory(self) -> dict[str, Memory]:
         """For each foot, whether it is in contact, then for each foot the time of its last contact [s]."""
-        return {self.name: Memory(2 * len(self.geoms), start=self._start, update=self._update)}
+        return {self.name: Memory(2 * len(self.geoms), start=self._start, update=self._update, owner=self)}
 
     def depths(self, world: World) -> list[Real]:
         """Return the depth of each foot's deepest point [m]; negative is clearance."""
@@ -91,7 +92,7 @@ class FootContacts:
         return term
 
     def _memory(self, world: World) -> tuple[Sequence[Real], Sequence[Real]]:
-        numbers, feet = world.memory[self.name], len(self.geoms)
+        numbers, feet = memory_of(self, world.memory, self.name), len(self.geoms)
         return numbers[:feet], numbers[feet:]
 
     def _touches(self, world: World) -> list[Real]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import mujoco
 
@@ -69,7 +70,9 @@ def load_model(  # noqa: PLR0913 - public settings, keyword-only
     Raises:
         ModelError: If the file cannot be read, or uses a feature that is not simulated.
     """
-    raw = compile_model(Source(source, assets or {}, floating, motors, balance_inertia))
+    given = Source(source, assets or {}, floating, motors, balance_inertia)
+    raw = compile_model(given)
     own_actuators = motors is None
     points = (mesh_points, max_contact_points)
-    return build_model(raw, Settings(contact, materials, limit, limits, ground, strict, ignore, *points, own_actuators))
+    settings = Settings(contact, materials, limit, limits, ground, strict, ignore, *points, own_actuators)
+    return replace(build_model(raw, settings), source=given.lasting())

@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from ahac.sim.model.files import check_assets, check_file, check_text, resolve_p
 from ahac.sim.model.motors import Drive, replace_actuators
 from ahac.sim.model.unsupported import model_name
 
-__all__ = ["Source", "compile_model"]
+__all__ = ["Source", "compile_model", "compile_spec", "read_spec"]
 
 logger = logging.getLogger("ahac")
 
@@ -41,6 +41,17 @@ class Source:
     motors: Drive | Mapping[str, Drive] | None
     balance_inertia: bool
 
+    @property
+    def label(self) -> str:
+        """The path or text of the model, for messages."""
+        return type(self.model).__name__ if isinstance(self.model, mujoco.MjSpec) else str(self.model)
+
+    def lasting(self) -> Source:
+        """Return a source that stays valid if the caller changes folders or the specification."""
+        if isinstance(self.model, mujoco.MjSpec):
+            return replace(self, model=self.model.copy())
+        return replace(self, model=str(Path(self.label).resolve())) if _is_file(self.label) else self
+
 
 def compile_model(source: Source) -> mujoco.MjModel:
     """Compile a model; raise ModelError if MuJoCo cannot, or if it has numbers that break any simulation."""
@@ -50,11 +61,10 @@ def compile_model(source: Source) -> mujoco.MjModel:
     return raw
 
 
-def _compile(source: Source) -> mujoco.MjModel:
-    is_spec = isinstance(source.model, mujoco.MjSpec)
-    label = type(source.model).__name__ if is_spec else str(source.model)
-    try:
-        spec = source.model.copy() if isinstance(source.model, mujoco.MjSpec) else _read(label, source.assets)
+def read_spec(source: Source) -> mujoco.MjSpec:
+    """Return the specification of a model with all changes of the source."""
+    with _named_errors(source):
+        spec = source.model.copy() if isinstance(source.model, mujoco.MjSpec) else _read(source.label, source.assets)
         if source.floating:
             for body in (body for body in spec.worldbody.bodies if not body.joints):
                 body.add_freejoint()
@@ -62,17 +72,36 @@ def _compile(source: Source) -> mujoco.MjModel:
             replace_actuators(spec, source.motors)
         if source.balance_inertia:
             _balance_inertias(spec)
+        return spec
+
+
+def compile_spec(spec: mujoco.MjSpec, source: Source) -> mujoco.MjModel:
+    """Compile a specification that was read from a source; raise ModelError if MuJoCo cannot."""
+    with _logged_warnings(), _named_errors(source):
+        return spec.compile()
+
+
+@contextmanager
+def _named_errors(source: Source) -> Iterator[None]:
+    """Turn errors of MuJoCo's compiler into ones that name the model and a remedy."""
+    try:
+        yield
+    except (ValueError, mujoco.FatalError) as error:
+        if isinstance(error, ModelError):
+            raise
+        label = source.label if len(source.label) < 200 else source.label[:200] + " ..."
+        raise ModelError(f"MuJoCo cannot compile this model ({label}): {error}{_advice(str(error))}") from error
+
+
+def _compile(source: Source) -> mujoco.MjModel:
+    with _named_errors(source):
+        spec = read_spec(source)
         # MuJoCo finds the length ranges of muscles by simulation: skip it where nothing needs them.
         muscles = any(a.gaintype == mujoco.mjtGain.mjGAIN_MUSCLE for a in spec.actuators)
         linear = any(text.name == MUSCLE_SETTING and text.data == "linear" for text in spec.texts)
         mode = mujoco.mjtLRMode
         spec.compiler.LRopt.mode = mode.mjLRMODE_MUSCLE if muscles and not linear else mode.mjLRMODE_NONE
         raw = spec.compile()
-    except (ValueError, mujoco.FatalError) as error:
-        if isinstance(error, ModelError):
-            raise
-        label = label if len(label) < 200 else label[:200] + " ..."
-        raise ModelError(f"MuJoCo cannot compile this model ({label}): {error}{_advice(str(error))}") from error
     if raw.nv == 0:
         raise ModelError(
             f"model {model_name(raw)!r} has no joints: nothing in it can move; add joints, or load with floating=True"

@@ -32,6 +32,7 @@ from ahac.sim.model.visual_types import Mesh, VisualGeom, VisualKind
 
 if TYPE_CHECKING:
     from ahac.sim.model.parameters import Parameters
+    from ahac.sim.model.source import Source
 
 __all__ = [
     "DISC_THICKNESS",
@@ -238,6 +239,8 @@ class Model:
     """Body of every site; only parameters use them."""
     joint_offsets: Mapping[int, float] = field(default_factory=dict)
     """Encoder offsets by position coordinate: actuators measure q + offset [rad] or [m]."""
+    source: Source | None = field(default=None, compare=False)
+    """Where the model was read from, for other engines; None if it was not loaded."""
 
     def __repr__(self) -> str:
         counts = (

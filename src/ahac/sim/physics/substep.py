@@ -30,7 +30,7 @@ from ahac.sim.physics.algebra import ZERO_SPATIAL, Spatial, SpatialMatrix
 from ahac.sim.physics.forces import Forces
 from ahac.sim.physics.world import AppliedForce, World
 
-__all__ = ["ForceLaw", "ForceLaws", "substep", "total_forces"]
+__all__ = ["ForceLaw", "ForceLaws", "applied_force", "substep", "total_forces"]
 
 ForceLaw = Callable[[World], Iterable[AppliedForce]]
 """A user-defined force: a function of a world that returns forces on bodies and joints."""
@@ -106,6 +106,15 @@ def total_forces(world: World, force: Sequence[Real], laws: ForceLaws, duration:
         ],
         link_damping,
     )
+
+
+def applied_force(world: World, laws: ForceLaws) -> list[Real]:
+    """Return the user-defined forces on a world as generalized forces."""
+    joint_force, wrenches = _add_extra_forces([0.0] * world.model.nv, laws.extra, world)
+    on_links = _sum_wrenches(wrenches)
+    links = [on_links.get(i, ZERO_SPATIAL) for i in range(len(world.model.links))]
+    along = dynamics.project_to_joints(world.model, world.motion, links) if on_links else [0.0] * world.model.nv
+    return [a + b for a, b in zip(joint_force, along, strict=True)]
 
 
 def _contacts(world: World, laws: ForceLaws, h: Real) -> tuple[dict[int, Spatial], dict[int, SpatialMatrix]]:

@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol, TypeVar
 from ahac.core.errors import TraceError
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.types import WORLD, Frame, Joint, Model
-from ahac.sim.physics import contact, kinematics
+from ahac.sim.physics import actuators, contact, dynamics, kinematics
 from ahac.sim.physics.algebra import ZERO, ZERO_SPATIAL, Mat3, Spatial, Vec3
 from ahac.sim.physics.kinematics import Motion
 
@@ -129,6 +129,14 @@ class World:
     def contact_points(self) -> list[contact.ContactPoint]:
         """State of every contact candidate, in contact or not."""
         return contact.contact_points(self.model, self.motion)
+
+    @cached_property
+    def actuator_force(self) -> list[Real]:
+        """Generalized force of all actuators, MuJoCo's qfrc_actuator, at this state and these controls."""
+        total = actuators.actuate(self.model, self.motion, self.q, self.v, actuators.Inputs(self.control, self.act))
+        on_links = [total.wrenches.get(i, ZERO_SPATIAL) for i in range(len(self.model.links))]
+        along = dynamics.project_to_joints(self.model, self.motion, on_links)
+        return [a + b for a, b in zip(total.force, along, strict=True)]
 
     def position(self, name: str) -> Vec3:
         """Return the position of a body's or site's origin [m]."""

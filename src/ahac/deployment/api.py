@@ -1,0 +1,89 @@
+"""Export a trained policy to one file that runs without this library."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ahac.core.errors import InputError
+from ahac.core.files import atomic_write, check_writable
+from ahac.deployment import onnx_format, torchscript
+from ahac.deployment.description import describe
+from ahac.deployment.program import PolicyProgram
+from ahac.deployment.robot import control_ranges
+from ahac.deployment.verification import verify
+from ahac.training.checkpoint import LAST
+from ahac.training.run import Run, open_run
+
+__all__ = ["FORMATS", "export"]
+
+logger = logging.getLogger("ahac")
+
+
+@dataclass(frozen=True)
+class _Format:
+    suffix: str
+    write: Callable[[PolicyProgram, str], bytes]
+    """Returns the content of a file with the program and its description."""
+    run: Callable[[bytes, np.ndarray], list[np.ndarray]]
+    """Returns the outputs of such a file for observations."""
+
+
+FORMATS: Mapping[str, _Format] = {
+    "onnx": _Format(".onnx", onnx_format.to_onnx, onnx_format.run_onnx),
+    "torchscript": _Format(".pt", torchscript.to_torchscript, torchscript.run_torchscript),
+}
+"""Formats by name."""
+
+
+def export(
+    run: Run | str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
+    format: str = "onnx",
+    checkpoint: str = LAST,
+) -> Path:
+    """Export the policy of a run, and return the path of the file.
+
+    The file takes `obs` [batch, obs_size] and returns `actions` [batch, action_size] in [-1, 1] and, unless the task
+    computes them in a way of its own, `controls` of the actuators. A JSON file of the same name describes both. The
+    file is run and compared with the library's policy before anything is written.
+
+    Args:
+        run: Run or run folder.
+        path: File to write; by default policy.onnx or policy.pt in the run folder.
+        format: "onnx" or "torchscript".
+        checkpoint: "last", "best" or "iteration-NNNNNN".
+
+    Raises:
+        ExportError: If the exported policy differs from the library's by more than 1e-5.
+    """
+    if format not in FORMATS:
+        raise InputError(f"format must be {' or '.join(FORMATS)}, got {format!r}")
+    chosen = FORMATS[format]
+    folder = run.folder if isinstance(run, Run) else Path(run)
+    target = folder / f"policy{chosen.suffix}" if path is None else Path(path)
+    if target.suffix == ".json":
+        raise InputError(f"{str(target)!r} is the name of the description; give the policy the suffix {chosen.suffix}")
+    if format == "onnx":
+        onnx_format.load_libraries()  # raises before a run is opened
+    opened = open_run(folder, device="cpu")
+    about = target.with_suffix(".json")
+    for file in (target, about):
+        check_writable(file)
+    saved = opened.restore(checkpoint, with_env=False)
+    task = opened.env.task
+    program = PolicyProgram(opened.algo.policy_layers(), control_ranges(task))
+    description = json.dumps(describe(task, opened.config, checkpoint, saved, program), indent=1) + "\n"
+    content = chosen.write(program, description)
+    error = verify(program, opened.algo.act, lambda obs: chosen.run(content, obs))
+    with atomic_write(target) as policy_file, atomic_write(about) as description_file:
+        policy_file.write_bytes(content)
+        description_file.write_text(description, encoding="utf-8")
+    logger.info("%s agrees with the library's policy within %.1g", target, error)
+    return target
