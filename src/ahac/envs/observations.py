@@ -28,6 +28,7 @@ __all__ = [
     "limb_joint_vel",
     "orientation",
     "parameters",
+    "planar_velocity",
     "projected_gravity",
     "root_angles",
     "root_angular_velocities",
@@ -78,6 +79,11 @@ def base_lin_vel(body: str) -> ObsTerm:
 def base_ang_vel(body: str) -> ObsTerm:
     """Angular velocity of a body in its own axes [rad/s]."""
     return lambda world, action: world.rotation(body).transpose() @ world.angular_velocity(body)
+
+
+def planar_velocity(body: str) -> ObsTerm:
+    """Velocity of a body's origin in its yaw frame, forward and to the left [m/s], and its yaw rate [rad/s]."""
+    return lambda world, action: [*list(yaw_frame_velocity(world, body))[:2], world.angular_velocity(body).z]
 
 
 def projected_gravity(body: str) -> ObsTerm:

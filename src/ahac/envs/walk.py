@@ -6,77 +6,101 @@ task = walk(load_model("robot.xml"), base="trunk", feet=("FL_foot", "FR_foot", "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ahac.core.errors import InputError
 from ahac.envs import observations, rewards
 from ahac.envs.actions import JointTargets
 from ahac.envs.components.commands import VelocityCommand
-from ahac.envs.components.delays import ObservationDelay
-from ahac.envs.components.footsteps import Footsteps
+from ahac.envs.components.delays import ObservationDelay, Steps
+from ahac.envs.components.footsteps import Footsteps, foot_points
 from ahac.envs.components.gait import GaitClock
 from ahac.envs.components.history import ActionHistory
 from ahac.envs.components.noise import noisy
 from ahac.envs.components.pushes import RandomPushes
 from ahac.envs.components.timing import Range
 from ahac.envs.memory import Action
-from ahac.envs.randomization import uniform
+from ahac.envs.randomization import Distribution, uniform
 from ahac.envs.resets import NoisyReset
 from ahac.envs.root import find_root
 from ahac.envs.task import ObsTerm, RewardTerm, Task
 from ahac.sim import JointKind, Model, Real, World, minimum
 
-__all__ = ["WalkWeights", "walk"]
+__all__ = ["Disturbances", "WalkRewards", "walk"]
 
+RATE = 50
+"""Control steps per second."""
 GAITS = {2: (0.0, 0.5), 4: (0.0, 0.5, 0.5, 0.0)}
-"""Phases of the feet by their number: alternating steps, and a trot with the feet in the order FL, FR, RL, RR."""
-FREQUENCY = {2: 1.5, 4: 2.0}
+"""Phases of the feet by their number: alternating steps, and a trot of the feet FL, FR, RL, RR."""
+FREQUENCIES = {2: 1.5, 4: 2.0}
 """Default gait cycles per second by the number of feet."""
-TILT = 0.5
-"""An episode ends when the base's up axis is more than 60° from vertical: its vertical component is below this."""
-LOW = 0.6
+MAX_TILT = 0.5
+"""An episode ends when the vertical component of the base's up axis is below this: 60° from vertical."""
+MIN_HEIGHT = 0.6
 """An episode ends when the base is lower than this fraction of its height in the stance."""
 JOINT_VEL_SCALE = 0.1
 """Scale of observed joint velocities: their unit is 10 rad/s."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WalkWeights:
-    """Weights of the reward terms of `walk`."""
+class Disturbances:
+    """What differs between the simulated robot and a real one; zeros turn parts off."""
+
+    friction: Range = (0.4, 1.2)
+    """Friction of all contacts, drawn for each episode."""
+    payload: Range = (0.0, 3.0)
+    """Mass added to the base [kg], drawn for each episode."""
+    motor_strength: Range = (0.9, 1.1)
+    """Factor on the torque of each motor, drawn for each episode."""
+    push: float = 0.5
+    """Largest change of velocity by a push, along x and along y, every five seconds [m/s]."""
+    delay: Steps = 1
+    """Control steps of 20 ms by which measurements are late: a number, or bounds between which it is drawn."""
+    ang_vel_noise: float = 0.2
+    """Largest error of the gyroscope [rad/s]."""
+    gravity_noise: float = 0.05
+    """Largest error of the direction of gravity."""
+    joint_pos_noise: float = 0.01
+    """Largest error of encoders [rad]."""
+    joint_vel_noise: float = 0.5
+    """Largest error of joint velocities [rad/s]."""
+
+    def randomize(self, base: str) -> dict[str, Distribution]:
+        """Return the randomized parameters of a task."""
+        return {
+            "geom_friction:*": uniform(*_bounds(self.friction), shared=True),
+            f"body_mass:{base}": uniform(*_bounds(self.payload), "add"),
+            "actuator_strength:*": uniform(*_bounds(self.motor_strength)),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkRewards:
+    """Weights of the reward terms of `walk`; a weight of zero leaves a term out."""
 
     alive: float = 1.0
     """For every step, so that falling never pays."""
     track_lin_vel_xy: float = 2.0
-    track_ang_vel_z: float = 1.0
-    lin_vel_xy_l2: float = -0.5
-    ang_vel_z_l2: float = -0.1
-    swing_height: float = -60.0
+    track_ang_vel_z: float = 1.5
+    lin_vel_xy_l2: float = -1.0
+    ang_vel_z_l2: float = -0.3
+    swing_height: float = -300.0
     slip: float = -0.3
-    foothold: float = -4.0
+    foothold: float = -15.0
     base_height: float = -30.0
     upright: float = -2.0
     lin_vel_z_l2: float = -0.5
     ang_vel_xy_l2: float = -0.05
-    action_rate: float = -0.02
-    joint_vel: float = -2e-4
+    action_rate: float = -0.05
+    joint_vel: float = -5e-4
     leg_pose: float = -0.1
+    """Squared distance of the legs' joints from the stance."""
     other_pose: float = -2.0
-    """Of joints that move no foot: waist, arms, head."""
+    """The same for joints that move no foot: waist, arms, head."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SensorNoise:
-    """Uniform noise of the measurements."""
-
-    ang_vel: float = 0.2
-    """Gyroscope [rad/s]."""
-    gravity: float = 0.05
-    """Direction of gravity."""
-    joint_pos: float = 0.01
-    """Encoders [rad]."""
-    joint_vel: float = 0.5
-    """Joint velocities [rad/s]."""
+DEFAULT_ACTIONS, DEFAULT_DISTURBANCES, DEFAULT_REWARDS = JointTargets(scale=0.5), Disturbances(), WalkRewards()
 
 
 def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
@@ -92,167 +116,224 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
     frequency: float | None = None,
     offsets: Sequence[float] | None = None,
     swing_height: float = 0.08,
-    actions: JointTargets | None = None,
-    friction: Range = (0.4, 1.2),
-    payload: Range = (0.0, 3.0),
-    motor_strength: Range = (0.9, 1.1),
-    push: float = 0.5,
-    delay: int | tuple[int, int] = 1,
-    noise: SensorNoise = SensorNoise(),
-    weights: WalkWeights = WalkWeights(),
+    actions: JointTargets = DEFAULT_ACTIONS,
+    disturbances: Disturbances = DEFAULT_DISTURBANCES,
+    weights: WalkRewards = DEFAULT_REWARDS,
     episode_seconds: float = 20.0,
 ) -> Task:
     """Return a task in which a robot follows velocity commands that change every five seconds.
 
-    The policy runs at 50 Hz and sees gyroscope, direction of gravity, joints, its last action, the command and a gait
-    clock; measurements are noisy and late. The critic sees everything. Actions are joint position targets around the
-    stance.
+    The policy runs at 50 Hz. It sees gyroscope, direction of gravity, joint positions relative to the stance, joint
+    velocities, its last action, the command and a gait clock; measurements are noisy and late. Critics see everything.
+    Actions are joint position targets around the stance.
 
     Args:
         model: The robot, on a ground, with a position servo on each joint unless `actions` has gains.
         base: Body whose velocity is commanded.
-        feet: Geoms of each foot, one name per foot, where * and ? are wildcards; of four feet, front left, front right,
-            rear left, rear right.
+        feet: Geoms of each foot, one name per foot, where * and ? are wildcards; left feet first in each pair: (left,
+            right) or (front left, front right, rear left, rear right).
         stance: Keyframe of the model, or joint positions by name, in which the robot stands.
         name: Name of the task; that of the model by default.
         lin_vel_x: Commanded forward velocity [m/s]: a number or a range.
         lin_vel_y: Commanded velocity to the left [m/s].
         ang_vel_z: Commanded yaw rate [rad/s].
-        frequency: Gait cycles per second [Hz].
-        offsets: Phase of each foot in cycles; alternating for two feet, a trot for four.
+        frequency: Gait cycles per second [Hz]; by default 1.5 for two feet and 2 for four.
+        offsets: Phase of each foot in cycles; by default alternating for two feet, a trot for four.
         swing_height: Height of a foot in the middle of its swing [m].
         actions: Joint targets; by default ± 0.5 rad around the stance, with the model's servos.
-        friction: Friction of the feet, drawn for each episode.
-        payload: Mass added to the base [kg], drawn for each episode.
-        motor_strength: Factor on the torques of each motor, drawn for each episode.
-        push: Largest change of velocity by a push, every five seconds [m/s].
-        delay: Control steps by which measurements are late, or the bounds of a delay drawn for each episode.
-        noise: Sensor noise.
+        disturbances: Noise, delay, pushes and randomized parameters.
         weights: Weights of the reward terms.
         episode_seconds: Time limit of an episode [s].
     """
-    if len(feet) not in GAITS and offsets is None:
+    if offsets is None and len(feet) not in GAITS:
         raise InputError(f"walk knows gaits of 2 and 4 feet, got {len(feet)}: set offsets, a phase for each foot")
     keyframe, pose = (stance, {}) if isinstance(stance, str) else (None, stance)
-    standing = NoisyReset(keyframe=keyframe, pose=pose)
-    q = standing.stance(model)
+    q = NoisyReset(keyframe=keyframe, pose=pose).stance(model)
     height, footholds = _stand(model, q, base, feet)
-    reset = NoisyReset(
-        keyframe=keyframe, pose=pose, height=height, joint_position=0.1, root_rotation=0.1, velocity=0.2
-    )
     command = VelocityCommand(
         lin_vel_x=lin_vel_x, lin_vel_y=lin_vel_y, ang_vel_z=ang_vel_z, resample_every=5.0, standing=0.05
     )
     clock = GaitClock(
-        frequency=FREQUENCY.get(len(feet), 2.0) if frequency is None else frequency,
+        frequency=FREQUENCIES.get(len(feet), 2.0) if frequency is None else frequency,
         offsets=GAITS[len(feet)] if offsets is None else offsets,
     )
-    steps = Footsteps(feet, clock, command, base, footholds, swing_height)
-    space = JointTargets(scale=0.5) if actions is None else actions
-    limbs = [joint for joint in find_root(model, base).non_root_joints if joint.kind is not JointKind.BALL]
-    count = len(space._select(model))
-    history = ActionHistory(count, steps=2)
-    pushes = RandomPushes(base, velocity=push, every=5.0)
-    rest = [q[joint.q] for joint in limbs]
-
-    def joint_pos(world: World, action: Action) -> list[Real]:
-        return [world.q[joint.q] - middle for joint, middle in zip(limbs, rest, strict=True)]
-
-    joint_vel = observations.limb_joint_vel(base, JOINT_VEL_SCALE)
-    measured: dict[str, tuple[ObsTerm, float, int]] = {
-        "angular velocity": (observations.base_ang_vel(base), noise.ang_vel, 3),
-        "gravity": (observations.projected_gravity(base), noise.gravity, 3),
-        "joint positions": (joint_pos, noise.joint_pos, len(limbs)),
-        "joint velocities": (joint_vel, noise.joint_vel * JOINT_VEL_SCALE, len(limbs)),
-    }
-    late = {
-        label: ObservationDelay(noisy(term, uniform=size), count, delay, f"late {label}")
-        for label, (term, size, count) in measured.items()
-    }
-    known = {
-        "last action": observations.last_action(),
-        "command": command.observation,
-        "clock": clock.observation,
-    }
-    privileged: dict[str, ObsTerm] = {
-        **{label: term for label, (term, _, _) in measured.items()},
-        **known,
-        "velocity": observations.base_lin_vel(base),
-        "height": observations.height(base),
-        "foot heights": steps.heights,
-        "push": pushes.observation,
-        "parameters": observations.parameters("*"),
-    }
-    legs = _leg_dofs(model, feet)
-    w = weights
-    terms: dict[str, tuple[float, RewardTerm]] = {
-        "alive": (w.alive, lambda world, action: 1.0),
-        "track_lin_vel_xy": (w.track_lin_vel_xy, command.track_lin_vel_xy(base, std=0.35)),
-        "track_ang_vel_z": (w.track_ang_vel_z, command.track_ang_vel_z(base, std=0.5)),
-        "lin_vel_xy_l2": (w.lin_vel_xy_l2, command.lin_vel_xy_l2(base)),
-        "ang_vel_z_l2": (w.ang_vel_z_l2, command.ang_vel_z_l2(base)),
-        "swing_height": (w.swing_height, steps.swing_height_l2),
-        "slip": (w.slip, steps.slip_l2),
-        "foothold": (w.foothold, steps.foothold_l2),
-        "base_height": (w.base_height, lambda world, action: (world.position(base).z - height) ** 2),
-        "upright": (w.upright, rewards.flat_orientation_l2(base)),
-        "lin_vel_z_l2": (w.lin_vel_z_l2, rewards.lin_vel_z_l2(base)),
-        "ang_vel_xy_l2": (w.ang_vel_xy_l2, rewards.ang_vel_xy_l2(base)),
-        "action_rate": (w.action_rate, history.action_rate_l2),
-        "joint_vel": (w.joint_vel, lambda world, action: sum((world.v[joint.v] ** 2 for joint in limbs), 0.0)),
-        "leg_pose": (w.leg_pose, _pose_l2([(j.q, r) for j, r in zip(limbs, rest, strict=True) if j.v in legs])),
-        "other_pose": (w.other_pose, _pose_l2([(j.q, r) for j, r in zip(limbs, rest, strict=True) if j.v not in legs])),
-    }
-    delays = [entry for part in late.values() for entry in part.memory.items()]
+    parts = _Parts(
+        base,
+        height,
+        command,
+        clock,
+        Footsteps(feet, clock, command, base, footholds, swing_height),
+        RandomPushes(base, velocity=disturbances.push, every=5.0),
+        ActionHistory(len(actions.select(model)), steps=1),
+        _limbs(model, base, q, feet),
+    )
+    late = parts.measurements(disturbances)
+    known = {"last action": observations.last_action(), "command": command.observation, "clock": clock.observation}
     return Task(
         name=name or model.name,
         model=model,
-        actions=space,
-        reset=reset,
-        memory={**command.memory, **clock.memory, **history.memory, **pushes.memory, **dict(delays)},
+        actions=actions,
+        reset=NoisyReset(
+            keyframe=keyframe, pose=pose, height=height, joint_position=0.1, root_rotation=0.1, velocity=0.2
+        ),
+        memory={
+            **command.memory,
+            **clock.memory,
+            **parts.history.memory,
+            **parts.pushes.memory,
+            **{label: entry for part in late.values() for label, entry in part.memory.items()},
+        },
         observation={
             "policy": {**{label: part.observation for label, part in late.items()}, **known},
-            "critic": privileged,
+            "critic": {**parts.exact, **known, **parts.privileged},
         },
-        reward={label: rewards.weighted(weight, term) for label, (weight, term) in terms.items() if weight},
-        forces=[pushes.force],
-        randomize={
-            "geom_friction:*": uniform(*friction, shared=True),
-            f"body_mass:{base}": uniform(*payload, "add"),
-            "actuator_strength:*": uniform(*motor_strength),
-        },
+        reward=parts.rewards(weights),
+        signals=parts.signals,
+        forces=[parts.pushes.force],
+        randomize=disturbances.randomize(base),
         alive=lambda world: minimum(
-            world.position(base).z - LOW * height, world.rotation(base).column(2).z - TILT
+            world.position(base).z - MIN_HEIGHT * height, world.rotation(base).column(2).z - MAX_TILT
         ),
-        dt=0.02,
-        episode_steps=round(episode_seconds / 0.02),
+        dt=1.0 / RATE,
+        episode_steps=round(episode_seconds * RATE),
     )
 
 
-def _stand(
-    model: Model, q: Sequence[float], base: str, feet: Sequence[str]
-) -> tuple[float, list[tuple[float, float]]]:
-    """Return the height of the base and the positions of the feet relative to it when the robot stands in a pose."""
+@dataclass(frozen=True)
+class _Limb:
+    """A joint that is not the root's."""
+
+    q: int
+    v: int
+    middle: float
+    """Position in the stance."""
+    moves_foot: bool
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Parts of the task, and the terms that follow from them."""
+
+    base: str
+    height: float
+    command: VelocityCommand
+    clock: GaitClock
+    steps: Footsteps
+    pushes: RandomPushes
+    history: ActionHistory
+    limbs: Sequence[_Limb]
+
+    @property
+    def exact(self) -> dict[str, ObsTerm]:
+        """Measurements without noise and delay."""
+        return {
+            "angular velocity": observations.base_ang_vel(self.base),
+            "gravity": observations.projected_gravity(self.base),
+            "joint positions": self._joint_pos,
+            "joint velocities": self._joint_vel,
+        }
+
+    @property
+    def privileged(self) -> dict[str, ObsTerm]:
+        """What only critics see."""
+        return {
+            "velocity": observations.base_lin_vel(self.base),
+            "height": observations.height(self.base),
+            "foot heights": self.steps.heights,
+            "push": self.pushes.observation,
+            "parameters": observations.parameters("*"),
+        }
+
+    @property
+    def signals(self) -> dict[str, ObsTerm]:
+        """What evaluations record, by the names of `ahac.engines.locomotion`."""
+        return {
+            "command": self.command.observation,
+            "velocity": observations.planar_velocity(self.base),
+            "foot_height": self.steps.heights,
+            "torque": observations.actuator_force(),
+            "joint_margin": observations.joint_margin(),
+            "push": self.pushes.observation,
+        }
+
+    def measurements(self, disturbances: Disturbances) -> dict[str, ObservationDelay]:
+        """Return the measurements with noise and delay."""
+        d, count = disturbances, len(self.limbs)
+        noise = {
+            "angular velocity": (d.ang_vel_noise, 3),
+            "gravity": (d.gravity_noise, 3),
+            "joint positions": (d.joint_pos_noise, count),
+            "joint velocities": (d.joint_vel_noise * JOINT_VEL_SCALE, count),
+        }
+        return {
+            label: ObservationDelay(noisy(term, uniform=noise[label][0]), noise[label][1], d.delay, f"late {label}")
+            for label, term in self.exact.items()
+        }
+
+    def rewards(self, weights: WalkRewards) -> dict[str, RewardTerm]:
+        """Return the weighted reward terms."""
+        base, command, steps = self.base, self.command, self.steps
+        terms: dict[str, RewardTerm] = {
+            "alive": lambda world, action: 1.0,
+            "track_lin_vel_xy": command.track_lin_vel_xy(base, std=0.35),
+            "track_ang_vel_z": command.track_ang_vel_z(base, std=0.5),
+            "lin_vel_xy_l2": command.lin_vel_xy_l2(base),
+            "ang_vel_z_l2": command.ang_vel_z_l2(base),
+            "swing_height": steps.swing_height_l2,
+            "slip": steps.slip_l2,
+            "foothold": steps.foothold_l2,
+            "base_height": lambda world, action: (world.position(base).z - self.height) ** 2,
+            "upright": rewards.flat_orientation_l2(base),
+            "lin_vel_z_l2": rewards.lin_vel_z_l2(base),
+            "ang_vel_xy_l2": rewards.ang_vel_xy_l2(base),
+            "action_rate": self.history.action_rate_l2,
+            "joint_vel": lambda world, action: sum((world.v[limb.v] ** 2 for limb in self.limbs), 0.0),
+            "leg_pose": lambda world, action: self._pose_l2(world, legs=True),
+            "other_pose": lambda world, action: self._pose_l2(world, legs=False),
+        }
+        if all(limb.moves_foot for limb in self.limbs):
+            del terms["other_pose"]
+        return {label: rewards.weighted(w, term) for label, term in terms.items() if (w := getattr(weights, label))}
+
+    def _joint_pos(self, world: World, action: Action) -> list[Real]:
+        """Joint positions relative to the stance [rad]."""
+        return [world.q[limb.q] - limb.middle for limb in self.limbs]
+
+    def _joint_vel(self, world: World, action: Action) -> list[Real]:
+        """Joint velocities [10 rad/s]."""
+        return [world.v[limb.v] * JOINT_VEL_SCALE for limb in self.limbs]
+
+    def _pose_l2(self, world: World, legs: bool) -> Real:
+        chosen = [limb for limb in self.limbs if limb.moves_foot == legs]
+        return sum(((world.q[limb.q] - limb.middle) ** 2 for limb in chosen), 0.0)
+
+
+def _limbs(model: Model, base: str, q: Sequence[float], feet: Sequence[str]) -> list[_Limb]:
+    """Return all hinges and slides but the root's."""
+    joints = find_root(model, base).non_root_joints
+    balls = [joint.name for joint in joints if joint.kind is JointKind.BALL]
+    if balls:
+        raise InputError(f"walk needs limbs of hinges and slides, but {model.name!r} has ball joints: {balls}")
+    links = {c.link for c in model.contact_candidates for pattern in feet if fnmatchcase(c.geom, pattern)}
+    moving = {k for link in links for k in model.path(link)}
+    return [_Limb(joint.q, joint.v, q[joint.q], joint.v in moving) for joint in joints]
+
+
+def _stand(model: Model, q: Sequence[float], base: str, feet: Sequence[str]) -> tuple[float, list[tuple[float, float]]]:
+    """Return the height of the base when the robot stands in a pose, and the places of its feet relative to it."""
+    find_root(model, base)  # raises an error for unknown bodies
     world = World(model, q, [0.0] * model.nv, [0.0] * model.nu)
-    center = world.position(base)
-    found = [[p for p in world.contact_points if fnmatchcase(p.candidate.geom, pattern)] for pattern in feet]
-    lowest = max((float(p.depth) for points in found for p in points), default=0.0)
-    origin = world.motion.origin[model.bodies[base].link]
+    center, origin = world.position(base), world.motion.origin[model.bodies[base].link]
+    found = foot_points(world, feet)
+    lowest = max(float(point.depth) for points in found for point in points)
     footholds = []
-    for pattern, points in zip(feet, found, strict=True):
-        if not points:
-            geoms = ", ".join(dict.fromkeys(p.candidate.geom for p in world.contact_points)) or "none"
-            raise InputError(f"no contact point is on a foot geom named {pattern!r}; geoms with contact points: {geoms}")
-        offsets = [origin + p.position - center for p in points]
-        footholds.append((sum(float(o.x) for o in offsets) / len(points), sum(float(o.y) for o in offsets) / len(points)))
+    for points in found:
+        offsets = [origin + point.position - center for point in points]
+        x, y = (sum(float(getattr(offset, axis)) for offset in offsets) / len(points) for axis in "xy")
+        footholds.append((x, y))
     return float(center.z) + lowest, footholds
 
 
-def _leg_dofs(model: Model, feet: Sequence[str]) -> set[int]:
-    """Return the velocity coordinates that move a foot."""
-    links = {c.link for c in model.contact_candidates for pattern in feet if fnmatchcase(c.geom, pattern)}
-    return {k for link in links for k in model.path(link)}
-
-
-def _pose_l2(joints: Sequence[tuple[int, float]]) -> RewardTerm:
-    return lambda world, action: sum(((world.q[i] - middle) ** 2 for i, middle in joints), 0.0)
+def _bounds(value: Range) -> tuple[float, float]:
+    low, high = value if isinstance(value, Sequence) else (value, value)
+    return low, high

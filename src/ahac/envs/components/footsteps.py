@@ -20,7 +20,7 @@ from ahac.envs.observations import to_yaw_frame
 from ahac.sim import Real, Vec3, World, abs_, atan2, clip, cos, exp, maximum, sin
 from ahac.sim.physics.contact import ContactPoint
 
-__all__ = ["Footsteps"]
+__all__ = ["Footsteps", "foot_points"]
 
 SLOW = 0.1
 """Commands below this speed [m/s] lower the swing height in proportion: the robot stands at a command of zero."""
@@ -61,13 +61,13 @@ class Footsteps:
 
     def heights(self, world: World, action: Action) -> list[Real]:
         """Observe the height of each foot's lowest point [m]."""
-        return [-_largest([point.depth for point in points]) for points in self._points(world)]
+        return [-_largest([point.depth for point in points]) for points in foot_points(world, self.feet)]
 
     def swing_height_l2(self, world: World, action: Action) -> Real:
         """Sum over feet of the squared distance of their points from the wanted height [m²]; use a negative weight."""
         amplitude = self.swing_height * self._moving(world)
         total: Real = 0.0
-        for points, swing in zip(self._points(world), self._swings(world), strict=True):
+        for points, swing in zip(foot_points(world, self.feet), self._swings(world), strict=True):
             errors = [(-point.depth - amplitude * swing) ** 2 for point in points]
             total = total + sum(errors, 0.0) * (1.0 / len(errors))
         return total
@@ -75,7 +75,7 @@ class Footsteps:
     def slip_l2(self, world: World, action: Action) -> Real:
         """Sum over feet of the squared horizontal velocity of points near the ground [m²/s²]; use a negative weight."""
         total: Real = 0.0
-        for points in self._points(world):
+        for points in foot_points(world, self.feet):
             speeds = [
                 exp((point.depth * (1.0 / self.contact_height)) ** 2 * -1.0)
                 * (point.velocity.x**2 + point.velocity.y**2)
@@ -95,7 +95,7 @@ class Footsteps:
         base = world.model.bodies[self.base]
         center = world.motion.position[base.link] + world.motion.rotation[base.link] @ Vec3.of(base.position)
         total: Real = 0.0
-        rows = zip(self._points(world), self.clock.phases(world), self.footholds, strict=True)
+        rows = zip(foot_points(world, self.feet), self.clock.phases(world), self.footholds, strict=True)
         for points, phase, (ahead, left) in rows:
             mean = sum((point.position for point in points[1:]), points[0].position) * (1.0 / len(points))
             found = to_yaw_frame(world, self.base, mean - center)
@@ -110,19 +110,21 @@ class Footsteps:
         return clip((x * x + y * y + (TURNING * yaw) ** 2) * (1.0 / SLOW**2), 0.0, 1.0)
 
     def _swings(self, world: World) -> list[Real]:
-        """Return the wanted height of each foot as a fraction of the swing height: zero in the first half of a cycle."""
+        """Return the wanted height of each foot as a fraction of the swing height; zero in the first half cycle."""
         return [maximum(0.0, sin(phase * (-2.0 * math.pi))) for phase in self.clock.phases(world)]
 
-    def _points(self, world: World) -> list[list[ContactPoint]]:
-        points = world.contact_points
-        found = [[point for point in points if fnmatchcase(point.candidate.geom, pattern)] for pattern in self.feet]
-        for pattern, matched in zip(self.feet, found, strict=True):
-            if not matched:
-                geoms = ", ".join(dict.fromkeys(point.candidate.geom for point in points)) or "none"
-                raise InputError(
-                    f"no contact point is on a foot geom named {pattern!r}; geoms with contact points: {geoms}"
-                )
-        return found
+
+def foot_points(world: World, feet: Sequence[str]) -> list[list[ContactPoint]]:
+    """Return the contact points of each foot, given the names of its geoms."""
+    points = world.contact_points
+    found = [[point for point in points if fnmatchcase(point.candidate.geom, pattern)] for pattern in feet]
+    for pattern, matched in zip(feet, found, strict=True):
+        if not matched:
+            geoms = ", ".join(dict.fromkeys(point.candidate.geom for point in points)) or "none"
+            raise InputError(
+                f"no contact point is on a foot geom named {pattern!r}; geoms with contact points: {geoms}"
+            )
+    return found
 
 
 def _largest(values: Sequence[Real]) -> Real:
