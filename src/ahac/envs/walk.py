@@ -25,7 +25,7 @@ from ahac.envs.randomization import Distribution, uniform
 from ahac.envs.resets import NoisyReset
 from ahac.envs.root import find_root
 from ahac.envs.task import ObsTerm, RewardTerm, Task
-from ahac.sim import JointKind, Model, Real, World, minimum
+from ahac.sim import JointKind, Model, Real, Vec3, World, maximum, minimum
 
 __all__ = ["Disturbances", "WalkRewards", "walk"]
 
@@ -39,6 +39,10 @@ MAX_TILT = 0.5
 """An episode ends when the vertical component of the base's up axis is below this: 60° from vertical."""
 MIN_HEIGHT = 0.6
 """An episode ends when the base is lower than this fraction of its height in the stance."""
+LATERAL = 0.7
+"""A joint turns about the lateral axis if its axis has at least this component along it."""
+SOFT_LIMIT = 0.9
+"""Fraction of a joint's range that costs nothing."""
 JOINT_VEL_SCALE = 0.1
 """Scale of observed joint velocities: their unit is 10 rad/s."""
 
@@ -94,8 +98,12 @@ class WalkRewards:
     ang_vel_xy_l2: float = -0.05
     action_rate: float = -0.05
     joint_vel: float = -5e-4
+    joint_limits: float = -10.0
+    """Squared distance beyond 90 % of a joint's range."""
     leg_pose: float = -0.1
-    """Squared distance of the legs' joints from the stance."""
+    """Squared distance from the stance of leg joints that turn about the lateral axis."""
+    leg_side_pose: float = -1.0
+    """The same for all other leg joints, which turn legs sideways and feet inward."""
     other_pose: float = -2.0
     """The same for joints that move no foot: waist, arms, head."""
 
@@ -205,9 +213,12 @@ class _Limb:
 
     q: int
     v: int
-    middle: float
+    stance: float
     """Position in the stance."""
-    moves_foot: bool
+    group: str
+    """Reward term of its pose: leg_pose, leg_side_pose or other_pose."""
+    range: tuple[float, float] | None
+    """Limits, without a tenth of them at the ends; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -288,24 +299,30 @@ class _Parts:
             "ang_vel_xy_l2": rewards.ang_vel_xy_l2(base),
             "action_rate": self.history.action_rate_l2,
             "joint_vel": lambda world, action: sum((world.v[limb.v] ** 2 for limb in self.limbs), 0.0),
-            "leg_pose": lambda world, action: self._pose_l2(world, legs=True),
-            "other_pose": lambda world, action: self._pose_l2(world, legs=False),
+            "joint_limits": lambda world, action: self._beyond_limits_l2(world),
+            **{group: self._pose_l2(group) for group in dict.fromkeys(limb.group for limb in self.limbs)},
         }
-        if all(limb.moves_foot for limb in self.limbs):
-            del terms["other_pose"]
         return {label: rewards.weighted(w, term) for label, term in terms.items() if (w := getattr(weights, label))}
 
     def _joint_pos(self, world: World, action: Action) -> list[Real]:
         """Joint positions relative to the stance [rad]."""
-        return [world.q[limb.q] - limb.middle for limb in self.limbs]
+        return [world.q[limb.q] - limb.stance for limb in self.limbs]
 
     def _joint_vel(self, world: World, action: Action) -> list[Real]:
         """Joint velocities [10 rad/s]."""
         return [world.v[limb.v] * JOINT_VEL_SCALE for limb in self.limbs]
 
-    def _pose_l2(self, world: World, legs: bool) -> Real:
-        chosen = [limb for limb in self.limbs if limb.moves_foot == legs]
-        return sum(((world.q[limb.q] - limb.middle) ** 2 for limb in chosen), 0.0)
+    def _pose_l2(self, group: str) -> RewardTerm:
+        chosen = [limb for limb in self.limbs if limb.group == group]
+        return lambda world, action: sum(((world.q[limb.q] - limb.stance) ** 2 for limb in chosen), 0.0)
+
+    def _beyond_limits_l2(self, world: World) -> Real:
+        total: Real = 0.0
+        for limb in self.limbs:
+            if limb.range is not None:
+                (low, high), position = limb.range, world.q[limb.q]
+                total = total + maximum(0.0, maximum(low - position, position - high)) ** 2
+        return total
 
 
 def _limbs(model: Model, base: str, q: Sequence[float], feet: Sequence[str]) -> list[_Limb]:
@@ -316,7 +333,24 @@ def _limbs(model: Model, base: str, q: Sequence[float], feet: Sequence[str]) -> 
         raise InputError(f"walk needs limbs of hinges and slides, but {model.name!r} has ball joints: {balls}")
     links = {c.link for c in model.contact_candidates for pattern in feet if fnmatchcase(c.geom, pattern)}
     moving = {k for link in links for k in model.path(link)}
-    return [_Limb(joint.q, joint.v, q[joint.q], joint.v in moving) for joint in joints]
+    motion = World(model, q, [0.0] * model.nv, [0.0] * model.nu).motion
+    limbs = []
+    for i, link in enumerate(model.links):
+        for joint in link.joints:
+            if joint not in joints:
+                continue
+            lateral = abs(float((motion.rotation[i] @ Vec3.of(joint.axis)).y)) > LATERAL
+            group = ("leg_pose" if lateral else "leg_side_pose") if joint.v in moving else "other_pose"
+            limbs.append(_Limb(joint.q, joint.v, q[joint.q], group, _soft_range(joint.range)))
+    return limbs
+
+
+def _soft_range(range_: tuple[float, float] | None) -> tuple[float, float] | None:
+    if range_ is None:
+        return None
+    low, high = range_
+    margin = 0.5 * (1.0 - SOFT_LIMIT) * (high - low)
+    return low + margin, high - margin
 
 
 def _stand(model: Model, q: Sequence[float], base: str, feet: Sequence[str]) -> tuple[float, list[tuple[float, float]]]:
