@@ -1,4 +1,4 @@
-"""Train a legged robot to follow velocity commands: python examples/walking_robot.py [iterations [robot.xml base feet]].
+"""Train a legged robot to follow velocity commands: python examples/walking_robot.py [iterations [file base feet]].
 
 Without a file it takes mjlab's Unitree Go1. With one, the file needs position servos and a keyframe "home":
 python examples/walking_robot.py 500 robot.xml trunk FL_foot FR_foot RL_foot RR_foot

@@ -193,6 +193,17 @@ def world_of(task: Task, height: float, tilt: float) -> World:
     return World(task.model, q, [0.0] * task.model.nv, [0.0] * task.model.nu)
 
 
+@pytest.mark.parametrize(("term", "command"), [("track_lin_vel_xy", (0.35, 0, 0)), ("track_ang_vel_z", (0, 0, 0.5))])
+def test_tracking_has_the_scales_of_the_task_pages(term: str, command: tuple[float, ...]) -> None:
+    task = make_task("go1")
+    values = []
+    for factor in (0.0, 1.0):
+        world = world_of(task, 0.3, 0.0)
+        world.memory = {"command": [*(factor * x for x in command), 5.0]}
+        values.append(float(task.reward[term](world, [])))
+    assert values[1] / values[0] == pytest.approx(math.exp(-1.0))
+
+
 @pytest.mark.parametrize("name", ["go1", "go2", "g1"])
 def test_episodes_end_below_60_percent_of_the_height_and_beyond_60_degrees(name: str) -> None:
     task = make_task(name)
