@@ -6,7 +6,7 @@ task = walk(load_model("robot.xml"), base="trunk", feet=("FL_foot", "FR_foot", "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from ahac.core.errors import InputError
@@ -21,9 +21,10 @@ from ahac.envs.components.noise import noisy
 from ahac.envs.components.pushes import RandomPushes
 from ahac.envs.components.timing import Range
 from ahac.envs.memory import Action
+from ahac.envs.observations import to_yaw_frame
 from ahac.envs.randomization import Distribution, uniform
 from ahac.envs.resets import NoisyReset
-from ahac.envs.root import find_root
+from ahac.envs.root import Root, find_root, is_floating
 from ahac.envs.task import ObsTerm, RewardTerm, Task
 from ahac.sim import JointKind, Model, Real, Vec3, World, maximum, minimum
 
@@ -153,40 +154,44 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
         weights: Weights of the reward terms.
         episode_seconds: Time limit of an episode [s].
     """
-    if offsets is None and len(feet) not in GAITS:
-        raise InputError(f"walk knows gaits of 2 and 4 feet, got {len(feet)}: set offsets, a phase for each foot")
     keyframe, pose = (stance, {}) if isinstance(stance, str) else (None, stance)
-    q = NoisyReset(keyframe=keyframe, pose=pose).stance(model)
-    height, footholds = _stand(model, q, base, feet)
+    reset = NoisyReset(keyframe=keyframe, pose=pose, joint_position=0.1, root_rotation=0.1, velocity=0.2)
+    start = _stand(model, reset, base, feet)
     command = VelocityCommand(
         lin_vel_x=lin_vel_x, lin_vel_y=lin_vel_y, ang_vel_z=ang_vel_z, resample_every=5.0, standing=0.05
     )
-    clock = GaitClock(
-        frequency=FREQUENCIES.get(len(feet), 2.0) if frequency is None else frequency,
-        offsets=GAITS[len(feet)] if offsets is None else offsets,
-    )
-    parts = _Parts(
-        base,
-        height,
-        command,
-        clock,
-        Footsteps(feet, clock, command, base, footholds, swing_height),
-        RandomPushes(base, velocity=disturbances.push, every=5.0),
-        ActionHistory(len(actions.select(model)), steps=1),
-        _limbs(model, base, q, feet),
-    )
+    clock = _gait_clock(len(feet), frequency, offsets)
+    steps = Footsteps(feet, clock, command, base, start.footholds, swing_height)
+    history = ActionHistory(len(actions.select(model)), steps=1)
+    pushes = RandomPushes(base, velocity=disturbances.push, every=5.0)
+    parts = _Parts(base, start, command, clock, steps, pushes, history)
+    return _task(name or model.name, model, parts, actions, disturbances, weights, round(episode_seconds * RATE))
+
+
+def _task(
+    name: str,
+    model: Model,
+    parts: _Parts,
+    actions: JointTargets,
+    disturbances: Disturbances,
+    weights: WalkRewards,
+    episode_steps: int,
+) -> Task:
+    """Put a task together from its parts."""
     late = parts.measurements(disturbances)
-    known = {"last action": observations.last_action(), "command": command.observation, "clock": clock.observation}
+    known = {
+        "last action": observations.last_action(),
+        "command": parts.command.observation,
+        "clock": parts.clock.observation,
+    }
     return Task(
-        name=name or model.name,
+        name=name,
         model=model,
         actions=actions,
-        reset=NoisyReset(
-            keyframe=keyframe, pose=pose, height=height, joint_position=0.1, root_rotation=0.1, velocity=0.2
-        ),
+        reset=parts.start.reset,
         memory={
-            **command.memory,
-            **clock.memory,
+            **parts.command.memory,
+            **parts.clock.memory,
             **parts.history.memory,
             **parts.pushes.memory,
             **{label: entry for part in late.values() for label, entry in part.memory.items()},
@@ -198,12 +203,10 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
         reward=parts.rewards(weights),
         signals=parts.signals,
         forces=[parts.pushes.force],
-        randomize=disturbances.randomize(base),
-        alive=lambda world: minimum(
-            world.position(base).z - MIN_HEIGHT * height, world.rotation(base).column(2).z - MAX_TILT
-        ),
+        randomize=disturbances.randomize(parts.base),
+        alive=parts.alive,
         dt=1.0 / RATE,
-        episode_steps=round(episode_seconds * RATE),
+        episode_steps=episode_steps,
     )
 
 
@@ -222,17 +225,33 @@ class _Limb:
 
 
 @dataclass(frozen=True)
+class _Start:
+    """The robot as it stands in its stance."""
+
+    height: float
+    """Height of the base [m]."""
+    reset: NoisyReset
+    """Reset to the stance on the ground."""
+    footholds: Sequence[tuple[float, float]]
+    """Places of the feet relative to the base [m]."""
+    limbs: Sequence[_Limb]
+
+
+@dataclass(frozen=True)
 class _Parts:
     """Parts of the task, and the terms that follow from them."""
 
     base: str
-    height: float
+    start: _Start
     command: VelocityCommand
     clock: GaitClock
     steps: Footsteps
     pushes: RandomPushes
     history: ActionHistory
-    limbs: Sequence[_Limb]
+
+    @property
+    def limbs(self) -> Sequence[_Limb]:
+        return self.start.limbs
 
     @property
     def exact(self) -> dict[str, ObsTerm]:
@@ -293,7 +312,7 @@ class _Parts:
             "swing_height": steps.swing_height_l2,
             "slip": steps.slip_l2,
             "foothold": steps.foothold_l2,
-            "base_height": lambda world, action: (world.position(base).z - self.height) ** 2,
+            "base_height": lambda world, action: (world.position(base).z - self.start.height) ** 2,
             "upright": rewards.flat_orientation_l2(base),
             "lin_vel_z_l2": rewards.lin_vel_z_l2(base),
             "ang_vel_xy_l2": rewards.ang_vel_xy_l2(base),
@@ -303,6 +322,11 @@ class _Parts:
             **{group: self._pose_l2(group) for group in dict.fromkeys(limb.group for limb in self.limbs)},
         }
         return {label: rewards.weighted(w, term) for label, term in terms.items() if (w := getattr(weights, label))}
+
+    def alive(self, world: World) -> Real:
+        """Return a negative number once the base is too low or tilts too far."""
+        height, up = world.position(self.base).z, world.rotation(self.base).column(2).z
+        return minimum(height - MIN_HEIGHT * self.start.height, up - MAX_TILT)
 
     def _joint_pos(self, world: World, action: Action) -> list[Real]:
         """Joint positions relative to the stance [rad]."""
@@ -325,9 +349,37 @@ class _Parts:
         return total
 
 
-def _limbs(model: Model, base: str, q: Sequence[float], feet: Sequence[str]) -> list[_Limb]:
+def _gait_clock(num_feet: int, frequency: float | None, offsets: Sequence[float] | None) -> GaitClock:
+    if offsets is None and num_feet not in GAITS:
+        raise InputError(f"walk knows gaits of 2 and 4 feet, got {num_feet}: set offsets, a phase for each foot")
+    return GaitClock(
+        frequency=FREQUENCIES.get(num_feet, 2.0) if frequency is None else frequency,
+        offsets=GAITS[num_feet] if offsets is None else offsets,
+    )
+
+
+def _stand(model: Model, reset: NoisyReset, base: str, feet: Sequence[str]) -> _Start:
+    """Return where base and feet are when the robot stands on the ground in the pose of its reset."""
+    root = find_root(model, base)
+    if not is_floating(root.joints):
+        raise InputError(f"base must be the body with the free joint of {model.name!r}, got {base!r}")
+    q = reset.stance(model)
+    world = World(model, q, [0.0] * model.nv, [0.0] * model.nu)
+    center, origin = world.position(base), world.motion.origin[model.bodies[base].link]
+    found = foot_points(world, feet)
+    lowest = max(float(point.depth) for points in found for point in points)
+    footholds = []
+    for points in found:
+        places = [to_yaw_frame(world, base, origin + point.position - center) for point in points]
+        x, y = (sum(float(getattr(place, axis)) for place in places) / len(places) for axis in "xy")
+        footholds.append((x, y))
+    on_ground = replace(reset, height=q[root.joints[2].q] + lowest)
+    return _Start(float(center.z) + lowest, on_ground, footholds, _limbs(model, root, q, feet))
+
+
+def _limbs(model: Model, root: Root, q: Sequence[float], feet: Sequence[str]) -> list[_Limb]:
     """Return all hinges and slides but the root's."""
-    joints = find_root(model, base).non_root_joints
+    joints = root.non_root_joints
     balls = [joint.name for joint in joints if joint.kind is JointKind.BALL]
     if balls:
         raise InputError(f"walk needs limbs of hinges and slides, but {model.name!r} has ball joints: {balls}")
@@ -351,21 +403,6 @@ def _soft_range(range_: tuple[float, float] | None) -> tuple[float, float] | Non
     low, high = range_
     margin = 0.5 * (1.0 - SOFT_LIMIT) * (high - low)
     return low + margin, high - margin
-
-
-def _stand(model: Model, q: Sequence[float], base: str, feet: Sequence[str]) -> tuple[float, list[tuple[float, float]]]:
-    """Return the height of the base when the robot stands in a pose, and the places of its feet relative to it."""
-    find_root(model, base)  # raises an error for unknown bodies
-    world = World(model, q, [0.0] * model.nv, [0.0] * model.nu)
-    center, origin = world.position(base), world.motion.origin[model.bodies[base].link]
-    found = foot_points(world, feet)
-    lowest = max(float(point.depth) for points in found for point in points)
-    footholds = []
-    for points in found:
-        offsets = [origin + point.position - center for point in points]
-        x, y = (sum(float(getattr(offset, axis)) for offset in offsets) / len(points) for axis in "xy")
-        footholds.append((x, y))
-    return float(center.z) + lowest, footholds
 
 
 def _bounds(value: Range) -> tuple[float, float]:

@@ -120,7 +120,8 @@ def foot_points(world: World, feet: Sequence[str]) -> list[list[ContactPoint]]:
     found = [[point for point in points if fnmatchcase(point.candidate.geom, pattern)] for pattern in feet]
     for pattern, matched in zip(feet, found, strict=True):
         if not matched:
-            geoms = ", ".join(dict.fromkeys(point.candidate.geom for point in points)) or "none"
+            geoms = ", ".join(dict.fromkeys(point.candidate.geom for point in points))
+            geoms = geoms or "none, since the model has no ground; load_model(..., ground=True) adds one"
             raise InputError(
                 f"no contact point is on a foot geom named {pattern!r}; geoms with contact points: {geoms}"
             )
