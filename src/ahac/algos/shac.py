@@ -2,7 +2,7 @@
 
 It runs `ShortHorizonActorCritic.iterate` with these differences from AHAC:
 
-- lines 14-15 do nothing: H is the same in every iteration, 32 for the paper's tasks, and the objective has no constraint;
+- lines 14-15 do nothing: H is fixed, 32 for the paper's tasks, and the objective has no constraint;
 - lines 16-19 fit a single critic for 16 epochs;
 - a target network, a slow copy of the critic, provides the values of the rollout.
 """

@@ -93,6 +93,7 @@ class WalkRewards:
     swing_height: float = -300.0
     slip: float = -0.3
     foothold: float = -15.0
+    feet_apart: float = -100.0
     base_height: float = -30.0
     upright: float = -2.0
     lin_vel_z_l2: float = -0.5
@@ -312,6 +313,7 @@ class _Parts:
             "swing_height": steps.swing_height_l2,
             "slip": steps.slip_l2,
             "foothold": steps.foothold_l2,
+            "feet_apart": steps.feet_apart_l2,
             "base_height": lambda world, action: (world.position(base).z - self.start.height) ** 2,
             "upright": rewards.flat_orientation_l2(base),
             "lin_vel_z_l2": rewards.lin_vel_z_l2(base),

@@ -17,7 +17,7 @@ from ahac.envs.components.commands import VelocityCommand
 from ahac.envs.components.gait import GaitClock
 from ahac.envs.memory import Action
 from ahac.envs.observations import to_yaw_frame
-from ahac.sim import Real, Vec3, World, abs_, atan2, clip, cos, exp, maximum, sin
+from ahac.sim import Real, Vec3, World, abs_, atan2, clip, cos, exp, maximum, minimum, sin
 from ahac.sim.physics.contact import ContactPoint
 
 __all__ = ["Footsteps", "foot_points"]
@@ -49,11 +49,13 @@ class Footsteps:
     """Horizontal position of each foot relative to the base in the stance, in the yaw frame [m]."""
     swing_height: float = 0.08
     """Height of a foot in the middle of its swing [m]."""
+    min_gap: float = 0.8
+    """Smallest sideways distance of a left and a right foot, as a fraction of that in the stance."""
     contact_height: float = 0.01
-    """Slip counts in proportion to exp(−(height / contact_height)²) [m]."""
+    """Above the ground, slip counts in proportion to exp(−(height / contact_height)²) [m]."""
 
     def __post_init__(self) -> None:
-        for name in ("swing_height", "contact_height"):
+        for name in ("swing_height", "min_gap", "contact_height"):
             check_positive(f"Footsteps.{name}", getattr(self, name))
         for name, values in {"clock.offsets": self.clock.offsets, "footholds": self.footholds}.items():
             if len(values) != len(self.feet):
@@ -77,7 +79,7 @@ class Footsteps:
         total: Real = 0.0
         for points in foot_points(world, self.feet):
             speeds = [
-                exp((point.depth * (1.0 / self.contact_height)) ** 2 * -1.0)
+                exp((minimum(point.depth, 0.0) * (1.0 / self.contact_height)) ** 2 * -1.0)
                 * (point.velocity.x**2 + point.velocity.y**2)
                 for point in points
             ]
@@ -92,17 +94,36 @@ class Footsteps:
         """
         x, y, yaw = self.command.value(world)
         _, frequency = world.memory[self.clock.name]
-        base = world.model.bodies[self.base]
-        center = world.motion.position[base.link] + world.motion.rotation[base.link] @ Vec3.of(base.position)
         total: Real = 0.0
-        rows = zip(foot_points(world, self.feet), self.clock.phases(world), self.footholds, strict=True)
-        for points, phase, (ahead, left) in rows:
-            mean = sum((point.position for point in points[1:]), points[0].position) * (1.0 / len(points))
-            found = to_yaw_frame(world, self.base, mean - center)
+        for found, phase, (ahead, left) in zip(
+            self._places(world), self.clock.phases(world), self.footholds, strict=True
+        ):
             reach = _triangle(phase) * 0.25 / frequency
             total = total + (found.x - ahead - reach * (x - yaw * left)) ** 2
             total = total + (found.y - left - reach * (y + yaw * ahead)) ** 2
         return total
+
+    def feet_apart_l2(self, world: World, action: Action) -> Real:
+        """Sum over pairs (left, right) of how much closer than `min_gap` they are sideways, squared [m²].
+
+        Bodies of the robot do not collide in this simulator; use a negative weight to keep feet from crossing.
+        """
+        places = self._places(world)
+        total: Real = 0.0
+        for i in range(0, len(places) - 1, 2):
+            wanted = self.min_gap * (self.footholds[i][1] - self.footholds[i + 1][1])
+            total = total + maximum(0.0, wanted - (places[i].y - places[i + 1].y)) ** 2
+        return total
+
+    def _places(self, world: World) -> list[Vec3]:
+        """Return the center of each foot relative to the base, in the yaw frame [m]."""
+        base = world.model.bodies[self.base]
+        center = world.motion.position[base.link] + world.motion.rotation[base.link] @ Vec3.of(base.position)
+        places = []
+        for points in foot_points(world, self.feet):
+            mean = sum((point.position for point in points[1:]), points[0].position) * (1.0 / len(points))
+            places.append(to_yaw_frame(world, self.base, mean - center))
+        return places
 
     def _moving(self, world: World) -> Real:
         """Return 1 while the robot should move, 0 at a command of zero."""
