@@ -235,7 +235,7 @@ def test_shipped_policies_load_and_act(task: str) -> None:
 def test_shipped_policies_tell_where_they_come_from(task: str) -> None:
     folder = pretrained.pretrained_folder(task)
     about = read_json(folder / "manifest.json")
-    assert about["command"] == pretrained.training_command(open_run(folder).config)
+    assert shlex.split(about["command"])[:3] == ["ahac", "train", task]
     assert about["evaluation"] is not None
     assert about["evaluation_mujoco"] is not None
     assert len(read_run(folder).rows) <= pretrained.MAX_ROWS
