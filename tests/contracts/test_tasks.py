@@ -236,11 +236,16 @@ def test_permuted_worlds_give_permuted_outcomes(busy: VecEnv) -> None:
         busy.load_state_dict(after)
 
 
+OFTEN_ZERO = {"joint_limits", "feet_apart"}
+"""Reward terms that are zero within bounds; tests/unit/envs has states beyond them."""
+
+
 def test_reward_is_the_sum_of_its_terms(busy: VecEnv) -> None:
     found = outcomes(busy, random_actions(busy, 8, seed=16))
     terms = found["reward_terms"]
     assert terms.shape[-1] == len(busy.task.reward)
-    assert (terms.abs().amax(dim=(0, 1)) > 0.0).all()
+    largest = dict(zip(busy.task.reward, terms.abs().amax(dim=(0, 1)).tolist(), strict=True))
+    assert all(largest[name] > 0.0 for name in largest if name not in OFTEN_ZERO), largest
     assert ((terms.sum(dim=-1) - found["reward"]).abs() < ROUNDING * terms.abs().sum(dim=-1)).all()
 
 

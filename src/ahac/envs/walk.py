@@ -6,27 +6,25 @@ task = walk(load_model("robot.xml"), base="trunk", feet=("FL_foot", "FR_foot", "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 
 from ahac.core.errors import InputError
 from ahac.envs import observations, rewards
 from ahac.envs.actions import JointTargets
 from ahac.envs.components.commands import VelocityCommand
 from ahac.envs.components.delays import ObservationDelay, Steps
-from ahac.envs.components.footsteps import Footsteps, foot_points
+from ahac.envs.components.footsteps import Footsteps
 from ahac.envs.components.gait import GaitClock
 from ahac.envs.components.history import ActionHistory
 from ahac.envs.components.noise import noisy
 from ahac.envs.components.pushes import RandomPushes
 from ahac.envs.components.timing import Range
 from ahac.envs.memory import Action
-from ahac.envs.observations import to_yaw_frame
 from ahac.envs.randomization import Distribution, uniform
 from ahac.envs.resets import NoisyReset
-from ahac.envs.root import Root, find_root, is_floating
+from ahac.envs.stance import Limb, Stance, stand
 from ahac.envs.task import ObsTerm, RewardTerm, Task
-from ahac.sim import JointKind, Model, Real, Vec3, World, maximum, minimum
+from ahac.sim import Model, Real, World, maximum, minimum
 
 __all__ = ["Disturbances", "WalkRewards", "walk"]
 
@@ -40,10 +38,6 @@ MAX_TILT = 0.5
 """An episode ends when the vertical component of the base's up axis is below this: 60° from vertical."""
 MIN_HEIGHT = 0.6
 """An episode ends when the base is lower than this fraction of its height in the stance."""
-LATERAL = 0.7
-"""A joint turns about the lateral axis if its axis has at least this component along it."""
-SOFT_LIMIT = 0.9
-"""Fraction of a joint's range that costs nothing."""
 JOINT_VEL_SCALE = 0.1
 """Scale of observed joint velocities: their unit is 10 rad/s."""
 
@@ -157,7 +151,7 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
     """
     keyframe, pose = (stance, {}) if isinstance(stance, str) else (None, stance)
     reset = NoisyReset(keyframe=keyframe, pose=pose, joint_position=0.1, root_rotation=0.1, velocity=0.2)
-    start = _stand(model, reset, base, feet)
+    start = stand(model, reset, base, feet)
     command = VelocityCommand(
         lin_vel_x=lin_vel_x, lin_vel_y=lin_vel_y, ang_vel_z=ang_vel_z, resample_every=5.0, standing=0.05
     )
@@ -212,38 +206,11 @@ def _task(
 
 
 @dataclass(frozen=True)
-class _Limb:
-    """A joint that is not the root's."""
-
-    q: int
-    v: int
-    stance: float
-    """Position in the stance."""
-    group: str
-    """Reward term of its pose: leg_pose, leg_side_pose or other_pose."""
-    range: tuple[float, float] | None
-    """Limits, without a tenth of them at the ends; None if there are none."""
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The robot as it stands in its stance."""
-
-    height: float
-    """Height of the base [m]."""
-    reset: NoisyReset
-    """Reset to the stance on the ground."""
-    footholds: Sequence[tuple[float, float]]
-    """Places of the feet relative to the base [m]."""
-    limbs: Sequence[_Limb]
-
-
-@dataclass(frozen=True)
 class _Parts:
     """Parts of the task, and the terms that follow from them."""
 
     base: str
-    start: _Start
+    start: Stance
     command: VelocityCommand
     clock: GaitClock
     steps: Footsteps
@@ -251,7 +218,7 @@ class _Parts:
     history: ActionHistory
 
     @property
-    def limbs(self) -> Sequence[_Limb]:
+    def limbs(self) -> Sequence[Limb]:
         return self.start.limbs
 
     @property
@@ -358,53 +325,6 @@ def _gait_clock(num_feet: int, frequency: float | None, offsets: Sequence[float]
         frequency=FREQUENCIES.get(num_feet, 2.0) if frequency is None else frequency,
         offsets=GAITS[num_feet] if offsets is None else offsets,
     )
-
-
-def _stand(model: Model, reset: NoisyReset, base: str, feet: Sequence[str]) -> _Start:
-    """Return where base and feet are when the robot stands on the ground in the pose of its reset."""
-    root = find_root(model, base)
-    if not is_floating(root.joints):
-        raise InputError(f"base must be the body with the free joint of {model.name!r}, got {base!r}")
-    q = reset.stance(model)
-    world = World(model, q, [0.0] * model.nv, [0.0] * model.nu)
-    center, origin = world.position(base), world.motion.origin[model.bodies[base].link]
-    found = foot_points(world, feet)
-    lowest = max(float(point.depth) for points in found for point in points)
-    footholds = []
-    for points in found:
-        places = [to_yaw_frame(world, base, origin + point.position - center) for point in points]
-        x, y = (sum(float(getattr(place, axis)) for place in places) / len(places) for axis in "xy")
-        footholds.append((x, y))
-    on_ground = replace(reset, height=q[root.joints[2].q] + lowest)
-    return _Start(float(center.z) + lowest, on_ground, footholds, _limbs(model, root, q, feet))
-
-
-def _limbs(model: Model, root: Root, q: Sequence[float], feet: Sequence[str]) -> list[_Limb]:
-    """Return all hinges and slides but the root's."""
-    joints = root.non_root_joints
-    balls = [joint.name for joint in joints if joint.kind is JointKind.BALL]
-    if balls:
-        raise InputError(f"walk needs limbs of hinges and slides, but {model.name!r} has ball joints: {balls}")
-    links = {c.link for c in model.contact_candidates for pattern in feet if fnmatchcase(c.geom, pattern)}
-    moving = {k for link in links for k in model.path(link)}
-    motion = World(model, q, [0.0] * model.nv, [0.0] * model.nu).motion
-    limbs = []
-    for i, link in enumerate(model.links):
-        for joint in link.joints:
-            if joint not in joints:
-                continue
-            lateral = abs(float((motion.rotation[i] @ Vec3.of(joint.axis)).y)) > LATERAL
-            group = ("leg_pose" if lateral else "leg_side_pose") if joint.v in moving else "other_pose"
-            limbs.append(_Limb(joint.q, joint.v, q[joint.q], group, _soft_range(joint.range)))
-    return limbs
-
-
-def _soft_range(range_: tuple[float, float] | None) -> tuple[float, float] | None:
-    if range_ is None:
-        return None
-    low, high = range_
-    margin = 0.5 * (1.0 - SOFT_LIMIT) * (high - low)
-    return low + margin, high - margin
 
 
 def _bounds(value: Range) -> tuple[float, float]:

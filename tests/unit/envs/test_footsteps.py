@@ -23,11 +23,14 @@ LENGTH = 0.4
 COMMAND, CLOCK = VelocityCommand(), GaitClock(offsets=(0.0, 0.5))
 PLACES = ((0.0, 0.1), (0.0, -0.1))
 STEPS = Footsteps(("left_*", "right_*"), CLOCK, COMMAND, TRUNK, PLACES, swing_height=0.08)
+WIDE = Footsteps(("left_*", "right_*"), CLOCK, COMMAND, TRUNK, ((0.0, 0.2), (0.0, -0.2)))
+"""Places that are twice as far apart as the feet can be."""
 TERMS: dict[str, Callable[..., Any]] = {
     "heights": STEPS.heights,
     "swing_height": STEPS.swing_height_l2,
     "slip": STEPS.slip_l2,
     "foothold": STEPS.foothold_l2,
+    "feet_apart": WIDE.feet_apart_l2,
 }
 
 CORNER = 2.0 / math.pi * math.atan2(1.0, 0.1)
@@ -129,6 +132,13 @@ def test_the_wave_is_a_triangle_in_between() -> None:
     found = [math.sqrt(steps.foothold_l2(make_world(phase=phase), [])) for phase in (0.1, 0.15, 0.2)]
     speeds = [(a - b) / 0.05 * 2.0 for a, b in pairwise(found)]  # 0.05 cycles at 2 Hz
     assert speeds == pytest.approx([1.0, 1.0], rel=0.1)
+
+
+@pytest.mark.parametrize(("left", "missing"), [(0.05, 0.0), (0.125, 0.0), (0.2, 0.12)])
+def test_feet_should_be_at_least_80_percent_of_the_stance_apart(left: float, missing: float) -> None:
+    steps = Footsteps(("left_*", "right_*"), CLOCK, COMMAND, TRUNK, ((0.0, left), (0.0, -left)))
+    for turn in (about(2, 0.0), about(2, 2.0)):
+        assert steps.feet_apart_l2(make_world(turn=turn), [0.0, 0.0]) == pytest.approx(missing**2, abs=ROUNDING)
 
 
 @pytest.fixture(scope="module")

@@ -217,6 +217,33 @@ def test_episodes_end_below_60_percent_of_the_height_and_beyond_60_degrees(name:
     assert float(task.alive(world_of(task, height, math.radians(61.0)))) < 0.0
 
 
+def test_joints_beyond_90_percent_of_their_range_cost() -> None:
+    task = make_task("go1")
+    calf = next(joint for joint in task.model.joints if joint.name == "FR_calf_joint")
+    assert calf.range is not None
+    low, high = calf.range
+    margin = 0.05 * (high - low)
+    costs = []
+    for position in (low + 1.01 * margin, low + 0.5 * margin, high - 0.5 * margin):
+        world = world_of(task, 0.3, 0.0)
+        world.q[calf.q] = position
+        costs.append(float(task.reward["joint_limits"](world, [])))
+    expected = WalkRewards().joint_limits * (0.5 * margin) ** 2
+    assert costs == pytest.approx([0.0, expected, expected], abs=1e-12)
+
+
+def test_poses_of_legs_are_divided_by_axis() -> None:
+    task = make_task("g1")
+    terms = {}
+    for joint in ("left_hip_pitch_joint", "left_hip_roll_joint", "left_hip_yaw_joint", "waist_yaw_joint"):
+        world = world_of(task, 0.8, 0.0)
+        q = next(found.q for found in task.model.joints if found.name == joint)
+        world.q[q] += 0.1
+        groups = ("leg_pose", "leg_side_pose", "other_pose")
+        terms[joint] = [group for group in groups if abs(float(task.reward[group](world, []))) > 1e-6]
+    assert list(terms.values()) == [["leg_pose"], ["leg_side_pose"], ["leg_side_pose"], ["other_pose"]]
+
+
 def test_weights_of_zero_and_absent_joints_leave_terms_out() -> None:
     assert "other_pose" not in dog().reward, "all joints are of legs"
     tailed = robot(LEGS, TAIL.format("hinge"))
