@@ -60,9 +60,15 @@ format: $(STAMP) ## fix style and formatting automatically
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 
-# Ctrl-C stops with a checkpoint; continue with `ahac resume`.
-train: $(TRAIN) ## train Hopper with AHAC (a few minutes on two cores)
-	@$(BIN)/ahac train hopper $(ARGS)
+# Ctrl-C stops with a checkpoint; continue with `ahac resume`. The last line that `ahac train` prints is the run folder.
+train: $(TRAIN) ## train a quadruped, the Go1, and evaluate it in MuJoCo
+	@result=$$($(BIN)/ahac train go1 $(ARGS)) || exit $$?; \
+	printf '%s\n' "$$result"; \
+	run=$$(printf '%s\n' "$$result" | tail -n 1); \
+	[ -f "$$run/config.json" ] || exit 0; \
+	$(BIN)/ahac eval "$$run" --engine mujoco || exit $$?; \
+	echo "to watch it:                  $(BIN)/pip install '.[view]' && $(BIN)/ahac play $$run"; \
+	echo "to save a page that plays it: $(BIN)/ahac play $$run --record go1.html"
 
 bench: $(STAMP) ## measure the simulator's speed on this machine
 	@$(BIN)/ahac bench robots $(ARGS)

@@ -11,7 +11,7 @@ from ahac.sim import Servo, load_model
 STANCE = {"?R_hip_joint": 0.1, "?L_hip_joint": -0.1, "*_thigh_joint": 0.9, "*_calf_joint": -1.8}  # [rad]
 
 
-def go1(variant: str = "paper") -> RobotTask:
+def my_go1(variant: str = "paper") -> RobotTask:
     """Return a task: run along x, upright, with the trunk at 25 cm or more."""
     package = find_spec("mjlab")
     if package is None or package.origin is None:
@@ -26,7 +26,7 @@ def go1(variant: str = "paper") -> RobotTask:
     reward = {**locomotion_rewards(model, "trunk"), "height": rewards.height_reward("trunk", 0.25)}
     reset = NoisyReset(keyframe=None, pose=STANCE, height=0.278, joint_position=0.05, velocity=0.1)
     return RobotTask(
-        name="go1",
+        name="my_go1",
         model=model,
         torso="trunk",
         terminate_below=0.18,
@@ -38,7 +38,7 @@ def go1(variant: str = "paper") -> RobotTask:
 
 
 if __name__ == "__main__":
-    ahac.register_task("go1", go1)
+    ahac.register_task("my_go1", my_go1)
     iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    run = ahac.train("go1", "ahac", num_envs=128, iterations=iterations, device="cpu", eval_episodes=32)
+    run = ahac.train("my_go1", "ahac", num_envs=128, iterations=iterations, device="cpu", eval_episodes=32)
     sys.stdout.write(f"return {run.evaluate().summary()['mean']:.0f} in {run.folder}\n")

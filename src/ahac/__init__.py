@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ahac.envs.robot import RobotTask
     from ahac.identification.api import identify
     from ahac.training.api import resume, train
+    from ahac.training.pretrained import pretrained
 
 try:
     __version__ = version("ahac")
@@ -31,6 +32,7 @@ __all__ = [
     "identify",
     "make",
     "make_gym",
+    "pretrained",
     "register_task",
     "resume",
     "tasks",
@@ -43,6 +45,7 @@ _MODULES = {
     "identify": "ahac.identification.api",
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",
+    "pretrained": "ahac.training.pretrained",
     "register_task": "ahac.envs.registry",
     "resume": "ahac.training.api",
     "tasks": "ahac.envs.registry",

@@ -22,6 +22,7 @@ LONG = (
     "memory-and-randomness",
     "commands-and-disturbances",
     "evaluating-in-mujoco",
+    "walking",
 )
 """Pages that compile several robots, or train."""
 PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]

@@ -12,7 +12,7 @@ OWN_TESTS = ("codesign_hopper", "run_exported_policy")
 """Examples that take minutes or files; tests/unit/examples tests them."""
 
 EXAMPLES = sorted(path for path in (Path(__file__).parents[2] / "examples").glob("*.py") if path.stem not in OWN_TESTS)
-NEEDS = {"go1": "mjlab", "go1_velocity": "mjlab"}
+NEEDS = {"go1": "mjlab", "go1_velocity": "mjlab", "walking_robot": "mjlab"}
 """Packages that an example takes its robot from, where they are installed."""
 
 TRAINING = [script for script in EXAMPLES if "ahac.train(" in script.read_text(encoding="utf-8")]

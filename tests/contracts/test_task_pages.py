@@ -1,11 +1,21 @@
 """Every task has a page, and the tables on it match the code."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ahac.envs import STIFFNESS_SIGNALS, make_task, tasks
+from ahac.envs import (
+    STIFFNESS_SIGNALS,
+    GaitClock,
+    NoisyReset,
+    RandomPushes,
+    Task,
+    VelocityCommand,
+    make_task,
+    tasks,
+)
 from ahac.envs.tracing import observation_sizes
 from ahac.envs.variants import VARIANTS
 
@@ -13,6 +23,8 @@ PAGES = Path(__file__).parents[2] / "docs" / "tasks"
 OVERVIEW = PAGES / "README.md"
 TASKS = tuple(tasks())
 """Tasks before any test registers more."""
+WALKING = ("go1", "go2", "g1")
+"""Tasks of `walk`."""
 ABSENT = "–"
 """Entry of a variant without this term."""
 
@@ -35,6 +47,16 @@ def first_number(text: str) -> int:
     number = re.match(r"\d+", text)
     assert number is not None, f"{text!r} does not begin with a number"
     return int(number[0])
+
+
+def numbers(text: str) -> list[float]:
+    """Return all numbers of a cell."""
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text.replace("−", "-"))]
+
+
+def bounds(value: float | Sequence[float]) -> list[float]:
+    """Return the bounds of a range, or a number."""
+    return list(value) if isinstance(value, Sequence) else [value]
 
 
 def slots(text: str) -> range:
@@ -75,6 +97,34 @@ def test_the_episode_table_has_steps_and_substeps(name: str) -> None:
     assert table["control step"] == f"1/{1 / task.dt:.0f} s"
     assert table["substeps"] == f"{task.substeps} of 1/{task.substeps / task.dt:.0f} s"
     assert first_number(table["episode steps"]) == task.episode_steps
+
+
+def walking_numbers(task: Task) -> dict[str, list[float]]:
+    """Return the numbers in the rows of the episode table that only tasks of `walk` have."""
+    command, clock, pushes = (task.memory[part].owner for part in ("command", "gait", "push"))
+    assert isinstance(command, VelocityCommand)
+    assert isinstance(clock, GaitClock)
+    assert isinstance(pushes, RandomPushes)
+    assert isinstance(task.reset, NoisyReset)
+    ranges = {pattern.partition(":")[0]: (d.low[0], d.high[0]) for pattern, d in task.randomize.items()}
+    (left, right), (clockwise, counter) = bounds(command.lin_vel_y), bounds(command.ang_vel_z)
+    assert (left, clockwise) == (-right, -counter)
+    strength = [100.0 * bound for bound in ranges["actuator_strength"]]
+    drawn = [*ranges["geom_friction"], *ranges["body_mass"], *strength]
+    often = bounds(command.resample_every)
+    return {
+        "command": [*bounds(command.lin_vel_x), right, counter, *often, 100.0 * command.standing],
+        "gait clock": bounds(clock.frequency),
+        "disturbances": [*drawn, pushes.velocity, *bounds(pushes.every)],
+        "reset": [task.reset.root_rotation, task.reset.joint_position, task.reset.velocity],
+    }
+
+
+@pytest.mark.parametrize("name", WALKING)
+def test_the_episode_table_of_walking_robots_has_commands_and_disturbances(name: str) -> None:
+    table = {row["what"]: row["value"] for row in rows(page_of(name), "## Episodes")}
+    for what, expected in walking_numbers(make_task(name)).items():
+        assert numbers(table[what]) == pytest.approx(expected), what
 
 
 def test_the_overview_lists_all_tasks_with_their_sizes() -> None:

@@ -4,7 +4,7 @@ It runs `ShortHorizonActorCritic.iterate` with
 
 - a horizon that adapts after every iteration (lines 14-15), by one of the rules in `algos/parts/*_horizon.py`;
 - two critics, of which the lower value counts, and no target network;
-- critics fitted until their loss has plateaued (lines 16-19), for at most 64 epochs.
+- critics fitted until their loss has plateaued (lines 16-19), for at most 64 epochs on the paper's tasks.
 
 The presets differ in the horizon rule. `paper` is Algorithm 1 as printed, with the constraint φᵀ (C − ‖∇f‖) in the
 objective. `released` is the rule of the released code. `default` adapts H to the growth of the gradient along the
@@ -18,7 +18,6 @@ from ahac.algos.hyperparameters import TaskHyperparameters, actor_config
 
 __all__ = ["ahac_config", "ahac_critic_config"]
 
-MAX_EPOCHS = 64
 PLATEAU_TOLERANCE = 0.2
 STIFFNESS_LIMIT = 500.0
 """C in the paper, for any signal."""
@@ -27,7 +26,10 @@ STIFFNESS_LIMIT = 500.0
 def ahac_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig:
     """Return AHAC's settings."""
     horizon, stiffness = {
-        "default": (HorizonConfig(rule="growth", initial=16, growth_limit=numbers.growth_limit), StiffnessConfig()),
+        "default": (
+            HorizonConfig(rule="growth", initial=16, growth_limit=numbers.growth_limit, max=numbers.max_horizon),
+            StiffnessConfig(),
+        ),
         "paper": (
             HorizonConfig(rule="paper", initial=8, learning_rate=numbers.horizon_learning_rate),
             StiffnessConfig(signal="contact_normalized", limit=STIFFNESS_LIMIT, lagrangian=True),
@@ -48,7 +50,7 @@ def ahac_critic_config(numbers: TaskHyperparameters, preset: str) -> CriticConfi
         hidden=numbers.critic,
         learning_rate=numbers.critic_learning_rate,
         num_critics=1 if released else 2,  # the released code's "double" critic uses the same weights twice
-        epochs=MAX_EPOCHS,
+        epochs=numbers.max_epochs,
         plateau_tolerance=PLATEAU_TOLERANCE,
         target_alpha=None,
         shuffle=not released,

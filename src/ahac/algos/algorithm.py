@@ -40,6 +40,11 @@ class Algorithm(Protocol):
         """Random generator of the training."""
         ...
 
+    @property
+    def policy_state(self) -> Mapping[str, Tensor]:
+        """Tensors on which `act` depends, by their names in `state_dict`: policy and observation normalizer."""
+        ...
+
     def iterate(self, env: Env, progress: float) -> IterationResult:
         """Roll out once and learn from it; `progress` runs from 0 to 1 over the training."""
         ...

@@ -28,6 +28,11 @@ class TaskHyperparameters:
     actor_learning_rate: float = 2e-3
     growth_limit: float = 3.0
     init_log_std: float = -1.0
+    shac_horizon: int = 32
+    max_horizon: int = 64
+    """Of AHAC."""
+    max_epochs: int = 64
+    """Of AHAC's critics, per iteration."""
 
 
 PAPER = {
@@ -51,6 +56,18 @@ PAPER = {
         actor=(512, 256), critic=(256, 256), critic_learning_rate=5e-4, target_alpha=0.995, horizon_learning_rate=1e-5,
         num_envs=64, iterations=5000,
     ),
+    "go1": TaskHyperparameters(
+        actor=(256, 128), critic=(256, 128), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=256, iterations=700, shac_horizon=16, max_horizon=24, max_epochs=16,
+    ),
+    "go2": TaskHyperparameters(
+        actor=(256, 128), critic=(256, 128), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=256, iterations=700, shac_horizon=16, max_horizon=24, max_epochs=16,
+    ),
+    "g1": TaskHyperparameters(
+        actor=(256, 128), critic=(256, 128), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
+        num_envs=256, iterations=1500, shac_horizon=24, max_horizon=24, max_epochs=16,
+    ),
     "half_cheetah": TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
         num_envs=64, iterations=500,
@@ -64,7 +81,8 @@ PAPER = {
         num_envs=64, iterations=200, actor_learning_rate=1e-2,
     ),
 }  # fmt: skip
-"""The last three tasks are not in the paper; their numbers follow SHAC's. User-defined tasks use those of Ant."""
+"""The last six tasks are not in the paper; numbers of half_cheetah, cartpole and double_pendulum follow SHAC's.
+User-defined tasks use those of Ant."""
 
 RELEASED = {"hopper": (1024, 500), "ant": (128, 2000), "anymal": (128, 3000), "humanoid": (64, 5000),
             "snu_humanoid": (64, 5000), "half_cheetah": (1024, 500), "cartpole": (1024, 500)}  # fmt: skip

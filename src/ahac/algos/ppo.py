@@ -141,13 +141,14 @@ class PPO:
             sections["critic_normalizer"] = self.critic_normalizer.state_dict()
         self.learned = LearnedState(sections)
         """Everything an iteration changes, except the generator."""
-        self._policy_state = self.learned.select("net.trunk.", "net.policy.", "net.log_std", "normalizer.")
+        self.policy_state = self.learned.select("net.trunk.", "net.policy.", "net.log_std", "normalizer.")
+        """Tensors on which `act` depends."""
 
     def act(self, obs: Tensor) -> Tensor:
         """Return the mode of the policy for raw observations."""
         with torch.no_grad():
             action = self.net.mean(self.normalizer.frozen()(obs)).clamp(-1.0, 1.0)
-            return finite_action(action, obs, self._policy_state)
+            return finite_action(action, obs, self.policy_state)
 
     def policy_layers(self) -> nn.Sequential:
         """Return the mode of the policy as layers, from raw observations to actions."""
@@ -160,7 +161,7 @@ class PPO:
         try:
             batch, normalize, normalize_critic = self._collect(env)
         except RolloutInterrupted as interruption:
-            return skip_iteration(interruption, env, self._policy_state, {})
+            return skip_iteration(interruption, env, self.policy_state, {})
         timer.lap("rollout")
         update = self._learn(batch, normalize, normalize_critic)
         timer.lap("learning")
@@ -274,6 +275,6 @@ class PPO:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume exactly from a saved state; raise and change nothing if it does not fit or is not finite."""
         check_state(self.state_dict(), state)
-        check_policy({name: state[name] for name in self._policy_state})
+        check_policy({name: state[name] for name in self.policy_state})
         restore_generator(self.generator, state["generator"])
         self.learned.load(state)

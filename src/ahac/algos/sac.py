@@ -149,7 +149,8 @@ class SAC:
         self._sums: Metrics = {}
         self.learned = LearnedState(self._sections())
         """Everything an iteration changes, except the generator and the replay buffer."""
-        self._policy_state = self.learned.select("actor.", "normalizer.")
+        self.policy_state = self.learned.select("actor.", "normalizer.")
+        """Tensors on which `act` depends."""
 
     @property
     def replay(self) -> Replay:
@@ -159,7 +160,7 @@ class SAC:
     def act(self, obs: Tensor) -> Tensor:
         """Return the mode of the policy for raw observations."""
         with torch.no_grad():
-            return finite_action(self.actor.mode(self.normalizer.frozen()(obs)), obs, self._policy_state)
+            return finite_action(self.actor.mode(self.normalizer.frozen()(obs)), obs, self.policy_state)
 
     def policy_layers(self) -> nn.Sequential:
         """Return the mode of the policy as layers, from raw observations to actions."""
@@ -185,7 +186,7 @@ class SAC:
         except RolloutInterrupted as interruption:
             self.learned.restore()
             self.collector.forget(len(interruption.steps))
-            return skip_iteration(interruption, env, self._policy_state, {})
+            return skip_iteration(interruption, env, self.policy_state, {})
         latest = self.collector.latest()
         self.normalizer.update(latest["observation"].flatten(0, 1))
         if self.critic_normalizer is not None:
@@ -289,7 +290,7 @@ class SAC:
         Raises and changes nothing if the state does not fit or is not finite.
         """
         check_state(self.state_dict(), state)
-        check_policy({name: state[name] for name in self._policy_state})
+        check_policy({name: state[name] for name in self.policy_state})
         added = check_int("the saved 'replay.added'", int(state["replay.added"]), 0)
         restore_generator(self.generator, state["generator"])
         self.replay.added = added

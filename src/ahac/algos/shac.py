@@ -2,7 +2,7 @@
 
 It runs `ShortHorizonActorCritic.iterate` with these differences from AHAC:
 
-- lines 14-15 do nothing: H is 32 in every iteration, and the objective has no constraint;
+- lines 14-15 do nothing: H is fixed, 32 for the paper's tasks, and the objective has no constraint;
 - lines 16-19 fit a single critic for 16 epochs;
 - a target network, a slow copy of the critic, provides the values of the rollout.
 """
@@ -14,7 +14,6 @@ from ahac.algos.hyperparameters import TaskHyperparameters, actor_config
 
 __all__ = ["shac_config"]
 
-HORIZON = 32
 EPOCHS = 16
 
 
@@ -28,5 +27,5 @@ def shac_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig
         target_alpha=numbers.target_alpha,
         shuffle=preset != "released",
     )
-    horizon = HorizonConfig(rule="fixed", initial=HORIZON)
+    horizon = HorizonConfig(rule="fixed", initial=numbers.shac_horizon)
     return ShortHorizonConfig(actor=actor_config(numbers), critic=critic, horizon=horizon)

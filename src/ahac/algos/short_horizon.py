@@ -106,7 +106,8 @@ class ShortHorizonActorCritic:
             )
         self.learned = LearnedState(self._sections())
         """Everything an iteration changes, except the horizon and the generator."""
-        self._policy_state = self.learned.select("actor.", "normalizer.")
+        self.policy_state = self.learned.select("actor.", "normalizer.")
+        """Tensors on which `act` depends."""
         self._phi = torch.zeros(config.horizon.max, device=spec.device, dtype=spec.dtype)
         self.batched_backward = spec.device.type == "cuda"
         """Whether the gradient goes from actions to weights for all steps at once, instead of step by step."""
@@ -114,7 +115,7 @@ class ShortHorizonActorCritic:
     def act(self, obs: Tensor) -> Tensor:
         """Return the mode of the policy for raw observations."""
         with torch.no_grad():
-            return finite_action(self.actor(self.normalizer.frozen()(obs)), obs, self._policy_state)
+            return finite_action(self.actor(self.normalizer.frozen()(obs)), obs, self.policy_state)
 
     def policy_layers(self) -> nn.Sequential:
         """Return the mode of the policy as layers, from raw observations to actions."""
@@ -329,7 +330,7 @@ class ShortHorizonActorCritic:
 
     def _skip(self, interruption: RolloutInterrupted, env: Env) -> IterationResult:
         """Skip an iteration whose rollout ended early. Several ranks cannot: the others wait for this one."""
-        result = skip_iteration(interruption, env, self._policy_state, {"horizon": float(self.horizon.steps)})
+        result = skip_iteration(interruption, env, self.policy_state, {"horizon": float(self.horizon.steps)})
         if self.ranks.size > 1 and result.failure is not None:
             raise NonFiniteError(result.failure.message) from interruption
         return result
@@ -381,7 +382,7 @@ class ShortHorizonActorCritic:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume exactly from a saved state; raise and change nothing if it does not fit or is not finite."""
         check_state(self.state_dict(), state)
-        check_policy({name: state[name] for name in self._policy_state})
+        check_policy({name: state[name] for name in self.policy_state})
         self.horizon.load_state_dict(section(state, "horizon"))
         restore_generator(self.generator, state["generator"])
         self.learned.load(state)

@@ -114,7 +114,7 @@ class SVG(SAC):
             dynamics.to(spec.device, spec.dtype), reward, end, c.model_learning_rate, c.head_learning_rate
         )
         self.learned = LearnedState({**self._sections(), "model": self.model.state_dict()})
-        self._policy_state = self.learned.select("actor.", "normalizer.")
+        self.policy_state = self.learned.select("actor.", "normalizer.")
 
     def value(self, state: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Return [B] soft values over H steps in the model, and [B] log π of the first actions.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Parser, number, whole_number
 from ahac.cli.play import add_engine_options, check_suffix, engine_settings, formats_help, write_trajectory
+from ahac.cli.pretrained import add_pretrained_option, run_folder
 
 if TYPE_CHECKING:
     from ahac.training.checkpoint import Checkpoint
@@ -26,7 +27,7 @@ Save = Callable[["Checkpoint"], Path]
 ABOUT = (
     "Evaluate a policy over whole episodes, without action noise.\n\n"
     "Results are saved to evaluation.json only for the last checkpoint with the run's own evaluation seed and at least "
-    "the configured number of episodes; otherwise they are only printed.\n\n"
+    "the configured number of episodes; otherwise, and with --pretrained, they are only printed.\n\n"
     "With --engine mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule "
     "applies to evaluation-mujoco.json."
 )
@@ -39,10 +40,11 @@ def evaluate(arguments: list[str]) -> int:
     from ahac.core.device import fallback_device
     from ahac.training.run import open_run
 
-    device = options.device or fallback_device(open_run(options.run).config.device)
-    run = open_run(options.run, device=device)
+    folder = run_folder(options.run, options.pretrained)
+    device = options.device or fallback_device(open_run(folder).config.device)
+    run = open_run(folder, device=device)
     checkpoint = run.restore(options.checkpoint, with_env=False)
-    standard = options.checkpoint == "last" and options.seed in (None, run.eval_seed)
+    standard = not checkpoint.policy_only and options.checkpoint == "last" and options.seed in (None, run.eval_seed)
     standard = standard and (options.episodes is None or options.episodes >= run.config.eval_episodes)
     save = (_compare_engines if options.engine == "mujoco" else _evaluate)(run, options)
     if standard:
@@ -77,7 +79,8 @@ def _compare_engines(run: Run, options: argparse.Namespace) -> Save:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("ahac eval", "RUN [options]", ABOUT)
-    parser.add_argument("run", metavar="RUN", help="run folder")
+    parser.add_argument("run", metavar="RUN", help="run folder; with --pretrained, name of a task")
+    add_pretrained_option(parser)
     parser.add_argument(
         "--episodes", type=whole_number, metavar="N", help="number of episodes (default: the run's eval_episodes)"
     )

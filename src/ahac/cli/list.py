@@ -1,4 +1,4 @@
-"""`ahac list`: tables of tasks, algorithms and runs."""
+"""`ahac list`: tables of tasks, algorithms, runs and pretrained policies."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from ahac.core.text import printable
 
 __all__ = ["list_"]
 
-WHAT = ("tasks", "algos", "runs")
+WHAT = ("tasks", "algos", "runs", "pretrained")
 
 
 def list_(arguments: list[str]) -> int:
     """Run `ahac list`."""
-    parser = Parser("ahac list", f"{'|'.join(WHAT)} [options]", "List tasks, algorithms or runs.")
+    parser = Parser("ahac list", f"{'|'.join(WHAT)} [options]", "List tasks, algorithms, runs or pretrained policies.")
     parser.add_argument("what", type=one_of(*WHAT), metavar="|".join(WHAT), help="what to list")
     parser.add_argument(
         "--out", default="runs", metavar="FOLDER", help="for runs: folder of run folders, or one run (default: runs)"
     )
     options = parser.parse(arguments)
-    rows = {"tasks": _task_rows, "algos": _algo_rows, "runs": lambda: _run_rows(Path(options.out))}[options.what]()
+    rows = {
+        "tasks": _task_rows,
+        "algos": _algo_rows,
+        "runs": lambda: _run_rows(Path(options.out)),
+        "pretrained": _pretrained_rows,
+    }[options.what]()
     sys.stdout.write("".join(f"{row}\n" for row in rows))
     return 0
 
@@ -76,3 +81,31 @@ def _run_row(folder: Path) -> tuple[str, ...]:
         run.score,
     )
     return tuple(map(printable, cells))
+
+
+def _pretrained_rows() -> list[str]:
+    from ahac.training.pretrained import available
+
+    if not (names := available()):
+        return ["this version has no pretrained policies; train one with `ahac train TASK`"]
+    header = ("task", "algo", "env steps", "training [s]", "return", "return in MuJoCo", "falls in MuJoCo")
+    return table_lines(header, map(_pretrained_row, names), left=(0, 1))
+
+
+def _pretrained_row(task: str) -> tuple[str, ...]:
+    from ahac.core.files import read_json
+    from ahac.training.pretrained import pretrained_folder
+    from ahac.training.run import open_run
+
+    folder = pretrained_folder(task)
+    about = read_json(folder / "manifest.json")
+    own = about["evaluation"] or {}
+    mujoco = (about["evaluation_mujoco"] or {}).get("engines", [{}])[-1]
+    figures = (own.get("iqm"), ".1f"), (mujoco.get("iqm"), ".1f"), (mujoco.get("falls"), ".1%")
+    return (
+        task,
+        open_run(folder).config.algo,
+        f"{about['env_steps']:,}",
+        f"{about['seconds']:.0f}",
+        *("-" if x is None else format(x, form) for x, form in figures),
+    )

@@ -11,6 +11,7 @@ from ahac import __version__
 from ahac.cli.bench import bench
 from ahac.cli.compare import compare
 from ahac.cli.console import BROKEN_PIPE_STATUS, log_to_stderr, silence_broken_pipes
+from ahac.cli.demo import demo
 from ahac.cli.doctor import doctor
 from ahac.cli.evaluate import evaluate
 from ahac.cli.export import export
@@ -29,17 +30,18 @@ __all__ = ["main"]
 
 # The modules above import torch, Warp and the rest of the package inside their functions, so that help is fast.
 COMMANDS: Commands = {
+    "demo": ("watch a pretrained policy", demo),
     "train": ("train a policy", train),
     "resume": ("resume a run", resume),
     "eval": ("evaluate a trained policy", evaluate),
     "play": ("show a policy, task or robot in the browser, or save a video", play),
-    "export": ("write a trained policy to an ONNX or TorchScript file", export),
+    "export": ("write a trained policy to an ONNX or TorchScript file, or pack it", export),
     "inspect": ("show what a robot consists of, and whether it is stable", inspect),
     "identify": ("estimate parameters of a robot from recorded motions", identify),
     "sweep": ("train a list of runs", sweep),
     "compare": ("compare groups of runs", compare),
     "grad": ("study and check gradients", grad),
-    "list": ("list tasks, algorithms or runs", list_),
+    "list": ("list tasks, algorithms, runs or pretrained policies", list_),
     "doctor": ("show versions and hardware", doctor),
     "bench": ("measure speed on this machine", bench),
 }

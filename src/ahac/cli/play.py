@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Parser, number, one_of, whole_number
+from ahac.cli.pretrained import add_pretrained_option, run_folder
 from ahac.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
     from ahac.view.sources import ViewSource
     from ahac.view.trajectory import Trajectory
 
-__all__ = ["add_engine_options", "check_suffix", "engine_settings", "formats_help", "play", "write_trajectory"]
+__all__ = [
+    "add_engine_options",
+    "add_play_options",
+    "check_suffix",
+    "engine_settings",
+    "formats_help",
+    "play",
+    "show",
+    "write_trajectory",
+]
 
 ABOUT = (
     "Show a policy, task or robot. TARGET is a run folder, the name of a task, the MJCF or URDF file of a robot, or a "
@@ -34,6 +44,19 @@ def play(arguments: list[str]) -> int:
     """Run `ahac play`."""
     parser = Parser("ahac play", "TARGET [options]", ABOUT)
     parser.add_argument("what", metavar="TARGET", help="run, task, robot or trajectory")
+    add_pretrained_option(parser)
+    parser.add_argument(
+        "--newest", action="store_true", help="follow a run in training: load every new policy, at low CPU priority"
+    )
+    add_play_options(parser)
+    options = parser.parse(arguments)
+    if options.pretrained and options.newest:
+        raise InputError("--newest follows a run in training, but a --pretrained policy does not change; omit --newest")
+    return show(options)
+
+
+def add_play_options(parser: Parser) -> None:
+    """Add the options for everything that has a policy, a viewer and an engine."""
     parser.add_argument(
         "--checkpoint", default="last", metavar="NAME", help="of a run: last, best or iteration-NNNNNN (default: last)"
     )
@@ -50,9 +73,6 @@ def play(arguments: list[str]) -> int:
         "--seed", type=whole_number, default=0, metavar="N", help="random seed of the resets (default: 0)"
     )
     parser.add_argument(
-        "--newest", action="store_true", help="follow a run in training: load every new policy, at low CPU priority"
-    )
-    parser.add_argument(
         "--port", type=whole_number, metavar="N", help="port of the viewer (default: the first free one from 8080)"
     )
     parser.add_argument("--no-browser", action="store_true", help="print the viewer's address without opening it")
@@ -64,15 +84,22 @@ def play(arguments: list[str]) -> int:
     )
     parser.add_argument("--seconds", type=number, default=10.0, metavar="S", help="length of a recording (default: 10)")
     add_engine_options(parser)
-    options = parser.parse(arguments)
+
+
+def show(options: argparse.Namespace) -> int:
+    """Record what the options name, or show it in the browser."""
     engine_settings(options)
+    if options.pretrained:
+        options.what = run_folder(options.what, pretrained=True)
     if options.record is not None:
         check_suffix(options.record)
         write_trajectory(_trajectory(options), options.record)
         sys.stdout.write(f"{options.record}\n")
         return 0
+    from ahac.view.server import check_viewer
     from ahac.view.viewer import serve
 
+    check_viewer()  # before a robot is compiled
     announce = _print_and_lower_priority if options.newest else _print
     source = _source(options)
     serve(source, port=options.port, worlds=options.worlds, open_browser=not options.no_browser, announce=announce)

@@ -56,7 +56,8 @@ def export(
 
     Args:
         run: Run or run folder.
-        path: File to write; by default policy.onnx or policy.pt in the run folder.
+        path: File to write; by default policy.onnx or policy.pt in the run folder, or TASK.onnx or TASK.pt in the
+            current folder if the run is a pretrained policy.
         format: "onnx" or "torchscript".
         checkpoint: "last", "best" or "iteration-NNNNNN".
 
@@ -66,13 +67,12 @@ def export(
     if format not in FORMATS:
         raise InputError(f"format must be {' or '.join(FORMATS)}, got {format!r}")
     chosen = FORMATS[format]
-    folder = run.folder if isinstance(run, Run) else Path(run)
-    target = folder / f"policy{chosen.suffix}" if path is None else Path(path)
-    if target.suffix == ".json":
-        raise InputError(f"{str(target)!r} is the name of the description; give the policy the suffix {chosen.suffix}")
+    if path is not None and Path(path).suffix == ".json":
+        raise InputError(f"{str(path)!r} is the name of the description; give the policy the suffix {chosen.suffix}")
     if format == "onnx":
         onnx_format.load_libraries()  # raises before a run is opened
-    opened = open_run(folder, device="cpu")
+    opened = open_run(run.folder if isinstance(run, Run) else run, device="cpu")
+    target = _default_path(opened, chosen.suffix) if path is None else Path(path)
     about = target.with_suffix(".json")
     for file in (target, about):
         check_writable(file)
@@ -87,3 +87,8 @@ def export(
         description_file.write_text(description, encoding="utf-8")
     logger.info("%s agrees with the library's policy within %.1g", target, error)
     return target
+
+
+def _default_path(run: Run, suffix: str) -> Path:
+    """Return the file of a run's policy; nothing is written to the folder of a pretrained policy."""
+    return Path(f"{run.config.task}{suffix}") if run.policy_only else run.folder / f"policy{suffix}"

@@ -3,8 +3,9 @@
 A task names what it records in `Task.signals`; the names below have a meaning here, and metrics whose signals are
 missing are None:
 
-    signals={COMMAND: command.observation, VELOCITY: velocity("trunk"), FOOT_HEIGHT: foot_height(feet),
-             TORQUE: observations.actuator_force(), JOINT_MARGIN: observations.joint_margin(), PUSH: pushes.observation}
+    signals={COMMAND: command.observation, VELOCITY: observations.planar_velocity("trunk"),
+             FOOT_HEIGHT: foot_height(feet), TORQUE: observations.actuator_force(),
+             JOINT_MARGIN: observations.joint_margin(), PUSH: pushes.observation}
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import numpy as np
 from ahac.core.errors import InputError
 from ahac.core.table import table_lines
 from ahac.envs import FootContacts, ObsTerm
-from ahac.envs.observations import yaw_frame_velocity
 
 __all__ = [
     "COMMAND",
@@ -31,7 +31,6 @@ __all__ = [
     "Recording",
     "foot_height",
     "measure",
-    "velocity",
 ]
 
 COMMAND = "command"
@@ -58,11 +57,6 @@ RECOVERY = 1.0
 """Time after a push or a change of the command that does not count for tracking [s]."""
 MOVING = 0.1
 """Norm of the command from which steps count for the gait; standing robots do not step."""
-
-
-def velocity(body: str) -> ObsTerm:
-    """Velocity in the yaw frame [m/s] and yaw rate [rad/s] of a body: the signal VELOCITY."""
-    return lambda world, action: [*list(yaw_frame_velocity(world, body))[:2], world.angular_velocity(body).z]
 
 
 def foot_height(feet: FootContacts) -> ObsTerm:

@@ -13,6 +13,7 @@ from ahac.envs.actions import JointTargets
 from ahac.envs.components.commands import VelocityCommand
 from ahac.envs.components.curriculum import Curriculum
 from ahac.envs.components.delays import ActionDelay, ObservationDelay
+from ahac.envs.components.footsteps import Footsteps
 from ahac.envs.components.gait import GaitClock
 from ahac.envs.components.history import ActionHistory, ObservationHistory
 from ahac.envs.components.noise import noisy
@@ -26,6 +27,7 @@ from ahac.envs.resets import NoisyReset
 from ahac.envs.robot import MinHeight, RobotTask, locomotion_observations, locomotion_rewards
 from ahac.envs.task import ActionSpace, ControlFn, Observation, ObsTerm, ResetFn, RewardTerm, Task
 from ahac.envs.vec_env import VecEnv
+from ahac.envs.walk import Disturbances, WalkRewards, walk
 
 __all__ = [
     "STIFFNESS_SIGNALS",
@@ -36,9 +38,11 @@ __all__ = [
     "ControlFn",
     "Curriculum",
     "Distribution",
+    "Disturbances",
     "Draw",
     "EnvSpec",
     "FootContacts",
+    "Footsteps",
     "GaitClock",
     "JointTargets",
     "Memory",
@@ -56,6 +60,7 @@ __all__ = [
     "Task",
     "VecEnv",
     "VelocityCommand",
+    "WalkRewards",
     "locomotion_observations",
     "locomotion_rewards",
     "log_uniform",
@@ -68,4 +73,5 @@ __all__ = [
     "rewards",
     "tasks",
     "uniform",
+    "walk",
 ]

@@ -61,7 +61,7 @@ class JointTargets:
     def __call__(self, model: Model, reset: ResetFn) -> Model:
         """Return the model with these servos as its actuators; their control range is that of the targets."""
         stance = reset.stance(model) if isinstance(reset, NoisyReset) else model.rest_q
-        joints = self._select(model)
+        joints = self.select(model)
         names = [joint.name for joint in joints]
         scale = _per_joint("scale", self.scale, names)
         strength = {} if self.strength is None else _per_joint("strength", self.strength, names)
@@ -82,7 +82,7 @@ class JointTargets:
         armature = _per_joint("armature", self.armature, names)
         return add_armature(model, {joint.v: armature[joint.name] for joint in joints})
 
-    def _select(self, model: Model) -> list[Joint]:
+    def select(self, model: Model) -> list[Joint]:
         """Return the joints with servos, in the order of the model."""
         single = [joint for joint in model.joints if len(joint.dofs) == 1 and not joint.spring_dofs]
         if self.joints == "*":

@@ -28,6 +28,7 @@ __all__ = [
     "limb_joint_vel",
     "orientation",
     "parameters",
+    "planar_velocity",
     "projected_gravity",
     "root_angles",
     "root_angular_velocities",
@@ -78,6 +79,11 @@ def base_lin_vel(body: str) -> ObsTerm:
 def base_ang_vel(body: str) -> ObsTerm:
     """Angular velocity of a body in its own axes [rad/s]."""
     return lambda world, action: world.rotation(body).transpose() @ world.angular_velocity(body)
+
+
+def planar_velocity(body: str) -> ObsTerm:
+    """Velocity of a body's origin in its yaw frame, forward and to the left [m/s], and its yaw rate [rad/s]."""
+    return lambda world, action: [*list(yaw_frame_velocity(world, body))[:2], world.angular_velocity(body).z]
 
 
 def projected_gravity(body: str) -> ObsTerm:
@@ -221,10 +227,15 @@ def values_of(term: ObsTerm, world: World, action: Action) -> list[Real]:
 
 def yaw_frame_velocity(world: World, body: str) -> Vec3:
     """Return the velocity of a body's origin [m/s] in its yaw frame: level, with the body's heading as the x axis."""
-    forward, velocity = world.rotation(body).column(0), world.velocity(body)
+    return to_yaw_frame(world, body, world.velocity(body))
+
+
+def to_yaw_frame(world: World, body: str, vector: Vec3) -> Vec3:
+    """Return a vector in world axes in the yaw frame of a body."""
+    forward = world.rotation(body).column(0)
     scale = 1.0 / sqrt(maximum(forward.x * forward.x + forward.y * forward.y, VERTICAL))
     x, y = forward.x * scale, forward.y * scale
-    return Vec3(x * velocity.x + y * velocity.y, x * velocity.y - y * velocity.x, velocity.z)
+    return Vec3(x * vector.x + y * vector.y, x * vector.y - y * vector.x, vector.z)
 
 
 def _values(world: World, joint: Joint, measured: bool = False) -> list[Real]:

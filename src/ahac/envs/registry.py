@@ -14,6 +14,9 @@ from ahac.envs.ant import ant
 from ahac.envs.anymal import anymal
 from ahac.envs.cartpole import cartpole
 from ahac.envs.double_pendulum import double_pendulum
+from ahac.envs.g1 import g1
+from ahac.envs.go1 import go1
+from ahac.envs.go2 import go2
 from ahac.envs.half_cheetah import half_cheetah
 from ahac.envs.hopper import hopper
 from ahac.envs.humanoid import humanoid
@@ -25,7 +28,9 @@ from ahac.sim import Integrator
 __all__ = ["make", "make_task", "register_task", "tasks"]
 
 _tasks: Registry[Task] = Registry("task", "ahac.tasks")
-for _factory in (hopper, ant, anymal, humanoid, snu_humanoid, half_cheetah, cartpole, double_pendulum):
+for _factory in (
+    hopper, ant, anymal, humanoid, snu_humanoid, go1, go2, g1, half_cheetah, cartpole, double_pendulum
+):  # fmt: skip
     _tasks.add(_factory.__name__, _factory)
 
 

@@ -1,4 +1,7 @@
-"""Checkpoints: the full training state in one file, written atomically."""
+"""Checkpoints: the full training state in one file, written atomically.
+
+The checkpoint of a pretrained policy has only what acting needs, see `Checkpoint.policy_only`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,14 @@ from typing import Any, cast
 from torch import Tensor
 
 from ahac.core.files import make_folder
-from ahac.training.tensor_files import CheckpointError, read_tensors, write_tensors
+from ahac.training.tensor_files import CheckpointError, read_header, read_tensors, write_tensors
 
 __all__ = [
     "LAST",
     "Checkpoint",
     "CheckpointError",
     "checkpoint_names",
+    "is_policy_only",
     "load_checkpoint",
     "newest_first",
     "save_checkpoint",
@@ -27,6 +31,8 @@ __all__ = [
 
 LAST = "last"
 """Name of the checkpoint from which a run resumes."""
+POLICY = "policy"
+"""Value of `contents` in the header of a checkpoint that has only a policy; other checkpoints have no such entry."""
 LARGEST_COUNT = 2**53
 """Largest count that a 64-bit float represents exactly, along with all smaller ones."""
 
@@ -43,6 +49,8 @@ class Checkpoint:
     """Settings of the run when the checkpoint was written; empty in checkpoints of version 0.1.0."""
     table: str = ""
     """Checksum of the rows of metrics.csv up to this iteration; empty in checkpoints of version 0.1.0."""
+    policy_only: bool = False
+    """Whether it has only what acting needs, policy and observation normalizer; training cannot resume from it."""
 
     def section(self, owner: str) -> dict[str, Tensor]:
         """Return the tensors of one owner, without the owner's prefix."""
@@ -78,14 +86,28 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     make_folder(path.parent)
     numbers = json.dumps(dict(checkpoint.numbers))
     settings = json.dumps(dict(checkpoint.settings))
-    write_tensors(path, checkpoint.tensors, {"numbers": numbers, "settings": settings, "table": checkpoint.table})
+    contents = {"contents": POLICY} if checkpoint.policy_only else {}
+    header = {"numbers": numbers, "settings": settings, "table": checkpoint.table, **contents}
+    write_tensors(path, checkpoint.tensors, header)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Load a checkpoint; raise a CheckpointError if it is damaged."""
     tensors, header = read_tensors(path)
     settings = _dictionary(path, header.get("settings", "{}"), "settings")
-    return Checkpoint(tensors, _numbers(path, header), settings, header.get("table", ""))
+    policy_only = header.get("contents") == POLICY
+    return Checkpoint(tensors, _numbers(path, header), settings, header.get("table", ""), policy_only)
+
+
+def is_policy_only(path: Path) -> bool:
+    """Return whether a file is the checkpoint of a pretrained policy; False if it is missing or unreadable.
+
+    Only its header is read. Damage is reported when the checkpoint is loaded.
+    """
+    try:
+        return read_header(path).get("contents") == POLICY
+    except CheckpointError:
+        return False
 
 
 def checkpoint_names(folder: Path) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from ahac.algos.algorithm import Algorithm, HasReplayBuffer
+from ahac.algos.policy_state import load_policy_state
 from ahac.algos.registry import make_algorithm
 from ahac.core.checks import check_int
 from ahac.core.config import flatten
@@ -38,6 +39,7 @@ from ahac.training.checkpoint import (
     Checkpoint,
     CheckpointError,
     checkpoint_names,
+    is_policy_only,
     load_checkpoint,
     newest_first,
     save_checkpoint,
@@ -120,6 +122,22 @@ class Run:
         """Seed of the final evaluation."""
         return self.config.seed + EVAL_SEED
 
+    @property
+    def policy_only(self) -> bool:
+        """Whether this is a pretrained policy, which has no training state."""
+        return is_policy_only(self.path_of(LAST))
+
+    def check_trainable(self) -> None:
+        """Raise a CheckpointError if training cannot resume because this is a pretrained policy."""
+        if self.policy_only:
+            raise self._no_training_state()
+
+    def _no_training_state(self) -> CheckpointError:
+        return CheckpointError(
+            f"{self.folder} cannot be resumed: a pretrained policy has no optimizer state; train with "
+            f"`ahac train {self.config.task}`"
+        )
+
     def snapshot(self, numbers: Mapping[str, float], extra: Mapping[str, torch.Tensor]) -> Checkpoint:
         """Return a copy of the current state, with counters and tensors of the trainer."""
         owners = {"algo": self.algo.state_dict(), "env": self.env.state_dict(), "trainer": extra}
@@ -167,8 +185,13 @@ class Run:
             saved.check()
         except CheckpointError as error:
             raise CheckpointError(f"{path} is damaged: {error}") from error
+        if saved.policy_only and with_env:
+            raise self._no_training_state()
         try:
-            self.algo.load_state_dict(saved.section("algo"))
+            if saved.policy_only:
+                load_policy_state(self.algo, saved.section("algo"))
+            else:
+                self.algo.load_state_dict(saved.section("algo"))
             if with_env:
                 self.env.load_state_dict(saved.section("env"))
             if with_env and self.replay_files is not None:
@@ -319,6 +342,7 @@ def prepare(
     Learning rates decay over the new length. They jump at this point, so the result differs from a run started with
     that length.
     """
+    run.ranks.run_on_rank_zero(run.check_trainable)
     config = run.config
     if iterations is not None or env_steps is not None:
         config = run.ranks.run_on_rank_zero(lambda: _with_new_length(run, checkpoint or LAST, iterations, env_steps))

@@ -20,7 +20,7 @@ from torch import Tensor
 from ahac.core.errors import AhacError
 from ahac.core.files import atomic_write
 
-__all__ = ["FORMAT", "CheckpointError", "read_tensors", "write_tensors"]
+__all__ = ["FORMAT", "CheckpointError", "read_header", "read_tensors", "write_tensors"]
 
 logger = logging.getLogger("ahac")
 
@@ -61,6 +61,16 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     elif checksum != _checksum(tensors, header):
         raise CheckpointError(f"{path} is damaged: its checksum does not match its content")
     return tensors, header
+
+
+def read_header(path: Path) -> dict[str, str]:
+    """Return the header strings of a file without reading its tensors or verifying its checksum."""
+    try:
+        reader: Any = safe_open(path, framework="pt")
+        with reader as file:
+            return dict(file.metadata() or {})
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged or not a checkpoint: {error}") from error
 
 
 def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:

@@ -81,6 +81,7 @@ def _locked(run: Run) -> Generator[None, None, None]:
     with ExitStack() as stack:
 
         def lock() -> None:
+            run.check_trainable()
             stack.enter_context(exclusive_lock(run.folder))
             run.repair()
 

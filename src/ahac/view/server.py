@@ -16,20 +16,32 @@ from ahac.core.errors import InputError
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["free_port", "serving", "show"]
+__all__ = ["check_viewer", "free_port", "serving", "show"]
 
 FIRST_PORT, TRIES = 8080, 200
+
+
+def check_viewer() -> None:
+    """Raise an InputError if the packages of the viewer are not installed."""
+    try:
+        import viser  # noqa: F401
+
+        import ahac.view.guard  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"the viewer needs viser ({error}): pip install 'ahac[view]'; a recording needs no viewer: "
+            "--record FILE.html writes a page that plays in any browser"
+        ) from error
 
 
 @contextmanager
 def serving(host: str, port: int | None) -> Iterator[viser.ViserServer]:
     """Run a viser server until the block exits; requests from pages of other web sites get status 403."""
-    try:
-        import viser
+    check_viewer()
+    import viser
 
-        from ahac.view.guard import guarded
-    except ImportError as error:
-        raise InputError(f"the viewer needs viser ({error}): pip install 'ahac[view]'") from error
+    from ahac.view.guard import guarded
+
     free = free_port(host, port)
     with _quiet(), guarded(host) as guard:
         server = viser.ViserServer(host=host, port=free, verbose=False)

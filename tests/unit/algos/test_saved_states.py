@@ -1,5 +1,6 @@
 """Saved states of algorithms: entries that do not fit are refused by name before anything is changed."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm
+from ahac.algos.policy_state import load_policy_state
 from ahac.core.errors import InputError, NonFiniteError
 from ahac.core.rng import is_generator_state
 from ahac.nets.state_dicts import LearnedState, all_finite, check_state
@@ -203,6 +205,39 @@ def test_other_non_finite_state_can_be_evaluated_and_is_named_by_the_first_itera
     assert torch.isfinite(one.act(env.obs)).all()
     with pytest.raises(NonFiniteError, match=rf"learned state is not finite \({entry}\).*--checkpoint best"):
         train(one, env, 1)
+
+
+# ------------------------------------------------------------------------------------------------ policy alone
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_policy_alone_acts_as_the_whole_state_does(saved: dict[str, State], name: str) -> None:
+    env = worlds()
+    whole, alone = (make_small_algorithm(name, env, seed=seed) for seed in (1, 2))
+    whole.load_state_dict(saved[name])
+    others = {key: x for key, x in alone.state_dict().items() if key not in alone.policy_state}
+    load_policy_state(alone, {key: saved[name][key] for key in alone.policy_state})
+    assert torch.equal(alone.act(env.obs), whole.act(env.obs))
+    after = alone.state_dict()
+    assert same({key: after[key] for key in others}, others), "more than the policy was loaded"
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_policy_that_does_not_fit_is_refused_and_changes_nothing(saved: dict[str, State], name: str) -> None:
+    one = make_small_algorithm(name, worlds(), seed=1)
+    before = one.state_dict()
+    policy = {key: saved[name][key] for key in one.policy_state}
+    entry = next(iter(policy))
+    for wrong, message in (
+        ({key: x for key, x in policy.items() if key != entry}, f"has no {entry!r}"),
+        ({**policy, entry: policy[entry][None]}, f"the saved {entry!r} is"),
+        (saved[name], "unknown entry"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            load_policy_state(one, wrong)
+    with pytest.raises(NonFiniteError, match="the policy's weights are not finite"):
+        load_policy_state(one, {**policy, entry: torch.full_like(policy[entry], NAN)})
+    assert same(one.state_dict(), before)
 
 
 # ---------------------------------------------------------------------------------------------------------- others
