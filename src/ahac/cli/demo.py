@@ -9,7 +9,8 @@ __all__ = ["demo"]
 
 TASK = "go1"
 ABOUT = (
-    "Watch a policy that comes with the package: `ahac list pretrained`. The same as `ahac play TASK --pretrained`.\n\n"
+    "Watch a policy that comes with the package; `ahac list pretrained` lists them. Same as "
+    "`ahac play TASK --pretrained`.\n\n"
     "A viewer opens in the browser; Ctrl-C closes it. It needs `pip install 'ahac[view]'`. Without it, --record "
     "demo.html writes a page that plays offline. The first use of a task compiles its kernels."
 )

@@ -26,8 +26,8 @@ Save = Callable[["Checkpoint"], Path]
 
 ABOUT = (
     "Evaluate a policy over whole episodes, without action noise.\n\n"
-    "Results are saved to evaluation.json only for the last checkpoint with the run's own evaluation seed and at least "
-    "the configured number of episodes; otherwise, and with --pretrained, they are only printed.\n\n"
+    "Results are saved to evaluation.json only for the last checkpoint, with the run's own evaluation seed and at "
+    "least its eval_episodes; otherwise, and with --pretrained, they are only printed.\n\n"
     "With --engine mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule "
     "applies to evaluation-mujoco.json."
 )

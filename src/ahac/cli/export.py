@@ -16,8 +16,8 @@ ABOUT = (
     "the same name: observation terms, actuators, gains, rates.\n\n"
     "The file is run on random observations and compared with the policy before anything is written. ONNX needs "
     "`pip install 'ahac[export]'`.\n\n"
-    "--format pretrained writes a small run folder instead, without what only training needs, as those that come with "
-    "the package are."
+    "--format pretrained writes a small run folder for this library instead, without what only training needs, like "
+    "those that come with the package."
 )
 
 
@@ -37,7 +37,7 @@ def export(arguments: list[str]) -> int:
         "--out",
         type=Path,
         metavar="FILE",
-        help="file, or with --format pretrained new folder, to write (default: policy.onnx, policy.pt or pretrained in "
+        help="file to write; with --format pretrained, a new folder (default: policy.onnx, policy.pt or pretrained in "
         "the run folder; with --pretrained TASK.onnx or TASK.pt in the current folder)",
     )
     parser.add_argument(

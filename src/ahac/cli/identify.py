@@ -15,9 +15,9 @@ ABOUT = (
     "Estimate parameters of a robot from recorded motions.\n\n"
     "ROBOT is an MJCF or URDF file; for a URDF, which has no actuators, give --servos. "
     "DATA are .npz files with the arrays time [T], q [T, nq], control [T, nu] and, if measured, v [T, nv], in MuJoCo's "
-    "conventions; row k of control acts from time k to time k + 1. The table shows "
+    "conventions; row k of control acts from sample k to sample k + 1. The table shows "
     "estimates with 95 % confidence intervals, what the data do not determine, and how well held-out segments are "
-    "predicted before and after."
+    "predicted with the file's values and with the estimates."
 )
 
 UNBOUNDED = 1e6
@@ -80,7 +80,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         help="length of a segment in seconds (default: 1, or less if recordings are short)",
     )
     parser.add_argument(
-        "--substeps", type=whole_number, metavar="N", help="substeps per sample (default: so that none exceeds 1 ms)"
+        "--substeps", type=whole_number, metavar="N", help="substeps per sample (default: substeps of at most 1 ms)"
     )
     parser.add_argument(
         "--integrator",
@@ -97,7 +97,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=number,
         default=0.2,
         metavar="X",
-        help="fraction of the segments that is predicted instead of fitted (default: 0.2)",
+        help="fraction of the segments held out from the fit, to test predictions (default: 0.2)",
     )
     parser.add_argument(
         "--prior",
@@ -110,7 +110,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "--resample", type=number, metavar="S", help="interpolate the recordings to samples S seconds apart"
     )
     parser.add_argument(
-        "--max-iterations", type=whole_number, default=100, metavar="N", help="most linearizations (default: 100)"
+        "--max-iterations",
+        type=whole_number,
+        default=100,
+        metavar="N",
+        help="maximum number of iterations (default: 100)",
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     _add_robot_options(parser)
@@ -123,7 +127,7 @@ def _add_robot_options(parser: Parser) -> None:
         nargs=2,
         type=number,
         metavar=("KP", "KV"),
-        help="drive every hinge and slide with a position servo, in place of the file's actuators; a URDF has none",
+        help="replace the file's actuators with a position servo on every hinge and slide; for a URDF, which has none",
     )
     parser.add_argument("--ground", action="store_true", help="add a ground to a robot without planes")
     parser.add_argument("--floating", action="store_true", help="add a free joint to the base of the robot")

@@ -64,7 +64,7 @@ def add_play_options(parser: Parser) -> None:
         "--agent",
         type=one_of("policy", "zero", "random"),
         metavar="{policy,zero,random}",
-        help="source of the actions (default: policy for a run, otherwise zero)",
+        help="source of the actions (default: policy for a run or pretrained policy, otherwise zero)",
     )
     parser.add_argument(
         "--worlds", type=whole_number, default=4, metavar="N", help="number of worlds (default: 4; --record shows one)"
@@ -82,7 +82,9 @@ def add_play_options(parser: Parser) -> None:
         metavar="FILE",
         help=f"save to a file instead; the suffix selects the format: {formats_help()}",
     )
-    parser.add_argument("--seconds", type=number, default=10.0, metavar="S", help="length of a recording (default: 10)")
+    parser.add_argument(
+        "--seconds", type=number, default=10.0, metavar="S", help="length of a recording in seconds (default: 10)"
+    )
     add_engine_options(parser)
 
 
@@ -119,13 +121,13 @@ def add_engine_options(parser: Parser) -> None:
         "--model",
         type=Path,
         metavar="FILE",
-        help="of --engine mujoco: MJCF or URDF file of the robot, with joints of the same names (default: the task's)",
+        help="with --engine mujoco: MJCF or URDF file of the robot, joints matched by name (default: the task's)",
     )
     parser.add_argument(
-        "--timestep", type=number, metavar="S", help="of --engine mujoco: integration step (default: 0.002)"
+        "--timestep", type=number, metavar="S", help="with --engine mujoco: time step in seconds (default: 0.002)"
     )
     parser.add_argument(
-        "--threads", type=whole_number, metavar="N", help="of --engine mujoco: number of CPU threads (default: all)"
+        "--threads", type=whole_number, metavar="N", help="with --engine mujoco: number of CPU threads (default: all)"
     )
 
 

@@ -12,7 +12,7 @@ def add_pretrained_option(parser: Parser) -> None:
     parser.add_argument(
         "--pretrained",
         action="store_true",
-        help="use the policy that comes with the package for the task of this name: `ahac list pretrained`",
+        help="take the name of a task instead, and use its policy from the package; `ahac list pretrained` lists them",
     )
 
 

@@ -93,11 +93,11 @@ class Locomotion:
     yaw_error: float | None = None
     """RMS error of the yaw rate, without disturbed steps [rad/s]."""
     step_frequency: float | None = None
-    """Lift-offs of a foot per second, mean over feet, while the command is not to stand [Hz]."""
+    """Lift-offs of a foot per second, mean over feet, during commands to move [Hz]."""
     foot_clearance: float | None = None
     """Median over swings of a foot's largest height [m]."""
     duty_factor: float | None = None
-    """Fraction of time that a foot is on the ground, mean over feet, while the command is not to stand."""
+    """Fraction of time that a foot is on the ground, mean over feet, during commands to move."""
     duty_asymmetry: float | None = None
     """Difference of the duty factors of left and right feet, relative to their mean."""
     clearance_asymmetry: float | None = None

@@ -32,7 +32,7 @@ class Limb:
     group: str
     """Reward term of its pose: leg_pose, leg_side_pose or other_pose."""
     range: tuple[float, float] | None
-    """Limits, without a tenth of them at the ends; None if there are none."""
+    """Middle 90 % of the joint's range; None without limits."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Disturbances:
     push: float = 0.5
     """Largest change of velocity by a push, along x and along y, every five seconds [m/s]."""
     delay: Steps = 1
-    """Control steps of 20 ms by which measurements are late: a number, or bounds between which it is drawn."""
+    """Delay of measurements in control steps of 20 ms: a number, or bounds between which it is drawn."""
     ang_vel_noise: float = 0.2
     """Largest error of the gyroscope [rad/s]."""
     gravity_noise: float = 0.05
@@ -79,7 +79,7 @@ class WalkRewards:
     """Weights of the reward terms of `walk`; a weight of zero leaves a term out."""
 
     alive: float = 1.0
-    """For every step, so that falling never pays."""
+    """Constant reward per step, so that falling does not pay."""
     track_lin_vel_xy: float = 2.0
     track_ang_vel_z: float = 1.5
     lin_vel_xy_l2: float = -1.0
@@ -128,7 +128,8 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
     """Return a task in which a robot follows velocity commands that change every five seconds.
 
     The policy runs at 50 Hz. It sees gyroscope, direction of gravity, joint positions relative to the stance, joint
-    velocities, its last action, the command and a gait clock; measurements are noisy and late. Critics see everything.
+    velocities, its last action, the command and a gait clock; measurements are noisy and delayed. Critics see all
+    of this without noise and delay, and more.
     Actions are joint position targets around the stance.
 
     Args:

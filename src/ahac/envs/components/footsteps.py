@@ -1,6 +1,6 @@
 """Footsteps: where each foot should be during a gait cycle, as rewards that have gradients with and without contact.
 
-steps = Footsteps(("FL_foot", "FR_foot"), clock, command, "trunk", swing_height=0.08)
+steps = Footsteps(("left_foot", "right_foot"), clock, command, "pelvis", footholds=((0.0, 0.1), (0.0, -0.1)))
 reward = {"swing_height": rewards.weighted(-30.0, steps.swing_height_l2)}
 """
 
@@ -23,7 +23,7 @@ from ahac.sim.physics.contact import ContactPoint
 __all__ = ["Footsteps", "foot_points"]
 
 SLOW = 0.1
-"""Commands below this speed [m/s] lower the swing height in proportion: the robot stands at a command of zero."""
+"""Commands below this speed [m/s] lower the swing height, in proportion to speed²: at zero the robot stands."""
 TURNING = 0.3
 """Lever arm that converts yaw rates to speeds [m]."""
 ROUNDING = 0.1
@@ -50,7 +50,7 @@ class Footsteps:
     swing_height: float = 0.08
     """Height of a foot in the middle of its swing [m]."""
     min_gap: float = 0.8
-    """Smallest sideways distance of a left and a right foot, as a fraction of that in the stance."""
+    """Smallest sideways distance between a left and a right foot, as a fraction of that in the stance."""
     contact_height: float = 0.01
     """Above the ground, slip counts in proportion to exp(−(height / contact_height)²) [m]."""
 
@@ -66,7 +66,7 @@ class Footsteps:
         return [-_largest([point.depth for point in points]) for points in foot_points(world, self.feet)]
 
     def swing_height_l2(self, world: World, action: Action) -> Real:
-        """Sum over feet of the squared distance of their points from the wanted height [m²]; use a negative weight."""
+        """Sum over feet of the squared distance of points from the desired height [m²]; use a negative weight."""
         amplitude = self.swing_height * self._moving(world)
         total: Real = 0.0
         for points, swing in zip(foot_points(world, self.feet), self._swings(world), strict=True):
@@ -89,8 +89,8 @@ class Footsteps:
     def foothold_l2(self, world: World, action: Action) -> Real:
         """Sum over feet of the squared horizontal distance from where they should be [m²]; use a negative weight.
 
-        A foot touches down half a step ahead of its place in the stance and lifts off half a step behind it, where a
-        step is the way of the base at the commanded velocity during half a cycle.
+        A foot touches down half a step ahead of its position in the stance and lifts off half a step behind it, where
+        a step is how far the base moves in half a cycle at the commanded velocity.
         """
         x, y, yaw = self.command.value(world)
         _, frequency = world.memory[self.clock.name]
@@ -131,7 +131,7 @@ class Footsteps:
         return clip((x * x + y * y + (TURNING * yaw) ** 2) * (1.0 / SLOW**2), 0.0, 1.0)
 
     def _swings(self, world: World) -> list[Real]:
-        """Return the wanted height of each foot as a fraction of the swing height; zero in the first half cycle."""
+        """Return the desired height of each foot as a fraction of the swing height; zero in the first half cycle."""
         return [maximum(0.0, sin(phase * (-2.0 * math.pi))) for phase in self.clock.phases(world)]
 
 
