@@ -58,11 +58,11 @@ PAPER = {
     ),
     "go1": TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
-        num_envs=256, iterations=1000, shac_horizon=16, max_horizon=24, max_epochs=16,
+        num_envs=256, iterations=800, shac_horizon=16, max_horizon=24, max_epochs=16,
     ),
     "go2": TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
-        num_envs=256, iterations=1000, shac_horizon=16, max_horizon=24, max_epochs=16,
+        num_envs=256, iterations=800, shac_horizon=16, max_horizon=24, max_epochs=16,
     ),
     "g1": TaskHyperparameters(
         actor=(256, 128), critic=(256, 128), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
