@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from ahac.core.errors import InputError
-from ahac.envs.components.footsteps import foot_points
+from ahac.envs.components.sensors import foot_points
 from ahac.envs.observations import to_yaw_frame
 from ahac.envs.resets import NoisyReset
 from ahac.envs.root import Root, find_root, is_floating
@@ -64,26 +64,25 @@ def stand(model: Model, reset: NoisyReset, base: str, feet: Sequence[str]) -> St
         x, y = (sum(float(getattr(place, axis)) for place in places) / len(places) for axis in "xy")
         footholds.append((x, y))
     on_ground = replace(reset, height=q[root.joints[2].q] + lowest)
-    return Stance(float(center.z) + lowest, on_ground, footholds, _limbs(model, root, q, feet))
+    return Stance(float(center.z) + lowest, on_ground, footholds, _limbs(world, root, feet))
 
 
-def _limbs(model: Model, root: Root, q: Sequence[float], feet: Sequence[str]) -> list[Limb]:
+def _limbs(world: World, root: Root, feet: Sequence[str]) -> list[Limb]:
     """Return all hinges and slides but the root's."""
-    joints = root.non_root_joints
+    model, joints = world.model, root.non_root_joints
     balls = [joint.name for joint in joints if joint.kind is JointKind.BALL]
     if balls:
         raise InputError(f"walk needs limbs of hinges and slides, but {model.name!r} has ball joints: {balls}")
     links = {c.link for c in model.contact_candidates for pattern in feet if fnmatchcase(c.geom, pattern)}
     moving = {k for link in links for k in model.path(link)}
-    motion = World(model, q, [0.0] * model.nv, [0.0] * model.nu).motion
     limbs = []
     for i, link in enumerate(model.links):
         for joint in link.joints:
             if joint not in joints:
                 continue
-            lateral = abs(float((motion.rotation[i] @ Vec3.of(joint.axis)).y)) > LATERAL
+            lateral = abs(float((world.motion.rotation[i] @ Vec3.of(joint.axis)).y)) > LATERAL
             group = ("leg_pose" if lateral else "leg_side_pose") if joint.v in moving else "other_pose"
-            limbs.append(Limb(joint.q, joint.v, q[joint.q], group, _soft_range(joint.range)))
+            limbs.append(Limb(joint.q, joint.v, float(world.q[joint.q]), group, _soft_range(joint.range)))
     return limbs
 
 

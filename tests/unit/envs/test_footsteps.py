@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ahac.envs import Footsteps, GaitClock, VelocityCommand
-from ahac.envs.components.footsteps import foot_points
+from ahac.envs.components.sensors import foot_points
 from ahac.sim import InputError, Simulator, State, World, load_model
 from support.components import ROBOT, TRUNK, depths
 from support.robots import mjcf

@@ -271,7 +271,7 @@ FIXED = '<joint name="rail" type="slide" axis="1 0 0"/>'
         (robot(LEGS), {"base": "torso"}, "no body named 'torso'; it has: world, trunk"),
         (robot(LEGS), {"base": "FL_thigh"}, "base must be the body with the free joint of .*, got 'FL_thigh'"),
         (robot(LEGS, joint=FIXED), {}, "base must be the body with the free joint"),
-        (robot(LEGS), {"feet": (*FEET[:3], "tail")}, "no contact point is on a foot geom named 'tail'; geoms"),
+        (robot(LEGS), {"feet": (*FEET[:3], "tail")}, "no contact point is on a geom named 'tail'; geoms"),
         (robot(LEGS), {"feet": FEET[:3]}, "walk knows gaits of 2 and 4 feet, got 3: set offsets"),
         (robot(LEGS), {"offsets": (0.0, 0.5)}, "4 feet but 2 clock.offsets"),
         (robot(LEGS, TAIL.format("ball")), {}, r"has ball joints: \['tail'\]"),

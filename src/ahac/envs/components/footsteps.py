@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from ahac.core.checks import check_positive
 from ahac.core.errors import InputError
 from ahac.envs.components.commands import VelocityCommand
 from ahac.envs.components.gait import GaitClock
+from ahac.envs.components.sensors import foot_depths, foot_points
 from ahac.envs.memory import Action
 from ahac.envs.observations import to_yaw_frame
 from ahac.sim import Real, Vec3, World, abs_, atan2, clip, cos, exp, maximum, minimum, sin
-from ahac.sim.physics.contact import ContactPoint
 
-__all__ = ["Footsteps", "foot_points"]
+__all__ = ["Footsteps"]
 
 SLOW = 0.1
 """Commands below this speed [m/s] lower the swing height, in proportion to speed²: at zero the robot stands."""
@@ -63,7 +62,7 @@ class Footsteps:
 
     def heights(self, world: World, action: Action) -> list[Real]:
         """Observe the height of each foot's lowest point [m]."""
-        return [-_largest([point.depth for point in points]) for points in foot_points(world, self.feet)]
+        return [-depth for depth in foot_depths(world, self.feet)]
 
     def swing_height_l2(self, world: World, action: Action) -> Real:
         """Sum over feet of the squared distance of points from the desired height [m²]; use a negative weight."""
@@ -133,27 +132,6 @@ class Footsteps:
     def _swings(self, world: World) -> list[Real]:
         """Return the desired height of each foot as a fraction of the swing height; zero in the first half cycle."""
         return [maximum(0.0, sin(phase * (-2.0 * math.pi))) for phase in self.clock.phases(world)]
-
-
-def foot_points(world: World, feet: Sequence[str]) -> list[list[ContactPoint]]:
-    """Return the contact points of each foot, given the names of its geoms."""
-    points = world.contact_points
-    found = [[point for point in points if fnmatchcase(point.candidate.geom, pattern)] for pattern in feet]
-    for pattern, matched in zip(feet, found, strict=True):
-        if not matched:
-            geoms = ", ".join(dict.fromkeys(point.candidate.geom for point in points))
-            geoms = geoms or "none, since the model has no ground; load_model(..., ground=True) adds one"
-            raise InputError(
-                f"no contact point is on a foot geom named {pattern!r}; geoms with contact points: {geoms}"
-            )
-    return found
-
-
-def _largest(values: Sequence[Real]) -> Real:
-    largest, *others = values
-    for value in others:
-        largest = maximum(largest, value)
-    return largest
 
 
 def _triangle(phase: Real) -> Real:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import reduce
 
 from ahac.core.checks import check_finite, check_positive
 from ahac.core.errors import InputError
@@ -19,8 +20,9 @@ from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory, memory_of
 from ahac.envs.task import RewardTerm
 from ahac.sim import Real, World, maximum, tanh, where
+from ahac.sim.physics.contact import ContactPoint
 
-__all__ = ["FootContacts"]
+__all__ = ["FootContacts", "foot_depths", "foot_points"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class FootContacts:
 
     def depths(self, world: World) -> list[Real]:
         """Return the depth of each foot's deepest point [m]; negative is clearance."""
-        return [_depth(world, pattern) for pattern in self.geoms]
+        return foot_depths(world, self.geoms)
 
     def values(self, world: World) -> list[Real]:
         """Return the sensor of each foot: 1 in contact, 0 in the air."""
@@ -106,12 +108,18 @@ class FootContacts:
         return [*touches, *(where(touch > 0.5, world.time, t) for touch, t in zip(touches, last, strict=True))]
 
 
-def _depth(world: World, pattern: str) -> Real:
-    points = [point for point in world.contact_points if fnmatchcase(point.candidate.geom, pattern)]
-    if not points:
-        geoms = ", ".join(dict.fromkeys(candidate.geom for candidate in world.model.contact_candidates)) or "none"
-        raise InputError(f"no contact point is on a geom named {pattern!r}; geoms with contact points: {geoms}")
-    deepest, *others = [point.depth for point in points]
-    for depth in others:
-        deepest = maximum(deepest, depth)
-    return deepest
+def foot_points(world: World, feet: Sequence[str]) -> list[list[ContactPoint]]:
+    """Return the contact points of each foot, given the names of its geoms."""
+    points = world.contact_points
+    found = [[point for point in points if fnmatchcase(point.candidate.geom, pattern)] for pattern in feet]
+    for pattern, matched in zip(feet, found, strict=True):
+        if not matched:
+            geoms = ", ".join(dict.fromkeys(point.candidate.geom for point in points))
+            geoms = geoms or "none, since the model has no ground; load_model(..., ground=True) adds one"
+            raise InputError(f"no contact point is on a geom named {pattern!r}; geoms with contact points: {geoms}")
+    return found
+
+
+def foot_depths(world: World, feet: Sequence[str]) -> list[Real]:
+    """Return the depth of each foot's deepest point [m]; negative is clearance."""
+    return [reduce(maximum, (point.depth for point in points)) for points in foot_points(world, feet)]
