@@ -19,6 +19,8 @@ from ahac.algos.hyperparameters import TaskHyperparameters, actor_config
 __all__ = ["ahac_config", "ahac_critic_config"]
 
 PLATEAU_TOLERANCE = 0.2
+INITIAL_HORIZON = 16
+"""Of preset `default`."""
 STIFFNESS_LIMIT = 500.0
 """C in the paper, for any signal."""
 
@@ -27,7 +29,13 @@ def ahac_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig
     """Return AHAC's settings."""
     horizon, stiffness = {
         "default": (
-            HorizonConfig(rule="growth", initial=16, growth_limit=numbers.growth_limit, max=numbers.max_horizon),
+            HorizonConfig(
+                rule="growth",
+                initial=max(INITIAL_HORIZON, numbers.min_horizon),
+                min=numbers.min_horizon,
+                max=numbers.max_horizon,
+                growth_limit=numbers.growth_limit,
+            ),
             StiffnessConfig(),
         ),
         "paper": (

@@ -29,6 +29,10 @@ class TaskHyperparameters:
     growth_limit: float = 3.0
     init_log_std: float = -1.0
     shac_horizon: int = 32
+    shac_epochs: int = 16
+    """Of SHAC's critic, per iteration."""
+    min_horizon: int = 8
+    """Of AHAC."""
     max_horizon: int = 64
     """Of AHAC."""
     max_epochs: int = 64
@@ -66,7 +70,7 @@ PAPER = {
     ),
     "g1": TaskHyperparameters(
         actor=(256, 128), critic=(256, 128), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
-        num_envs=256, iterations=1500, shac_horizon=24, max_horizon=24, max_epochs=16,
+        num_envs=256, iterations=1100, shac_epochs=8, min_horizon=32, max_horizon=48, max_epochs=8,
     ),
     "half_cheetah": TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,

@@ -3,7 +3,7 @@
 It runs `ShortHorizonActorCritic.iterate` with these differences from AHAC:
 
 - lines 14-15 do nothing: H is fixed, 32 for the paper's tasks, and the objective has no constraint;
-- lines 16-19 fit a single critic for 16 epochs;
+- lines 16-19 fit a single critic, for 16 epochs on the paper's tasks;
 - a target network, a slow copy of the critic, provides the values of the rollout.
 """
 
@@ -14,8 +14,6 @@ from ahac.algos.hyperparameters import TaskHyperparameters, actor_config
 
 __all__ = ["shac_config"]
 
-EPOCHS = 16
-
 
 def shac_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig:
     """Return SHAC's settings; the released code does not shuffle minibatches."""
@@ -23,7 +21,7 @@ def shac_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig
         hidden=numbers.critic,
         learning_rate=numbers.critic_learning_rate,
         num_critics=1,
-        epochs=EPOCHS,
+        epochs=numbers.shac_epochs,
         target_alpha=numbers.target_alpha,
         shuffle=preset != "released",
     )

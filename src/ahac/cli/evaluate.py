@@ -29,7 +29,7 @@ ABOUT = (
     "Results are saved to evaluation.json only for the last checkpoint, with the run's own evaluation seed and at "
     "least its eval_episodes; otherwise, and with --pretrained, they are only printed.\n\n"
     "With --engine mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule "
-    "applies to evaluation-mujoco.json."
+    "applies to evaluation-mujoco.json, which with --model FILE is evaluation-mujoco-FILE.json."
 )
 
 

@@ -30,5 +30,15 @@ def g1(variant: str = "paper") -> Task:
                 "*_wrist_*_joint": 0.3,
             }
         ),
-        weights=WalkRewards(swing_height=-150.0, foothold=-10.0, base_height=-10.0, action_rate=-0.03),
+        weights=WalkRewards(
+            alive=10.0,
+            ang_vel_z_l2=-1.0,
+            swing_height=-150.0,
+            slip=-1.0,
+            foothold=-10.0,
+            feet_apart=-200.0,
+            base_height=-10.0,
+            action_rate=-0.03,
+            other_pose=-5.0,
+        ),
     )

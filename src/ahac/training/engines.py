@@ -135,8 +135,13 @@ def comparison_table(results: Sequence[EngineEvaluation]) -> list[str]:
 
 
 def save_engine_evaluation(run: Run, results: Sequence[EngineEvaluation], last: Checkpoint) -> Path:
-    """Write evaluation-ENGINE.json for evaluations of the last checkpoint; the last of them names the file."""
-    path = run.folder / f"evaluation-{results[-1].settings.engine}.json"
+    """Write evaluation-ENGINE.json, or evaluation-ENGINE-MODEL.json, for evaluations of the last checkpoint.
+
+    The last of them names the file.
+    """
+    settings = results[-1].settings
+    model = "" if settings.model is None else f"-{Path(settings.model).stem}"
+    path = run.folder / f"evaluation-{settings.engine}{model}.json"
     about = {
         "checkpoint": LAST,
         "iteration": last.count("iteration"),

@@ -1,6 +1,7 @@
 """Policies on physics engines: evaluation next to our own engine, and trajectories."""
 
 import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,16 @@ def test_eval_in_mujoco(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["engine"] for each in saved["engines"]] == ["ahac", "mujoco"]
     assert saved["engines"][1]["timestep"] == 0.004
     assert saved["checkpoint"] == "last"
+
+
+def test_another_robot_file_has_results_of_its_own(run: Run) -> None:
+    file = resources.files("ahac.envs") / "assets" / "hopper.xml"
+    assert main(["eval", str(run.folder), "--engine", "mujoco"]) == 0
+    own = (run.folder / "evaluation-mujoco.json").read_text(encoding="utf-8")
+    assert main(["eval", str(run.folder), "--engine", "mujoco", "--model", str(file), "--timestep", "0.004"]) == 0
+    saved = json.loads((run.folder / "evaluation-mujoco-hopper.json").read_text(encoding="utf-8"))
+    assert saved["engines"][1]["model"] == str(file)
+    assert (run.folder / "evaluation-mujoco.json").read_text(encoding="utf-8") == own
 
 
 def test_play_records_mujoco(run: Run, tmp_path: Path) -> None:
