@@ -37,6 +37,7 @@ def g1(variant: str = "paper") -> Task:
             slip=-1.0,
             foothold=-10.0,
             feet_apart=-200.0,
+            legs_apart=-100.0,
             base_height=-10.0,
             action_rate=-0.03,
             other_pose=-5.0,

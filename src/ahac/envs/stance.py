@@ -11,9 +11,9 @@ from ahac.envs.components.sensors import foot_points
 from ahac.envs.observations import to_yaw_frame
 from ahac.envs.resets import NoisyReset
 from ahac.envs.root import Root, find_root, is_floating
-from ahac.sim import JointKind, Model, Vec3, World
+from ahac.sim import JointKind, Model, Real, Vec3, World
 
-__all__ = ["Limb", "Stance", "stand"]
+__all__ = ["LegPair", "Limb", "Stance", "sideways_gap", "stand"]
 
 LATERAL = 0.7
 """A joint turns about the lateral axis if its axis has at least this component along it."""
@@ -36,6 +36,16 @@ class Limb:
 
 
 @dataclass(frozen=True)
+class LegPair:
+    """A link of a left leg and its counterpart of the right one."""
+
+    left: int
+    right: int
+    gap: float
+    """Sideways distance of their origins in the stance [m]."""
+
+
+@dataclass(frozen=True)
 class Stance:
     """The robot as it stands in its stance."""
 
@@ -46,6 +56,8 @@ class Stance:
     footholds: Sequence[tuple[float, float]]
     """Places of the feet relative to the base [m]."""
     limbs: Sequence[Limb]
+    legs: Sequence[LegPair]
+    """Links of the legs; feet are given as (left, right) in pairs."""
 
 
 def stand(model: Model, reset: NoisyReset, base: str, feet: Sequence[str]) -> Stance:
@@ -64,7 +76,28 @@ def stand(model: Model, reset: NoisyReset, base: str, feet: Sequence[str]) -> St
         x, y = (sum(float(getattr(place, axis)) for place in places) / len(places) for axis in "xy")
         footholds.append((x, y))
     on_ground = replace(reset, height=q[root.joints[2].q] + lowest)
-    return Stance(float(center.z) + lowest, on_ground, footholds, _limbs(world, root, feet))
+    limbs, legs = _limbs(world, root, feet), _leg_pairs(world, base, feet)
+    return Stance(float(center.z) + lowest, on_ground, footholds, limbs, legs)
+
+
+def sideways_gap(world: World, base: str, left: int, right: int) -> Real:
+    """Return how far to the left of another link a link is, from origin to origin in the yaw frame [m]."""
+    return to_yaw_frame(world, base, world.motion.position[left] - world.motion.position[right]).y
+
+
+def _leg_pairs(world: World, base: str, feet: Sequence[str]) -> list[LegPair]:
+    """Return the links between the base and the feet, without those that two legs share."""
+    model = world.model
+    legs = [model.chain(max(_foot_links(model, [pattern])))[::-1] for pattern in feet]
+    pairs = []
+    for left, right in zip(legs[::2], legs[1::2], strict=False):
+        own = ([k for k in left if k not in right], [k for k in right if k not in left])
+        pairs += [LegPair(a, b, float(sideways_gap(world, base, a, b))) for a, b in zip(*own, strict=False)]
+    return pairs
+
+
+def _foot_links(model: Model, feet: Sequence[str]) -> set[int]:
+    return {c.link for c in model.contact_candidates for pattern in feet if fnmatchcase(c.geom, pattern)}
 
 
 def _limbs(world: World, root: Root, feet: Sequence[str]) -> list[Limb]:
@@ -73,8 +106,7 @@ def _limbs(world: World, root: Root, feet: Sequence[str]) -> list[Limb]:
     balls = [joint.name for joint in joints if joint.kind is JointKind.BALL]
     if balls:
         raise InputError(f"walk needs limbs of hinges and slides, but {model.name!r} has ball joints: {balls}")
-    links = {c.link for c in model.contact_candidates for pattern in feet if fnmatchcase(c.geom, pattern)}
-    moving = {k for link in links for k in model.path(link)}
+    moving = {k for link in _foot_links(model, feet) for k in model.path(link)}
     limbs = []
     for i, link in enumerate(model.links):
         for joint in link.joints:

@@ -22,7 +22,7 @@ from ahac.envs.components.timing import Range
 from ahac.envs.memory import Action
 from ahac.envs.randomization import Distribution, uniform
 from ahac.envs.resets import NoisyReset
-from ahac.envs.stance import Limb, Stance, stand
+from ahac.envs.stance import Limb, Stance, sideways_gap, stand
 from ahac.envs.task import ObsTerm, RewardTerm, Task
 from ahac.sim import Model, Real, World, maximum, minimum
 
@@ -88,6 +88,8 @@ class WalkRewards:
     slip: float = -0.3
     foothold: float = -15.0
     feet_apart: float = -100.0
+    legs_apart: float = 0.0
+    """The same for matching links of left and right legs, such as knees: for bipeds."""
     base_height: float = -30.0
     upright: float = -2.0
     lin_vel_z_l2: float = -0.5
@@ -282,6 +284,7 @@ class _Parts:
             "slip": steps.slip_l2,
             "foothold": steps.foothold_l2,
             "feet_apart": steps.feet_apart_l2,
+            "legs_apart": lambda world, action: self._legs_apart_l2(world),
             "base_height": lambda world, action: (world.position(base).z - self.start.height) ** 2,
             "upright": rewards.flat_orientation_l2(base),
             "lin_vel_z_l2": rewards.lin_vel_z_l2(base),
@@ -309,6 +312,13 @@ class _Parts:
     def _pose_l2(self, group: str) -> RewardTerm:
         chosen = [limb for limb in self.limbs if limb.group == group]
         return lambda world, action: sum(((world.q[limb.q] - limb.stance) ** 2 for limb in chosen), 0.0)
+
+    def _legs_apart_l2(self, world: World) -> Real:
+        total: Real = 0.0
+        for pair in self.start.legs:
+            gap = sideways_gap(world, self.base, pair.left, pair.right)
+            total = total + maximum(0.0, self.steps.min_gap * pair.gap - gap) ** 2
+        return total
 
     def _beyond_limits_l2(self, world: World) -> Real:
         total: Real = 0.0
