@@ -9,6 +9,20 @@ from ahac.envs.walk import WalkRewards, walk
 
 __all__ = ["g1"]
 
+WEIGHTS = WalkRewards(
+    alive=10.0,
+    ang_vel_z_l2=-1.0,
+    swing_height=-150.0,
+    slip=-1.0,
+    foothold=-10.0,
+    feet_apart=-200.0,
+    legs_apart=-100.0,
+    base_height=-10.0,
+    action_rate=-0.03,
+    other_pose=-5.0,
+)
+"""A humanoid falls easily, so falling costs more than on a quadruped."""
+
 
 def g1(variant: str = "paper") -> Task:
     """Return the task; it is not in the paper, so its variants are the same."""
@@ -30,16 +44,5 @@ def g1(variant: str = "paper") -> Task:
                 "*_wrist_*_joint": 0.3,
             }
         ),
-        weights=WalkRewards(
-            alive=10.0,
-            ang_vel_z_l2=-1.0,
-            swing_height=-150.0,
-            slip=-1.0,
-            foothold=-10.0,
-            feet_apart=-200.0,
-            legs_apart=-100.0,
-            base_height=-10.0,
-            action_rate=-0.03,
-            other_pose=-5.0,
-        ),
+        weights=WEIGHTS,
     )

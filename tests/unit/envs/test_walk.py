@@ -1,7 +1,9 @@
 """`walk`: what a policy sees, what disturbs it, where the robot stands, on robots of the package and on others."""
 
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import resources
 from importlib.util import find_spec
 from itertools import pairwise, product
@@ -14,6 +16,7 @@ import torch
 
 import ahac
 from ahac.envs import Disturbances, Footsteps, JointTargets, NoisyReset, Task, VecEnv, WalkRewards, make_task, walk
+from ahac.envs.g1 import WEIGHTS
 from ahac.envs.tracing import observation_sizes
 from ahac.sim import InputError, Model, World, load_model
 from support.robots import mjcf
@@ -274,6 +277,18 @@ def test_weights_of_zero_and_absent_joints_leave_terms_out() -> None:
     assert "slip" not in dog(weights=WalkRewards(slip=0.0)).reward
     assert observation_sizes(dog(tailed))["joint positions"] == 9
     assert observation_sizes(dog(tailed))["last action"] == 8
+
+
+def test_the_guide_lists_the_weights() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "guides" / "walking.md").read_text(encoding="utf-8")
+    table = text.split("### Weights")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (\w+) \| (off|[−.\d]+) \| ([−.\d]*) ?\|$", table, re.MULTILINE)
+
+    def number(cell: str) -> float:
+        return 0.0 if cell == "off" else float(cell.replace("−", "-"))
+
+    listed = {term: (number(default), number(own or default)) for term, default, own in rows}
+    assert listed == {name: (weight, asdict(WEIGHTS)[name]) for name, weight in asdict(WalkRewards()).items()}
 
 
 def test_other_gaits_need_offsets() -> None:
