@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import torch
 
-from ahac.sim import Simulator, load_model
+from ahac.envs import make_task
+from ahac.sim import Simulator, World, load_model
 from behavior.scenes import mjlab_folder
 
 DIGITS = 1e-6
@@ -369,3 +370,22 @@ def stand(robot: Robot, engine: str, seconds: float, stiffer: float = 1.0) -> np
         for _ in range(round(seconds / simulator.dt)):
             state = simulator.step(state, control)
     return state.q[0].numpy()
+
+
+def test_legs_that_come_close_cost() -> None:
+    """The positions of links, from MuJoCo: the legs of a G1, turned inward."""
+    model, data, task = ours(G1), mujoco.MjData(ours(G1)), make_task("g1")
+
+    def gaps(roll: float) -> list[float]:
+        mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
+        for joint, angle in (("left_hip_roll_joint", -roll), ("right_hip_roll_joint", roll)):
+            data.qpos[model.joint(joint).qposadr[0]] = angle
+        mujoco.mj_kinematics(model, data)
+        parts = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
+        return [data.body(f"left_{part}_link").xpos[1] - data.body(f"right_{part}_link").xpos[1] for part in parts]
+
+    stance, inward = gaps(0.0), gaps(0.15)
+    expected = sum(max(0.0, 0.8 * wide - narrow) ** 2 for wide, narrow in zip(stance, inward, strict=True))
+    assert expected > 0.0
+    world = World(task.model, list(data.qpos), [0.0] * task.model.nv, [0.0] * task.model.nu)
+    assert task.reward["legs_apart"](world, []) == pytest.approx(-100.0 * expected)
