@@ -88,8 +88,9 @@ class WalkRewards:
     slip: float = -0.3
     foothold: float = -15.0
     feet_apart: float = -100.0
+    """Squared amount by which a left and a right foot are closer sideways than 80 % of their distance in the stance."""
     legs_apart: float = 0.0
-    """The same for matching links of left and right legs, such as knees: for bipeds."""
+    """The same for matching links of left and right legs, such as the knees of a biped."""
     base_height: float = -30.0
     upright: float = -2.0
     lin_vel_z_l2: float = -0.5
