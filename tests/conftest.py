@@ -41,6 +41,14 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(str(request.config.getoption("--device")))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Task files that tests train with are not trusted outside of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty kernel cache, for this test alone."""

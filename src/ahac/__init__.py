@@ -9,15 +9,18 @@ imported from their modules on first use, so that `import ahac` is fast.
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ahac.algos.registry import register_algorithm
     from ahac.deployment.api import export
     from ahac.envs.gym import make_gym
     from ahac.envs.registry import make, register_task, tasks
     from ahac.envs.robot import RobotTask
     from ahac.identification.api import identify
     from ahac.training.api import resume, train
+    from ahac.training.callbacks import Callback
     from ahac.training.pretrained import pretrained
 
 try:
@@ -26,6 +29,7 @@ except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+source"
 
 __all__ = [
+    "Callback",
     "RobotTask",
     "__version__",
     "export",
@@ -33,6 +37,7 @@ __all__ = [
     "make",
     "make_gym",
     "pretrained",
+    "register_algorithm",
     "register_task",
     "resume",
     "tasks",
@@ -40,12 +45,14 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Callback": "ahac.training.callbacks",
     "RobotTask": "ahac.envs.robot",
     "export": "ahac.deployment.api",
     "identify": "ahac.identification.api",
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",
     "pretrained": "ahac.training.pretrained",
+    "register_algorithm": "ahac.algos.registry",
     "register_task": "ahac.envs.registry",
     "resume": "ahac.training.api",
     "tasks": "ahac.envs.registry",
@@ -61,4 +68,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    subpackages = [name for name, value in globals().items() if isinstance(value, ModuleType)]
+    return sorted({*__all__, *subpackages})

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ahac.algos import registry as algorithms
 from ahac.envs import registry
 from support.marks import extended
 
@@ -33,7 +34,8 @@ PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "grad
 )
 def test_code_on_guide_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some of it writes files
-    monkeypatch.setattr(registry._tasks, "_factories", dict(registry._tasks._factories))  # and registers tasks
+    for table in (registry._tasks, algorithms._algorithms):  # and registers tasks and algorithms
+        monkeypatch.setattr(table, "_factories", dict(table._factories))
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks, f"{page} shows no code"
     namespace: dict[str, object] = {}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-OWN_TESTS = ("codesign_hopper", "run_exported_policy")
-"""Examples that take minutes or files; tests/unit/examples tests them."""
+OWN_TESTS = ("codesign_hopper", "run_exported_policy", "log_to_wandb", "log_to_mlflow", "tune_with_optuna")
+"""Examples that take minutes, files or packages; tests/unit/examples tests them."""
 
 EXAMPLES = sorted(path for path in (Path(__file__).parents[2] / "examples").glob("*.py") if path.stem not in OWN_TESTS)
 NEEDS = {"go1": "mjlab", "go1_velocity": "mjlab", "walking_robot": "mjlab"}

@@ -169,7 +169,7 @@ def listed(starter: Starter, out: Path, run: Path) -> list[str]:
     out.mkdir(exist_ok=True)
     ended = starter.run("list", "runs", "--out", out)
     problems = refused(ended)
-    wanted = [run.name] if (run / "config.json").is_file() else []
+    wanted = [str(out / run.name)] if (run / "config.json").is_file() else []
     shown = [line.split()[0] for line in ended.out.splitlines()[1:]]
     if ended.status == 0 and shown != wanted:
         problems.append(f"list: `ahac list runs` shows {shown}, wanted {wanted}")

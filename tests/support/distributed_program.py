@@ -130,7 +130,12 @@ def together(ranks: ProcessGroup, folder: Path) -> None:
     stopped = create_run(small_config(folder, name="stopped"), ranks)
     at_the_twentieth_step(stopped.env, ranks, lambda: os.kill(os.getpid(), signal.SIGTERM))
     complete = train(stopped, display=False)
-    found = {"cases": cases, "reduced": reduced(ranks), "complete": complete, "folder": run.folder}
+    called: list[float] = []
+    halted = create_run(small_config(folder, name="halted"), ranks)
+    train(
+        halted, display=False, callbacks=[lambda run, metrics: called.append(metrics["iteration"]) or len(called) < 2]
+    )
+    found = {"cases": cases, "reduced": reduced(ranks), "complete": complete, "folder": run.folder, "called": called}
     torch.save(found, folder / f"rank-{ranks.rank}.pt")
 
 

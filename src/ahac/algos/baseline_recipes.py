@@ -24,8 +24,11 @@ PPO_RELEASED = {"hopper": (4096, 500), "ant": (2048, 50_000), "anymal": (4096, 5
 PPO_PAPER = {"hopper": (1024, 1500), "ant": (2048, 5000), "anymal": (2048, 5000), "humanoid": (1024, 5000),
              "snu_humanoid": (1024, 50_000)}  # fmt: skip
 """Hopper had 200 iterations of 240 steps; this is the same number of steps, 32 per iteration as the paper prints."""
-PPO_DEFAULT = {"hopper": (1024, 600), "ant": (4096, 1500), "cartpole": (256, 200), "double_pendulum": (256, 300)}
+PPO_DEFAULT = {"hopper": (1024, 600), "ant": (4096, 1500), "cartpole": (256, 200), "double_pendulum": (256, 300),
+               "go1": (4096, 2000), "go2": (4096, 2000), "g1": (4096, 4000)}  # fmt: skip
 PPO_OTHERS = (2048, 1000)
+PPO_WALKING = PPOConfig(hidden=(256, 128), critic_hidden=(256, 128), init_log_std=-0.5, target_kl=0.016)
+"""Best of four pilot runs on the Go1 and of six on the G1 (docs/guides/walking.md)."""
 
 SAC_WORLDS = {"hopper": (64, 500), "ant": (128, 5000), "anymal": (64, 5000), "humanoid": (64, 5000),
               "snu_humanoid": (256, 10_000), "cartpole": (64, 100), "double_pendulum": (64, 200)}  # fmt: skip
@@ -47,6 +50,8 @@ def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
         worlds, iterations = PPO_RELEASED.get(task, PPO_OTHERS)
         return worlds, iterations, PPOConfig(hidden=(400, 200, 100), critic_hidden=None)
     worlds, iterations = (PPO_PAPER if preset == "paper" else PPO_DEFAULT).get(task, PPO_OTHERS)
+    if preset == "default" and task in ("go1", "go2", "g1"):
+        return worlds, iterations, PPO_WALKING
     return worlds, iterations, PPOConfig(hidden=actor, critic_hidden=critic)
 
 

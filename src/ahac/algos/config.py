@@ -45,6 +45,8 @@ class ActorConfig:
     """Initial log standard deviation of the policy."""
     normalize_obs: bool = True
     """Normalize observations by running statistics."""
+    network: str = field(default="", metadata={"option": False})
+    """Name of the custom network given in Python as `policy`, which replaces `hidden`; empty for none."""
 
     def __post_init__(self) -> None:
         _check_network("actor", self.hidden, self.learning_rate, self.max_grad_norm)
@@ -73,6 +75,8 @@ class CriticConfig:
     """Clip the gradient to this norm; None disables clipping."""
     target_alpha: float | None = 0.2
     """Fraction of the old target network kept per iteration; None disables the target network."""
+    network: str = field(default="", metadata={"option": False})
+    """Name of the custom network given in Python as `critic`, which replaces `hidden`; empty for none."""
 
     def __post_init__(self) -> None:
         _check_network("critic", self.hidden, self.learning_rate, self.max_grad_norm)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ahac.algos.config import ActorConfig
 
-__all__ = ["TaskHyperparameters", "actor_config", "task_hyperparameters"]
+__all__ = ["TaskHyperparameters", "actor_config", "has_hyperparameters", "task_hyperparameters"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ PAPER = {
     ),
 }  # fmt: skip
 """The last six tasks are not in the paper; numbers of half_cheetah, cartpole and double_pendulum follow SHAC's.
-User-defined tasks use those of Ant."""
+User-defined tasks use those of the task that `Task.recipe` names, by default of Ant."""
 
 RELEASED = {"hopper": (1024, 500), "ant": (128, 2000), "anymal": (128, 3000), "humanoid": (64, 5000),
             "snu_humanoid": (64, 5000), "half_cheetah": (1024, 500), "cartpole": (1024, 500)}  # fmt: skip
@@ -98,6 +98,11 @@ DEFAULT = {
 }
 """Where the default preset differs: fewer worlds, which learn as well on a CPU, and on Hopper more exploration and
 shorter rollouts, which avoid its slow gait (docs/results.md)."""
+
+
+def has_hyperparameters(task: str) -> bool:
+    """Return whether a task has hyper-parameters of its own."""
+    return task in PAPER
 
 
 def task_hyperparameters(task: str, preset: str) -> TaskHyperparameters:

@@ -17,10 +17,12 @@ from ahac.algos.baseline_recipes import BASELINES
 from ahac.algos.bptt import bptt_config
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.hyperparameters import task_hyperparameters
+from ahac.algos.registry import algorithms, settings_class
 from ahac.algos.shac import shac_config
 from ahac.core.errors import InputError
+from ahac.core.text import suggestion
 
-__all__ = ["ALGOS", "PRESETS", "Recipe", "recipe"]
+__all__ = ["ALGOS", "PRESETS", "Recipe", "describe_algorithms", "recipe"]
 
 PRESETS = ("default", "paper", "released")
 ALGOS = {
@@ -39,6 +41,11 @@ FIRST_ORDER = {"ahac": ahac_config, "ahac1": ahac1_config, "shac": shac_config, 
 BPTT_WORLDS = 32
 
 
+def describe_algorithms() -> dict[str, str]:
+    """Return the names of all algorithms, those of other packages included, with a description of each."""
+    return algorithms() | ALGOS
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Generic[ConfigT]):
     """Settings for training an algorithm on a task."""
@@ -53,11 +60,16 @@ def recipe(task: str, algo: FirstOrderName, preset: str = "default") -> Recipe[S
 @overload
 def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]: ...
 def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
-    """Return the recipe for training `algo` on `task`; tasks without their own numbers take those of Ant."""
-    if algo not in ALGOS:
-        raise InputError(f"no algorithm named {algo!r}; known: {', '.join(ALGOS)}")
+    """Return the recipe for training `algo` on `task`; tasks without their own numbers take those of Ant.
+
+    Algorithms that other packages registered have their default settings, and the worlds and iterations of AHAC.
+    """
+    settings = settings_class(algo)
     if preset not in PRESETS:
-        raise InputError(f"no preset named {preset!r}; known: {', '.join(PRESETS)}")
+        raise InputError(f"no preset named {preset!r}{suggestion(preset, PRESETS)}; known: {', '.join(PRESETS)}")
+    if algo not in ALGOS:
+        numbers = task_hyperparameters(task, preset)
+        return Recipe(num_envs=numbers.num_envs, iterations=numbers.iterations, algorithm=settings())
     if algo in BASELINES:
         networks = task_hyperparameters(task, "paper")
         worlds, iterations, settings = BASELINES[algo](task, preset, networks.actor, networks.critic)

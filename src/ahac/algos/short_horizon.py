@@ -22,6 +22,7 @@ from ahac.algos.algorithm import IterationResult
 from ahac.algos.builders import horizon_rule, stiffness_monitor
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
+from ahac.algos.networks import BUILT_IN, Networks, make_actor, make_critic
 from ahac.algos.parts.critic_fit import CriticFit
 from ahac.algos.parts.gradient_horizon import overall_growth
 from ahac.algos.parts.horizon import Signals
@@ -29,8 +30,6 @@ from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import NonFiniteError
 from ahac.core.rng import restore_generator
-from ahac.nets.actor import Actor
-from ahac.nets.critic import Critic
 from ahac.nets.critic_training import make_critic_epoch
 from ahac.nets.normalizer import Normalizer
 from ahac.nets.optim import optimizer_tensors, shac_adam, step_only_if
@@ -68,7 +67,12 @@ class ShortHorizonActorCritic:
     """A policy, a critic or none, and a horizon."""
 
     def __init__(
-        self, config: ShortHorizonConfig, spec: EnvSpec, seed: int, ranks: ProcessGroup = SINGLE_PROCESS
+        self,
+        config: ShortHorizonConfig,
+        spec: EnvSpec,
+        seed: int,
+        ranks: ProcessGroup = SINGLE_PROCESS,
+        networks: Networks = BUILT_IN,
     ) -> None:
         """Build everything that learns; `spec` describes the worlds of this rank."""
         cpu = torch.Generator().manual_seed(seed)
@@ -83,14 +87,12 @@ class ShortHorizonActorCritic:
         self.critic_normalizer = None
         if spec.asymmetric and config.critic is not None:
             self.critic_normalizer = self.normalizer.like(spec.critic_obs_size)
-        actor = Actor(spec.obs_size, spec.action_size, config.actor.hidden, log_std=config.actor.init_log_std, rng=cpu)
-        self.actor = actor.to(spec.device, spec.dtype)
+        self.actor = make_actor(config.actor, spec, seed, cpu, networks)
         self._policy = make_rollout_policy(self.actor)
         self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:
-            critic = Critic(spec.critic_obs_size, c.hidden, members=c.num_critics, rng=cpu)
-            self.critic = critic.to(spec.device, spec.dtype)
+            self.critic = make_critic(c, spec, seed, cpu, networks)
             self.target = None if c.target_alpha is None else deepcopy(self.critic).requires_grad_(False)
             self.critic.theta.grad = torch.zeros_like(self.critic.theta)
             self.critic_optimizer = shac_adam(self.critic, c.learning_rate)
@@ -227,12 +229,14 @@ class ShortHorizonActorCritic:
         CPU it is the opposite.
         """
         steps = buffer.rollout.steps
-        weights = list(self.actor.parameters())
+        weights = [weight for weight in self.actor.parameters() if weight.requires_grad]
         keep_states = "growth" in self.horizon.needs
         gradients = backward_to_steps(objective, steps, keep_states, () if self.batched_backward else weights)
         by_action = action_gradients(steps)
         if self.batched_backward:
-            gradients = torch.autograd.grad(self.actor(buffer.rollout.obs, buffer.noise), weights, by_action)
+            gradients = torch.autograd.grad(
+                self.actor(buffer.rollout.obs, buffer.noise), weights, by_action, materialize_grads=True
+            )
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.grad = gradient
         return by_action

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Parser, number
+from ahac.cli.paths import find_run
 from ahac.core.table import table_lines
 from ahac.core.text import printable
 
@@ -69,12 +70,13 @@ def compare(arguments: list[str]) -> int:
     options = parser.parse(arguments)
     if options.curves is not None and options.plot is None:
         parser.error("--curves selects what to plot; add --plot FILE")
+    folders = [find_run(name) for name in options.runs]
 
     from ahac.experiments.compare import group_runs, summarize
     from ahac.experiments.comparison_files import write_groups, write_runs
     from ahac.experiments.plot import RETURN, plot
 
-    runs = group_runs(options.runs)
+    runs = group_runs(folders)
     groups = summarize(runs, options.at_steps, options.at_seconds)
     if options.plot is not None:
         plot(options.plot, runs, options.curves or [RETURN])

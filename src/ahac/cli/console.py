@@ -1,14 +1,15 @@
-"""Log lines above a live display, and output to closed pipes."""
+"""Log lines above a live display, and output to closed pipes and to streams without Unicode."""
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
 
 from ahac.core.text import printable
 
-__all__ = ["BROKEN_PIPE_STATUS", "StderrHandler", "log_to_stderr", "silence_broken_pipes"]
+__all__ = ["BROKEN_PIPE_STATUS", "StderrHandler", "escape_unencodable", "log_to_stderr", "silence_broken_pipes"]
 
 BROKEN_PIPE_STATUS = 141
 """Exit status of a program that wrote to a closed pipe, as shells report it: 128 + SIGPIPE."""
@@ -29,6 +30,13 @@ class StderrHandler(logging.Handler):
 def log_to_stderr() -> None:
     """Send log messages to stderr, unless the program has configured logging already."""
     logging.basicConfig(format="%(message)s", handlers=[StderrHandler()])
+
+
+def escape_unencodable() -> None:
+    r"""Write characters that the encoding of the terminal lacks as escapes (`\u03bb`), rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def silence_broken_pipes() -> None:

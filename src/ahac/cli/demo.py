@@ -20,6 +20,6 @@ def demo(arguments: list[str]) -> int:
     """Run `ahac demo`."""
     parser = Parser("ahac demo", "[TASK] [options]", ABOUT)
     parser.add_argument("what", metavar="TASK", nargs="?", default=TASK, help=f"name of the task (default: {TASK})")
-    parser.set_defaults(pretrained=True, newest=False)
+    parser.set_defaults(pretrained=True, newest=False, trust=False)
     add_play_options(parser)
     return show(parser.parse(arguments))

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Parser, number, whole_number
-from ahac.cli.play import add_engine_options, check_suffix, engine_settings, formats_help, write_trajectory
-from ahac.cli.pretrained import add_pretrained_option, run_folder
+from ahac.cli.play import add_engine_options, engine_settings
+from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
+from ahac.view.recording import check_suffix, formats_help, save_recording
 
 if TYPE_CHECKING:
     from ahac.training.checkpoint import Checkpoint
@@ -40,9 +41,8 @@ def evaluate(arguments: list[str]) -> int:
     from ahac.core.device import fallback_device
     from ahac.training.run import open_run
 
-    folder = run_folder(options.run, options.pretrained)
-    device = options.device or fallback_device(open_run(folder).config.device)
-    run = open_run(folder, device=device)
+    run = open_run(options.run, trust=options.trust)
+    run = run.with_settings(device=options.device or fallback_device(run.config.device))
     checkpoint = run.restore(options.checkpoint, with_env=False)
     standard = not checkpoint.policy_only and options.checkpoint == "last" and options.seed in (None, run.eval_seed)
     standard = standard and (options.episodes is None or options.episodes >= run.config.eval_episodes)
@@ -81,6 +81,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = Parser("ahac eval", "RUN [options]", ABOUT)
     parser.add_argument("run", metavar="RUN", help="run folder; with --pretrained, name of a task")
     add_pretrained_option(parser)
+    add_trust_option(parser)
     parser.add_argument(
         "--episodes", type=whole_number, metavar="N", help="number of episodes (default: the run's eval_episodes)"
     )
@@ -104,6 +105,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     add_engine_options(parser)
     options = parser.parse(arguments)
+    options.run = run_folder(options.run, options.pretrained)
     engine_settings(options)
 
     from ahac.core.checks import check_finite
@@ -118,11 +120,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def _save_trajectory(run: Run, options: argparse.Namespace, seed: int) -> None:
     """Save the motion of the policy in a separate environment of one world."""
     from ahac.envs import make
-    from ahac.training.engines import engine_env, task_of
+    from ahac.training.engines import engine_env
     from ahac.training.viewing import EnvSource, record_trajectory
 
     if options.engine == "mujoco":
-        env = engine_env(task_of(run), engine_settings(options), 1, seed, run.device)
+        env = engine_env(run.task, engine_settings(options), 1, seed, run.device)
     else:
-        env = make(**run.config.env_settings, num_envs=1, device=run.device, seed=seed)
-    write_trajectory(record_trajectory(EnvSource(env, run.algo.act), options.seconds), options.save_trajectory)
+        env = make(run.task, num_envs=1, device=run.device, seed=seed)
+    save_recording(record_trajectory(EnvSource(env, run.algo.act), options.seconds), options.save_trajectory)

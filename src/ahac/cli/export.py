@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ahac.cli.parser import Parser, one_of
-from ahac.cli.pretrained import add_pretrained_option, run_folder
+from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
 
 __all__ = ["export"]
 
@@ -43,6 +43,7 @@ def export(arguments: list[str]) -> int:
     parser.add_argument(
         "--checkpoint", default="last", metavar="NAME", help="last, best or iteration-NNNNNN (default: last)"
     )
+    add_trust_option(parser)
     options = parser.parse(arguments)
     options.run = run_folder(options.run, options.pretrained)
     for path in (_pack if options.format == "pretrained" else _export)(options):
@@ -54,7 +55,7 @@ def _export(options: argparse.Namespace) -> list[Path]:
     """Write a policy file and its description."""
     from ahac.deployment import export as export_policy
 
-    path = export_policy(options.run, options.out, options.format, options.checkpoint)
+    path = export_policy(options.run, options.out, options.format, options.checkpoint, trust=options.trust)
     return [path, path.with_suffix(".json")]
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ahac.cli.parser import Parser, number, one_of, whole_number
+from ahac.cli.paths import check_file
 from ahac.core.text import printable
 
 __all__ = ["identify"]
@@ -27,6 +28,9 @@ UNBOUNDED = 1e6
 def identify(arguments: list[str]) -> int:
     """Run `ahac identify`."""
     options = _options(arguments)
+    check_file(options.robot, "the path of an MJCF or URDF file")
+    for path in options.data:
+        check_file(path, "a recording (.npz)")
 
     from ahac.core.files import check_writable
     from ahac.identification import identify as run
@@ -62,7 +66,9 @@ def identify(arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser("ahac identify", "ROBOT DATA [DATA ...] --parameters PATTERN [PATTERN ...] [options]", ABOUT)
+    usage = "ROBOT DATA [DATA ...] --parameters PATTERN [PATTERN ...] [options]"
+    basic = ("--parameters", "--out", "--segment", "--resample", "--servos", "--ground", "--floating")
+    parser = Parser("ahac identify", usage, ABOUT, basic=basic)
     parser.add_argument("robot", metavar="ROBOT", help="MJCF or URDF file")
     parser.add_argument("data", nargs="+", metavar="DATA", help="recordings (.npz)")
     parser.add_argument(

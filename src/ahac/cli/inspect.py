@@ -10,10 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ahac.cli.names import is_task, task_names
 from ahac.cli.parser import Parser, number, one_of, whole_number
+from ahac.cli.paths import ROBOT_SUFFIXES, check_file
 from ahac.core.errors import InputError
 from ahac.core.table import table_lines
-from ahac.core.text import printable
+from ahac.core.text import printable, suggestion
 
 if TYPE_CHECKING:
     from ahac.sim import Model
@@ -57,6 +59,7 @@ def inspect(arguments: list[str]) -> int:
         "--ignore", nargs="+", default=[], metavar="FEATURE", help="features of a robot file to drop, as the error says"
     )
     options = parser.parse(arguments)
+    _check_target(options.what)
     if options.image is not None:
         from ahac.plots.theme import check_format
 
@@ -79,25 +82,32 @@ def inspect(arguments: list[str]) -> int:
     return 0
 
 
+def _check_target(name: str) -> None:
+    """Raise an InputError if there is no such robot or task."""
+    if is_task(name):
+        return
+    tasks = task_names()
+    if Path(name).suffix not in ROBOT_SUFFIXES:
+        raise InputError(
+            f"{name!r} is not a robot file ({', '.join(ROBOT_SUFFIXES)}) or task{suggestion(name, tasks)}; "
+            f"tasks: {', '.join(tasks)}; give a task of your own as FILE.py:NAME"
+        )
+    check_file(name, "the path of an MJCF or URDF file")
+
+
 def _model(options: argparse.Namespace) -> tuple[Model, list[str]]:
     """Load the robot, and set the options of the step that were not given; describe what a task randomizes."""
-    from ahac.envs import make_task, tasks
+    from ahac.envs import make_task
     from ahac.sim import load_model
-    from ahac.sim.model.files import ROBOT_SUFFIXES
 
-    if options.what in tasks():
+    if is_task(options.what):
         task = make_task(options.what)
         defaults: dict[str, Any] = {"dt": task.dt, "substeps": task.substeps, "integrator": task.integrator}
         model, randomized = task.model, task.randomized
-    elif Path(options.what).suffix in ROBOT_SUFFIXES:
+    else:
         defaults = {"dt": DT, "substeps": SUBSTEPS, "integrator": "implicit"}
         model = load_model(options.what, ground=not options.no_ground, floating=options.floating, ignore=options.ignore)
         randomized = []
-    else:
-        raise InputError(
-            f"{options.what!r} is not a robot file ({', '.join(ROBOT_SUFFIXES)}) or task; tasks: {', '.join(tasks())}; "
-            "a task of your own needs an entry point, see docs/guides/your-own-robot.md"
-        )
     for name, value in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, value)

@@ -47,18 +47,25 @@ def _task_rows() -> list[str]:
 
 
 def _algo_rows() -> list[str]:
-    from ahac.algos.recipes import ALGOS
+    from ahac.algos.recipes import describe_algorithms
 
-    return table_lines(("algo", "description"), ALGOS.items(), left=(0, 1))
+    return table_lines(("algo", "description"), describe_algorithms().items(), left=(0, 1))
 
 
 def _run_rows(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return [_no_runs(folder)]
+
     from ahac.experiments.run_files import find_runs
 
     header = ("run", "task", "algo", "iterations", "complete", "env steps", "return", "evaluation")
     if not (runs := find_runs(folder)):
-        return [printable(f"no runs in {folder}; `--out FOLDER` lists another folder")]
+        return [_no_runs(folder)]
     return table_lines(header, map(_run_row, runs), left=(0, 1, 2, len(header) - 1))
+
+
+def _no_runs(folder: Path) -> str:
+    return printable(f"no runs in {folder}; `--out FOLDER` lists another folder")
 
 
 def _run_row(folder: Path) -> tuple[str, ...]:
@@ -67,11 +74,11 @@ def _run_row(folder: Path) -> tuple[str, ...]:
     try:
         run = read_run(folder)
     except (InputError, OSError) as error:  # a damaged run must not hide the others
-        return (printable(folder.name), *6 * "-", printable(str(error)))
+        return (printable(str(folder)), *6 * "-", printable(str(error)))
     iterations, last_return = run.last("iteration", 0.0), run.last("episode_return")
     length = "" if run.settings.get("env_steps") else f"/{run.settings['iterations']}"
     cells = (
-        folder.name,
+        str(folder),
         run.settings["task"],
         run.settings["algo"],
         f"{iterations:.0f}{length}",

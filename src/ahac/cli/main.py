@@ -10,7 +10,8 @@ from contextlib import suppress
 from ahac import __version__
 from ahac.cli.bench import bench
 from ahac.cli.compare import compare
-from ahac.cli.console import BROKEN_PIPE_STATUS, log_to_stderr, silence_broken_pipes
+from ahac.cli.completion import completion
+from ahac.cli.console import BROKEN_PIPE_STATUS, escape_unencodable, log_to_stderr, silence_broken_pipes
 from ahac.cli.demo import demo
 from ahac.cli.doctor import doctor
 from ahac.cli.evaluate import evaluate
@@ -19,6 +20,7 @@ from ahac.cli.grad import grad
 from ahac.cli.identify import identify
 from ahac.cli.inspect import inspect
 from ahac.cli.list import list_
+from ahac.cli.new import new
 from ahac.cli.parser import Commands, run_command
 from ahac.cli.play import play
 from ahac.cli.sweep import sweep
@@ -35,21 +37,24 @@ COMMANDS: Commands = {
     "resume": ("resume a run", resume),
     "eval": ("evaluate a trained policy", evaluate),
     "play": ("show a policy, task or robot in the browser, or save a video", play),
-    "export": ("write a trained policy to an ONNX or TorchScript file, or pack it", export),
+    "export": ("write a trained policy to an ONNX or TorchScript file", export),
+    "new": ("write a task file for a robot", new),
     "inspect": ("show what a robot consists of, and whether it is stable", inspect),
     "identify": ("estimate parameters of a robot from recorded motions", identify),
     "sweep": ("train a list of runs", sweep),
     "compare": ("compare groups of runs", compare),
     "grad": ("study and check gradients", grad),
     "list": ("list tasks, algorithms, runs or pretrained policies", list_),
-    "doctor": ("show versions and hardware", doctor),
+    "doctor": ("show versions and hardware, and check the folders", doctor),
     "bench": ("measure speed on this machine", bench),
+    "completion": ("print a script that completes commands in your shell", completion),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     log_to_stderr()
+    escape_unencodable()
     try:
         try:
             return _run(arguments)

@@ -7,14 +7,15 @@ import ast
 import inspect
 import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ahac.cli.parser import Parser, number, one_of, whole_number
 
-__all__ = ["add_settings", "read_settings"]
+__all__ = ["add_settings", "add_settings_from_source", "read_settings"]
 
 Settings = TypeVar("Settings")
 
@@ -22,6 +23,10 @@ PARSERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
     int: ("INT", whole_number), float: ("FLOAT", number), str: ("STR", str), Path: ("PATH", Path),
 }  # fmt: skip
 """Placeholder in help and parser of a value, by the type of the field."""
+ANNOTATIONS = {"int": int, "float": float, "str": str, "bool": bool, "int | None": int | None}
+"""Types of the fields that `add_settings_from_source` reads, by their annotation."""
+PROPER_NAMES = frozenset({"Polyak"})
+"""First words of docstrings that keep their capital in help."""
 
 
 class _Switch(argparse.Action):
@@ -41,18 +46,39 @@ def add_settings(parser: Parser, defaults: Any, prefix: str = "", skip: tuple[st
         skip: Fields that are not options.
     """
     hints, docs = get_type_hints(type(defaults)), _field_docs(type(defaults))
-    values = {item.name: getattr(defaults, item.name) for item in fields(defaults) if item.name not in skip}
+    options = [item.name for item in fields(defaults) if item.metadata.get("option", True) and item.name not in skip]
+    values = {name: getattr(defaults, name) for name in options}
     group = parser.add_argument_group(f"{prefix}* settings", docs[""]) if prefix else parser
     for name, value in values.items():
-        if not _is_nested(hints[name]):
-            text = f"{docs[name]} (default: {_shown(value)})".replace("%", "%%")
-            names = _option_names(prefix, name, with_negative=hints[name] is bool)
-            group.add_argument(
-                *names, dest=prefix + name, default=argparse.SUPPRESS, help=text, **_argument(hints[name])
-            )
+        if not (is_dataclass(value) or _is_nested(hints[name])):
+            _add_option(group, prefix + name, hints[name], docs.get(name, name), _shown(value))
     for name, value in values.items():
         if is_dataclass(value):
             add_settings(parser, value, f"{prefix}{name}.")
+
+
+def add_settings_from_source(
+    parser: Parser, module: str, kind: str, defaults: Mapping[str, str], skip: tuple[str, ...] = ()
+) -> None:
+    """Add an option for every simple field of a dataclass, without importing its module, which may take seconds.
+
+    Args:
+        parser: The parser to extend.
+        module: Name of the module.
+        kind: Name of the dataclass.
+        defaults: Text shown as the default of some fields, in place of the one in the source.
+        skip: Fields that are not options.
+    """
+    spec = find_spec(module)  # imports the parent packages only
+    assert spec is not None
+    assert spec.origin is not None
+    body = ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body
+    (definition,) = (node for node in body if isinstance(node, ast.ClassDef) and node.name == kind)
+    docs = _docs_below_fields(definition)
+    for field in definition.body:
+        match field:
+            case ast.AnnAssign(target=ast.Name(name), annotation=hint, value=ast.Constant(value)) if name not in skip:
+                _add_option(parser, name, ANNOTATIONS[ast.unparse(hint)], docs[name], defaults.get(name, _shown(value)))
 
 
 def read_settings(defaults: Settings, options: argparse.Namespace, prefix: str = "") -> Settings:
@@ -68,6 +94,23 @@ def read_settings(defaults: Settings, options: argparse.Namespace, prefix: str =
                 given = None if given == [None] else tuple(given)
             changes[item.name] = given
     return replace(defaults, **changes)  # pyright: ignore[reportArgumentType] - a dataclass
+
+
+def _add_option(group: argparse._ActionsContainer, name: str, hint: Any, text: str, default: str) -> None:  # noqa: ANN401 - any annotation
+    """Add the option of a field, with its docstring in the style of other help texts: a phrase, not a sentence."""
+    first = text.partition(" ")[0]
+    if first[1:].islower() and first not in PROPER_NAMES:
+        text = text[0].lower() + text[1:]
+    if not text.endswith("..."):
+        text = text.removesuffix(".")
+    outer, dot, field = name.rpartition(".")
+    group.add_argument(
+        *_option_names(outer + dot, field, with_negative=hint is bool),
+        dest=name,
+        default=argparse.SUPPRESS,
+        help=f"{text} (default: {default})".replace("%", "%%"),
+        **_argument(hint),
+    )
 
 
 def _is_nested(hint: Any) -> bool:  # noqa: ANN401 - any annotation
@@ -113,10 +156,20 @@ def _field_docs(kind: type) -> dict[str, str]:
     for base in reversed(kind.__mro__):
         if not is_dataclass(base):
             continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        try:
+            source = inspect.getsource(base)
+        except OSError:  # a class that was typed at a prompt
+            continue
+        (definition,) = ast.parse(textwrap.dedent(source)).body
         assert isinstance(definition, ast.ClassDef)
-        for field, below in zip(definition.body, definition.body[1:], strict=False):
-            match field, below:
-                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                    docs[name] = " ".join(text.split())
+        docs |= _docs_below_fields(definition)
+    return docs
+
+
+def _docs_below_fields(definition: ast.ClassDef) -> dict[str, str]:
+    docs = {}
+    for field, below in zip(definition.body, definition.body[1:], strict=False):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                docs[name] = " ".join(text.split())
     return docs

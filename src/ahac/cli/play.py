@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ahac.cli.parser import Parser, number, one_of, whole_number
-from ahac.cli.pretrained import add_pretrained_option, run_folder
+from ahac.cli.names import is_task, task_names
+from ahac.cli.parser import Parser, number, one_of, port_number, whole_number
+from ahac.cli.paths import ROBOT_SUFFIXES, RUNS, check_file, run_names
+from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
 from ahac.core.errors import InputError
+from ahac.core.text import suggestion
+from ahac.view.recording import check_suffix, formats_help, save_recording
 
 if TYPE_CHECKING:
     from ahac.engines import EngineEnv
@@ -22,22 +25,15 @@ if TYPE_CHECKING:
 __all__ = [
     "add_engine_options",
     "add_play_options",
-    "check_suffix",
     "engine_settings",
-    "formats_help",
     "play",
     "show",
-    "write_trajectory",
 ]
 
 ABOUT = (
-    "Show a policy, task or robot. TARGET is a run folder, the name of a task, the MJCF or URDF file of a robot, or a "
-    "saved trajectory (.npz). Without --record, a viewer opens in the browser; Ctrl-C closes it."
+    "Show a policy, task or robot. TARGET is a run folder, a task (its name, or FILE.py:NAME), the MJCF or URDF file "
+    "of a robot, or a saved trajectory (.npz). Without --record, a viewer opens in the browser; Ctrl-C closes it."
 )
-FORMATS = {
-    ".html": "page that plays in any browser", ".mp4": "video", ".gif": "animated image", ".npz": "numbers",
-}  # fmt: skip
-"""File formats of trajectories by suffix."""
 
 
 def play(arguments: list[str]) -> int:
@@ -45,6 +41,7 @@ def play(arguments: list[str]) -> int:
     parser = Parser("ahac play", "TARGET [options]", ABOUT)
     parser.add_argument("what", metavar="TARGET", help="run, task, robot or trajectory")
     add_pretrained_option(parser)
+    add_trust_option(parser)
     parser.add_argument(
         "--newest", action="store_true", help="follow a run in training: load every new policy, at low CPU priority"
     )
@@ -73,7 +70,7 @@ def add_play_options(parser: Parser) -> None:
         "--seed", type=whole_number, default=0, metavar="N", help="random seed of the resets (default: 0)"
     )
     parser.add_argument(
-        "--port", type=whole_number, metavar="N", help="port of the viewer (default: the first free one from 8080)"
+        "--port", type=port_number, metavar="N", help="port of the viewer (default: the first free one from 8080)"
     )
     parser.add_argument("--no-browser", action="store_true", help="print the viewer's address without opening it")
     parser.add_argument(
@@ -90,12 +87,11 @@ def add_play_options(parser: Parser) -> None:
 
 def show(options: argparse.Namespace) -> int:
     """Record what the options name, or show it in the browser."""
+    options.what = run_folder(options.what, pretrained=True) if options.pretrained else _find_target(options.what)
     engine_settings(options)
-    if options.pretrained:
-        options.what = run_folder(options.what, pretrained=True)
     if options.record is not None:
         check_suffix(options.record)
-        write_trajectory(_trajectory(options), options.record)
+        save_recording(_trajectory(options), options.record)
         sys.stdout.write(f"{options.record}\n")
         return 0
     from ahac.view.server import check_viewer
@@ -144,31 +140,20 @@ def engine_settings(options: argparse.Namespace) -> EngineSettings:
     )
 
 
-def formats_help() -> str:
-    """Return the list of file formats for a help text."""
-    return ", ".join(f"{suffix} ({description})" for suffix, description in FORMATS.items())
-
-
-def write_trajectory(trajectory: Trajectory, path: Path) -> None:
-    """Save a trajectory in the format that the file's suffix selects."""
-    match check_suffix(path):
-        case ".npz":
-            trajectory.save(path)
-        case ".html":
-            from ahac.view.html_player import save_html
-
-            save_html(trajectory, path)
-        case _:
-            from ahac.view.video import save_video
-
-            save_video(trajectory, path)
-
-
-def check_suffix(path: Path, what: str = "a recording") -> str:
-    """Return the suffix of a file name; raise an error if it is not one of a trajectory."""
-    if path.suffix not in FORMATS:
-        raise InputError(f"{what} must be a {', '.join(FORMATS)} file, got {path.name!r}; change the suffix")
-    return path.suffix
+def _find_target(name: str) -> str:
+    """Return a target, or the path of the run with this name in ./runs; raise an InputError if nothing is found."""
+    if is_task(name) or Path(name).is_dir():
+        return name
+    if Path(name).suffix in (".npz", *ROBOT_SUFFIXES):
+        check_file(name, "a trajectory written by Trajectory.save, or the MJCF or URDF file of a robot")
+        return name
+    if name in (runs := run_names()):
+        return str(RUNS / name)
+    tasks = task_names()
+    raise InputError(
+        f"{name!r} is not a run folder, task, robot file ({', '.join(ROBOT_SUFFIXES)}) or trajectory (.npz)"
+        f"{suggestion(name, [*tasks, *runs])}; tasks: {', '.join(tasks)}; `ahac list runs` lists the runs"
+    )
 
 
 def _trajectory(options: argparse.Namespace) -> Trajectory:
@@ -183,41 +168,30 @@ def _trajectory(options: argparse.Namespace) -> Trajectory:
 
 def _source(options: argparse.Namespace) -> ViewSource:
     """Return what the viewer shows."""
-    from ahac.envs import tasks
-    from ahac.sim.model.files import ROBOT_SUFFIXES
-
     what = Path(options.what)
     if what.suffix == ".npz":
         from ahac.view.sources import TrajectorySource
         from ahac.view.trajectory import Trajectory
 
         return TrajectorySource(Trajectory.load(what))
-    if options.what in tasks():
+    if is_task(options.what):
         return _task(options)
     if what.suffix in ROBOT_SUFFIXES:
         return _robot(options)
-    if what.is_dir():
-        return _run(options)
-    raise InputError(
-        f"{options.what!r} is not a run folder, task, robot file ({', '.join(ROBOT_SUFFIXES)}) or trajectory (.npz); "
-        f"tasks: {', '.join(tasks())}"
-    )
+    return _run(options)
 
 
 def _run(options: argparse.Namespace) -> ViewSource:
     from ahac.envs import make
-    from ahac.training.engines import task_of
-    from ahac.training.run import Run, open_run
+    from ahac.training.run import open_run
     from ahac.training.viewing import EnvSource, dummy_policy
 
-    saved = open_run(options.what)
-    run = Run(saved.folder, replace(saved.config, device="cpu"))
-    c = run.config
+    run = open_run(options.what, device="cpu", trust=options.trust)
     threads = 1 if options.newest else None  # leave the other cores to training
     if options.engine == "mujoco":
-        env = _engine_env(task_of(run), options)
+        env = _engine_env(run.task, options)
     else:
-        env = make(**c.env_settings, num_envs=options.worlds, device="cpu", seed=options.seed, num_threads=threads)
+        env = make(run.task, num_envs=options.worlds, device="cpu", seed=options.seed, num_threads=threads)
     if options.agent in ("zero", "random"):
         return EnvSource(env, dummy_policy(options.agent, env.spec.action_size, options.seed))
     if not options.newest:
@@ -263,13 +237,13 @@ def _dummy_policy_name(options: argparse.Namespace) -> str:
     return options.agent or "zero"
 
 
-def _print(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+def _print(address: str) -> None:
+    sys.stderr.write(f"viewer: {address}\n")
 
 
-def _print_and_lower_priority(line: str) -> None:
-    """Print a line and lower the priority of this thread, which simulates and draws; another one serves the page."""
+def _print_and_lower_priority(address: str) -> None:
+    """Print the address and lower the priority of this thread, which simulates and draws; another serves the page."""
     from ahac.cli.watch import lower_priority
 
-    _print(line)
+    _print(address)
     lower_priority()

@@ -1,10 +1,11 @@
-"""The option `--pretrained` of commands that take a run."""
+"""The options `--pretrained` and `--trust` of commands that take a run."""
 
 from __future__ import annotations
 
 from ahac.cli.parser import Parser
+from ahac.cli.paths import find_run
 
-__all__ = ["add_pretrained_option", "run_folder"]
+__all__ = ["add_pretrained_option", "add_trust_option", "run_folder"]
 
 
 def add_pretrained_option(parser: Parser) -> None:
@@ -16,10 +17,19 @@ def add_pretrained_option(parser: Parser) -> None:
     )
 
 
+def add_trust_option(parser: Parser) -> None:
+    """Add the option that allows to run the task file of somebody else's run."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run the task.py in the run folder even if you have not trained with it on this machine; read it first",
+    )
+
+
 def run_folder(name: str, pretrained: bool) -> str:
     """Return the run folder that a command was given; with `pretrained`, that of a task's pretrained policy."""
     if not pretrained:
-        return name
+        return find_run(name)
 
     from ahac.training.pretrained import pretrained_folder
 

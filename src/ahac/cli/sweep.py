@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ahac.cli.names import task_names
+from ahac.cli.outcomes import print_event, summary
 from ahac.cli.parser import HELP, Parser, number, whole_number
-from ahac.cli.train import train_config
+from ahac.cli.train import DISPLAY_OPTIONS, train_config
 from ahac.core.errors import AhacError, InputError
 from ahac.core.table import table_lines
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
-    from ahac.experiments.sweep import Outcome
     from ahac.training.config import RunConfig
 
-__all__ = ["print_event", "read_list", "summary", "sweep"]
+__all__ = ["read_list", "sweep"]
 
 ABOUT = (
     "Train the runs of a list, N at a time, each on its own cores; the log of a run is next to its folder. Complete "
     "runs are skipped and unfinished ones resumed, so the same command continues a stopped sweep. A run that fails, or "
     "whose folder is damaged, does not stop the others. Ctrl-C stops after the current iterations, with checkpoints; a "
     "second Ctrl-C stops immediately.\n\n"
-    "Each line of the list is a run: NAME TASK [options], with the options of `ahac train` except --name, --out and "
-    "--watch. After a line `@seeds 0 1 2`, each line makes three runs, NAME-0 with --seed 0 and so on, until the next "
-    "`@seeds`; a bare `@seeds` ends this. Empty lines and everything after a # are ignored.\n\n"
+    "Each line of the list is a run: NAME TASK [options], with the options of `ahac train` except --name, --out, "
+    "--watch and --quiet. After a line `@seeds 0 1 2`, each line makes three runs, NAME-0 with --seed 0 and so on, "
+    "until the next `@seeds`; a bare `@seeds` ends this. Empty lines and everything after a # are ignored.\n\n"
     "Exit status: 0 if all runs are complete, 1 if one failed, 130 if some are left to do."
 )
 EXPECTED = "expected a text file with one run per line: NAME TASK [options of `ahac train`]"
-STATES = ("complete", "finished", "stopped", "waiting", "failed")
 
 
 def sweep(arguments: list[str]) -> int:
@@ -145,11 +144,9 @@ def _runs(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _train_config(words: list[str]) -> RunConfig:
-    from ahac.envs import tasks
-
     if not words or words[0].startswith("-"):
-        raise InputError(f"the task is missing: NAME TASK [options]; TASK is one of {', '.join(tasks())}")
-    if invalid := sorted(_options(words) & {"--name", "--out", "--watch", *HELP}):
+        raise InputError(f"the task is missing: NAME TASK [options]; TASK is one of {', '.join(task_names())}")
+    if invalid := sorted(_options(words) & {"--name", "--out", *DISPLAY_OPTIONS, *HELP}):
         raise InputError(
             f"{invalid[0]} cannot be used in a list; the name is the first word of a line, and `ahac sweep --out` sets "
             "the folder of all runs"
@@ -160,21 +157,3 @@ def _train_config(words: list[str]) -> RunConfig:
 def _options(words: list[str]) -> set[str]:
     """Return the names of the options among words."""
     return {word.partition("=")[0] for word in words if word.startswith("-")}
-
-
-def print_event(line: str) -> None:
-    """Print a line about the progress of a sweep."""
-    sys.stderr.write(printable(line) + "\n")
-
-
-def summary(outcomes: list[Outcome]) -> int:
-    """Print the outcomes of a sweep and return the exit status."""
-    counts = Counter(outcome.state for outcome in outcomes)
-    states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    sys.stdout.write(f"{len(outcomes)} run{'s' * (len(outcomes) != 1)}: {states}\n")
-    for outcome in outcomes:
-        if outcome.state == "failed":
-            sys.stdout.write(printable(f"{outcome} (log: {outcome.log})") + "\n")
-    if counts["failed"]:
-        return 1
-    return 130 if counts["stopped"] or counts["waiting"] else 0

@@ -25,12 +25,14 @@ GRACE = 5.0
 
 
 @contextmanager
-def viewer_process(folder: Path) -> Iterator[None]:
+def viewer_process(folder: Path, port: int | None = None, open_browser: bool = True) -> Iterator[None]:
     """Show the run in this folder inside the block; if the viewer fails, only log a warning."""
+    options = [] if port is None else ["--port", str(port)]
+    options += [] if open_browser else ["--no-browser"]
     try:
         # In a separate process group: Ctrl-C in the terminal goes to training, which then ends the viewer.
         viewer = subprocess.Popen(
-            [*COMMAND, str(folder)],
+            [*COMMAND, str(folder), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -101,7 +103,7 @@ def _view() -> int:
         os.nice(NICE)
     from ahac.cli.main import main
 
-    return main(["play", sys.argv[1], "--newest", "--worlds", "1"])
+    return main(["play", *sys.argv[1:], "--newest", "--worlds", "1"])
 
 
 if __name__ == "__main__":

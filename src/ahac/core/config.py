@@ -22,19 +22,22 @@ def to_dict(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
 def from_dict(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
     """Restore settings from the dictionary that `to_dict` returned.
 
-    Missing settings take their defaults.
+    Missing settings take their defaults. A field whose dataclass depends on other settings has a function "kind" in its
+    metadata, which takes the dictionary and returns that dataclass.
 
     Raises:
         InputError: If a setting is unknown or has the wrong type.
     """
     if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - read from a file
         raise InputError(f"{kind.__name__} must be a dictionary of settings, got {data!r}")
-    hints = get_type_hints(kind)
-    names = {item.name for item in fields(kind)}  # pyright: ignore[reportArgumentType]
+    items = fields(kind)  # pyright: ignore[reportArgumentType]
+    names = {item.name for item in items}
     if unknown := sorted(str(name) for name in data.keys() - names):
         raise InputError(
             f"{kind.__name__} has no setting {', '.join(unknown)}; its settings are {', '.join(sorted(names))}"
         )
+    hints = get_type_hints(kind)
+    hints |= {item.name: item.metadata["kind"](data) for item in items if item.name in data and "kind" in item.metadata}
     return kind(**{name: _restore(hints[name], value, f"{kind.__name__}.{name}") for name, value in data.items()})
 
 

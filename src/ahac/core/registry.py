@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
 from ahac.core.errors import InputError
+from ahac.core.text import suggestion
 
 __all__ = ["Registry"]
 
@@ -26,13 +27,19 @@ class Registry(Generic[Product]):
         self.kind = kind
         self.group = group
         self._factories: dict[str, Callable[..., Product]] = {}
+        self._builtin: set[str] = set()
 
-    def add(self, name: str, factory: Callable[..., Product]) -> None:
-        """Register a factory under an unused name."""
+    def add(self, name: str, factory: Callable[..., Product], builtin: bool = False) -> None:
+        """Register a factory under a name, in place of one registered before unless that is built in.
+
+        Programs may register a name again, as a notebook cell does that runs twice.
+        """
         if not callable(factory):
             raise InputError(f"{self.kind} {name!r} must be a function that creates one, got {factory!r}")
-        if name in self._factories:
-            raise InputError(f"a {self.kind} named {name!r} already exists; choose another name")
+        if name in self._builtin:
+            raise InputError(f"the {self.kind} {name!r} is built in; choose another name")
+        if builtin:
+            self._builtin.add(name)
         self._factories[name] = factory
 
     def names(self) -> list[str]:
@@ -47,4 +54,5 @@ class Registry(Generic[Product]):
         for entry in entry_points(group=self.group):
             if entry.name == name:
                 return entry.load()
-        raise InputError(f"no {self.kind} named {name!r}; known: {', '.join(self.names())}")
+        known = self.names()
+        raise InputError(f"no {self.kind} named {name!r}{suggestion(name, known)}; known: {', '.join(known)}")

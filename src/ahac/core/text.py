@@ -1,10 +1,11 @@
-"""Text for people: external names made safe to print and to write to tables, and lists of names."""
+"""Text for people: external names made safe to print and to write to tables, lists of names, and suggestions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
-__all__ = ["csv_cell", "listed", "printable"]
+__all__ = ["csv_cell", "listed", "printable", "suggestion"]
 
 LISTED = 6
 """A message lists at most this many names."""
@@ -28,6 +29,13 @@ def listed(names: Sequence[str]) -> str:
     """Return names separated by commas; of a long list, the first ones and how many follow."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean NAME?)" with the known name closest to a misspelled one; "" if none is close."""
+    spellings = {other.casefold(): other for other in known if other != name}
+    close = get_close_matches(str(name).casefold(), list(spellings), n=1)
+    return f" (did you mean {spellings[close[0]]}?)" if close else ""
 
 
 def csv_cell(value: object) -> object:

@@ -47,6 +47,8 @@ def export(
     path: str | os.PathLike[str] | None = None,
     format: str = "onnx",
     checkpoint: str = LAST,
+    *,
+    trust: bool = False,
 ) -> Path:
     """Export the policy of a run, and return the path of the file.
 
@@ -60,6 +62,7 @@ def export(
             current folder if the run is a pretrained policy.
         format: "onnx" or "torchscript".
         checkpoint: "last", "best" or "iteration-NNNNNN".
+        trust: Whether to run the task.py of a folder even if you have not trained with it on this machine.
 
     Raises:
         ExportError: If the exported policy differs from the library's by more than 1e-5.
@@ -71,14 +74,15 @@ def export(
         raise InputError(f"{str(path)!r} is the name of the description; give the policy the suffix {chosen.suffix}")
     if format == "onnx":
         onnx_format.load_libraries()  # raises before a run is opened
-    opened = open_run(run.folder if isinstance(run, Run) else run, device="cpu")
+    opened = (run if isinstance(run, Run) else open_run(run, trust=trust)).with_settings(device="cpu")
     target = _default_path(opened, chosen.suffix) if path is None else Path(path)
     about = target.with_suffix(".json")
     for file in (target, about):
         check_writable(file)
     saved = opened.restore(checkpoint, with_env=False)
     task = opened.env.task
-    program = PolicyProgram(opened.algo.policy_layers(), control_ranges(task))
+    spec = opened.env.spec
+    program = PolicyProgram(opened.algo.policy_layers(), control_ranges(task), spec.obs_size, spec.action_size)
     description = json.dumps(describe(task, opened.config, checkpoint, saved, program), indent=1) + "\n"
     content = chosen.write(program, description)
     error = verify(program, opened.algo.act, lambda obs: chosen.run(content, obs))

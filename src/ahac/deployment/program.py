@@ -17,9 +17,15 @@ class PolicyProgram(nn.Module):
     middle: Tensor
     half_range: Tensor
 
-    def __init__(self, layers: nn.Sequential, ranges: Sequence[tuple[float, float]] | None) -> None:
+    def __init__(
+        self, layers: nn.Sequential, ranges: Sequence[tuple[float, float]] | None, obs_size: int, action_size: int
+    ) -> None:
         """Combine the layers of a policy with the control range of each actuator; None if controls are unknown."""
         super().__init__()
+        self.obs_size = obs_size
+        """Size of an observation."""
+        self.action_size = action_size
+        """Number of actions."""
         self.layers = deepcopy(layers)  # the algorithm keeps its own, on its device
         self.has_controls = ranges is not None
         bounds = torch.tensor(ranges or [], dtype=torch.float64).reshape(-1, 2)
@@ -27,16 +33,6 @@ class PolicyProgram(nn.Module):
         self.register_buffer("middle", 0.5 * (low + high))
         self.register_buffer("half_range", 0.5 * (high - low))
         self.to("cpu", torch.float32).eval().requires_grad_(False)
-
-    @property
-    def obs_size(self) -> int:
-        """Size of an observation."""
-        return self._linear_layers()[0].in_features
-
-    @property
-    def action_size(self) -> int:
-        """Number of actions."""
-        return self._linear_layers()[-1].out_features
 
     @property
     def outputs(self) -> list[str]:
@@ -47,6 +43,3 @@ class PolicyProgram(nn.Module):
         """Return [batch, action_size] actions in [-1, 1] for [batch, obs_size] observations, and the controls."""
         actions = self.layers(obs)
         return (actions, self.middle + self.half_range * actions) if self.has_controls else actions
-
-    def _linear_layers(self) -> list[nn.Linear]:
-        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]

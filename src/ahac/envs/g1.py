@@ -31,6 +31,7 @@ def g1(variant: str = "paper") -> Task:
         load_bundled_model("g1"),
         base="pelvis",
         feet=("left_foot*", "right_foot*"),
+        frequency=2.0,
         swing_height=0.1,
         actions=JointTargets(
             scale={

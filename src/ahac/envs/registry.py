@@ -22,6 +22,7 @@ from ahac.envs.hopper import hopper
 from ahac.envs.humanoid import humanoid
 from ahac.envs.snu_humanoid import snu_humanoid
 from ahac.envs.task import Task
+from ahac.envs.task_file import is_task_file, load_task_file, split_task_file
 from ahac.envs.vec_env import VecEnv
 from ahac.sim import Integrator
 
@@ -31,7 +32,7 @@ _tasks: Registry[Task] = Registry("task", "ahac.tasks")
 for _factory in (
     hopper, ant, anymal, humanoid, snu_humanoid, go1, go2, g1, half_cheetah, cartpole, double_pendulum
 ):  # fmt: skip
-    _tasks.add(_factory.__name__, _factory)
+    _tasks.add(_factory.__name__, _factory, builtin=True)
 
 
 def tasks() -> list[str]:
@@ -40,20 +41,25 @@ def tasks() -> list[str]:
 
 
 def register_task(name: str, factory: Callable[[str], Task]) -> None:
-    """Register a task under a name.
+    """Register a task under a name; a task registered under it before is replaced, unless it is built in.
 
     A package can register a task without being imported, through an entry point in the group "ahac.tasks".
 
     Args:
-        name: A name that is not taken yet.
+        name: Name of the task.
         factory: Takes the name of a variant and returns a `Task`.
     """
     _tasks.add(name, factory)
 
 
 def make_task(name: str, variant: str = "paper", integrator: Integrator | None = None) -> Task:
-    """Create the task registered under a name, with another integrator than its own if one is given."""
-    task = _tasks.lookup(name)(variant)
+    """Create a task by its registered name or FILE.py:NAME, with another integrator than its own if one is given."""
+    if is_task_file(name):
+        task = load_task_file(*split_task_file(name), variant)
+    elif name.endswith(".py"):
+        raise InputError(f"a task in a file is written FILE.py:NAME, got {name!r}; add the name of the task")
+    else:
+        task = _tasks.lookup(name)(variant)
     if not isinstance(task, Task):
         raise InputError(f"task {name!r} must be a function that returns a Task, got {type(task).__name__}")
     return task if integrator is None else task.with_integrator(integrator)
@@ -76,7 +82,7 @@ def make(  # noqa: PLR0913 - keyword-only settings of the public entry point
     """Create an environment of N worlds.
 
     Args:
-        task: A name from `ahac.tasks()`, or your own `Task`.
+        task: A name from `ahac.tasks()`, FILE.py:NAME, or your own `Task`.
         num_envs: Number of worlds on this rank.
         device: "cpu" or a CUDA device.
         seed: Random seed for episode resets and stiffness probes.

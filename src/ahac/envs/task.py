@@ -76,6 +76,8 @@ class Task:
     signals: Mapping[str, ObsTerm] = field(default_factory=dict)
     """Quantities that evaluations record at every step, by name: neither observed nor rewarded. They see the controls
     that the actuators received as `world.control`. `ahac.engines.locomotion` has the names of its metrics."""
+    recipe: str = ""
+    """Bundled task whose hyperparameters to train with; by default the one of the same name, otherwise Ant."""
     randomization: Randomization | None = field(init=False, repr=False, compare=False, default=None)
     """The randomized parameters; None if there are none."""
     rescaled: Rescaled | None = field(repr=False, compare=False, default=None)

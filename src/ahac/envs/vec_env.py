@@ -20,6 +20,7 @@ from ahac.core.env import EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.core.rng import is_generator_state, restore_generator
 from ahac.envs import stiffness, tracing
+from ahac.envs.protocols import EnvProtocols
 from ahac.envs.state import TaskState, select
 from ahac.envs.task import Task
 from ahac.sim import Simulator, State
@@ -54,7 +55,7 @@ def _outside_inference_mode(method: Callable[Args, Result]) -> Callable[Args, Re
     return wrapper
 
 
-class VecEnv:
+class VecEnv(EnvProtocols):
     """N worlds of one task."""
 
     _simulator: Callable[..., Simulator] = Simulator

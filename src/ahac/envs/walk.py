@@ -206,6 +206,7 @@ def _task(
         alive=parts.alive,
         dt=1.0 / RATE,
         episode_steps=episode_steps,
+        recipe="g1" if len(parts.steps.feet) == 2 else "go1",
     )
 
 

@@ -24,9 +24,10 @@ from ahac.experiments.run_files import read_run
 from ahac.experiments.workers import Worker, launch, terminate_on_exit
 from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig
 from ahac.training.names import check_name
-from ahac.training.preflight import clear_leftovers, is_leftover, validate_config, with_integrator
+from ahac.training.preflight import clear_leftovers, is_leftover, validate_config
 from ahac.training.process import catch_signals
 from ahac.training.run import create_run, open_run
+from ahac.training.task_source import resolve_task
 
 __all__ = ["FolderError", "Outcome", "folder_of", "log_of", "run_status", "sweep"]
 
@@ -143,7 +144,7 @@ def run_status(config: RunConfig) -> RunStatus:
         raise
     except (AhacError, OSError) as error:
         raise FolderError(str(error)) from error
-    requested = flatten(to_dict(with_integrator(config)))
+    requested = flatten(to_dict(resolve_task(config)))
     if different := [
         name
         for name in {**requested, **saved}

@@ -20,7 +20,7 @@ from ahac.gradients.progress import Track, silent
 from ahac.gradients.study import Study, load_or_compute
 from ahac.training.api import configure
 from ahac.training.config import RunConfig
-from ahac.training.run import Run, open_run
+from ahac.training.run import open_run
 
 __all__ = ["GaitSettings", "gait_configs", "measure_gait", "study"]
 
@@ -82,11 +82,9 @@ def measure_gait(folder: Path, settings: GaitSettings | None = None, redo: bool 
 
 
 def _measure(folder: Path, c: GaitSettings, about: dict[str, Any]) -> Study:
-    opened = open_run(folder)
-    run = Run(opened.folder, replace(opened.config, num_envs=1, device="cpu"))
+    run = open_run(folder).with_settings(num_envs=1, device="cpu")
     run.restore("last", with_env=False)
-    config = run.config
-    env = make(**config.env_settings, num_envs=c.worlds, seed=config.seed + EVAL_SEED)
+    env = make(run.task, num_envs=c.worlds, seed=run.eval_seed)
     log = log_contacts(env, run.algo.act, c.steps, c.skip, probes=1)
     period = gait_period(log.contact[:, log.whole])
     return Study("gait", about, {"period": np.array(period), "whole": log.whole, "dt": np.array(env.spec.dt)})

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import sys
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -23,7 +19,8 @@ from ahac.core.device import resolve_run_device
 from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make, make_task, tasks
 from ahac.envs.task import Task
-from ahac.nets.actor import Actor
+from ahac.envs.task_file import is_task_file, split_task_file
+from ahac.nets.actor import SquashedGaussian
 from ahac.nets.normalizer import FrozenNormalizer
 from ahac.training.checkpoint import load_checkpoint
 from ahac.training.run import Run, open_run
@@ -36,7 +33,7 @@ class StudyTarget:
     """An env without early termination, and a policy."""
 
     env: VecEnv
-    actor: Actor
+    actor: SquashedGaussian
     normalize: FrozenNormalizer
     """Observation normalizer of the policy."""
     about: Mapping[str, Any]
@@ -50,22 +47,12 @@ class StudyTarget:
 
 def find_task(name: str, variant: str = "paper") -> Task:
     """Return a task by name, or by FILE.py:NAME, where NAME is a `Task` or a function that returns one."""
-    file, colon, attribute = name.rpartition(":")
-    if not colon or not file.endswith(".py"):
-        if name in tasks():
-            return make_task(name, variant)
-        raise InputError(
-            f"{name!r} is neither a run folder nor a task; tasks: {', '.join(tasks())}. Give your own task as "
-            "FILE.py:NAME, where NAME is a Task in that file or a function that returns one"
-        )
-    if not Path(file).is_file():
-        raise InputError(f"no file {file!r}; expected a Python file that defines the task {attribute!r}")
-    with _user_file(Path(file).resolve()):
-        value = getattr(_import_file(Path(file).resolve()), attribute, None)
-        task = value() if callable(value) else value
-    if not isinstance(task, Task):
-        raise InputError(f"{name} must be a Task or a function that returns one, got {type(task).__name__}")
-    return task
+    if is_task_file(name) or name in tasks():
+        return make_task(name, variant)
+    raise InputError(
+        f"{name!r} is neither a run folder nor a task; tasks: {', '.join(tasks())}. Give your own task as "
+        "FILE.py:NAME, where NAME is a Task in that file or a function that returns one"
+    )
 
 
 def fingerprint(what: str | os.PathLike[str] | Task, checkpoint: str = "last", seed: int = 0) -> dict[str, Any]:
@@ -84,8 +71,8 @@ def fingerprint(what: str | os.PathLike[str] | Task, checkpoint: str = "last", s
         }
         return {"task": run.config.task, "policy": policy}
     about: dict[str, Any] = {"task": find_task(str(what)).name, "policy": {"fresh": seed}}
-    if ".py:" in str(what):
-        about["source"] = _hash(*_sources(Path(str(what).rpartition(":")[0]).resolve()))
+    if is_task_file(str(what)):
+        about["source"] = _hash(*_sources(split_task_file(str(what))[0]))
     return about
 
 
@@ -107,10 +94,10 @@ def load_target(
     if run is None:
         task = what if isinstance(what, Task) else find_task(str(what))
         env = make(task, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
-        algo = ShortHorizonActorCritic(recipe(task.name, "shac").algorithm, env.spec, seed)
+        algo = ShortHorizonActorCritic(recipe(task.recipe or task.name, "shac").algorithm, env.spec, seed)
     else:
-        env = make(**run.config.env_settings, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
-        restored = Run(run.folder, replace(run.config, num_envs=1, device=resolved))
+        env = make(run.task, num_envs=worlds, device=resolved, seed=seed, early_termination=False)
+        restored = run.with_settings(num_envs=1, device=resolved)
         restored.restore(checkpoint, with_env=False)
         if not isinstance(algo := restored.algo, ShortHorizonActorCritic):
             raise InputError(
@@ -118,39 +105,6 @@ def load_target(
                 "ahac, ahac1, shac or bptt"
             )
     return StudyTarget(env, algo.actor, algo.normalizer.frozen(), fingerprint(what, checkpoint, seed))
-
-
-@contextmanager
-def _user_file(file: Path) -> Iterator[None]:
-    """Let the block import modules next to the file, and raise InputError with the file's line on any error."""
-    folder = str(file.parent)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-        where = f"{file}, line {lines[-1]}" if lines else f"{file}"
-        raise InputError(
-            f"{where}: {type(error).__name__}: {error}; the task file failed to run; fix the error and retry"
-        ) from error
-    finally:
-        if folder in sys.path:
-            sys.path.remove(folder)
-
-
-def _import_file(file: Path) -> ModuleType:
-    """Import the file as a module with a unique name."""
-    name = f"_ahac_own_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None, "a .py file has a loader"
-    assert spec.loader is not None, "a .py file has a loader"
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # needed by dataclasses
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _sources(file: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from torch.func import functional_call, vmap
 from ahac.core.env import Step
 from ahac.gradients.estimators import zeroth_order
 from ahac.gradients.policies import StudyTarget
-from ahac.nets.actor import Actor
+from ahac.nets.actor import SquashedGaussian
 from ahac.rl.diagnostics import retain_step_gradients
 
 __all__ = [
@@ -136,7 +136,7 @@ def sample_gradients(rollout: SampledRollout, baseline: Tensor, horizons: Sequen
         yield Samples(horizon, first.double(), zeroth.double())
 
 
-def _log_density(actor: Actor, own: Parameters, obs: Tensor, noise: Tensor) -> Tensor:
+def _log_density(actor: SquashedGaussian, own: Parameters, obs: Tensor, noise: Tensor) -> Tensor:
     """Return log π of one world's action, up to terms that do not depend on the parameters.
 
     The action a = tanh(u) is held fixed; its density is that of u = μ + σ ε divided by |da/du|, which is then constant.

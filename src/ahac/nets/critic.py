@@ -6,17 +6,18 @@ All weights of a network form one vector, so that an optimizer or a kernel handl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from ahac.nets.mlp import LAYER_NORM_EPS
 
-__all__ = ["Critic"]
+__all__ = ["Critic", "CustomCritic", "Ensemble"]
 
 
 class _Head(NamedTuple):
@@ -39,22 +40,14 @@ class _Hidden(NamedTuple):
     shift: Tensor
 
 
-class Critic(nn.Module):
+class Ensemble(nn.Module):
     """V(s) of normalized observations, by an ensemble of M networks without shared weights."""
 
-    def __init__(self, obs: int, hidden: Sequence[int], *, members: int, rng: torch.Generator) -> None:
+    def __init__(self, theta: Tensor) -> None:
         super().__init__()
-        self.members = members
-        self.widths = [obs, *hidden, 1]
-        size = sum(a * b + b for a, b in pairwise(self.widths)) + 2 * sum(hidden)
-        self.theta = nn.Parameter(torch.zeros(members, size))
-        with torch.no_grad():
-            layers, head = self._layers(self.theta)
-            for member in range(members):
-                for weight in (*(layer.weight for layer in layers), head.weight):
-                    nn.init.orthogonal_(weight[member], math.sqrt(2.0), generator=rng)
-            for layer in layers:
-                layer.scale.fill_(1.0)
+        self.members = len(theta)
+        self.theta = nn.Parameter(theta)
+        """[M, size] weights."""
 
     def forward(self, obs: Tensor) -> Tensor:
         """[...] minimum over the members; gradients flow to the observations only."""
@@ -68,6 +61,51 @@ class Critic(nn.Module):
     def losses(self, obs: Tensor, target: Tensor) -> Tensor:
         """[M] mean squared errors of the members on [B, obs] and [B]; gradients flow to the weights."""
         return (self._values(self.theta, obs) - target).square().mean(dim=1)
+
+    def _values(self, theta: Tensor, obs: Tensor) -> Tensor:
+        """[M, B] values of [B, obs] with these weights."""
+        raise NotImplementedError
+
+
+class CustomCritic(Ensemble):
+    """An ensemble of the user's networks, which take [B, obs] and return [B] or [B, 1]."""
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        """Combine networks that have the same parameters, apart from their values."""
+        super().__init__(torch.stack([nn.utils.parameters_to_vector(net.parameters()).detach() for net in networks]))
+        self._shapes = {name: parameter.shape for name, parameter in networks[0].named_parameters()}
+        # In a tuple, so that torch does not take its weights for ours; `theta` replaces them in every call.
+        self._structure = (networks[0].requires_grad_(False),)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CustomCritic:
+        """Also move the buffers of the network to another device or precision."""
+        self._structure[0]._apply(fn)
+        return super()._apply(fn, recurse)
+
+    def _values(self, theta: Tensor, obs: Tensor) -> Tensor:
+        values = []
+        for weights in theta.unbind():
+            parts = weights.split([shape.numel() for shape in self._shapes.values()])
+            named = {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+            values.append(functional_call(self._structure[0], named, (obs,)).reshape(len(obs)))
+        return torch.stack(values)
+
+
+class Critic(Ensemble):
+    """An ensemble of multilayer perceptrons: ELU and layer norm after every hidden layer."""
+
+    def __init__(self, obs: int, hidden: Sequence[int], *, members: int, rng: torch.Generator) -> None:
+        widths = [obs, *hidden, 1]
+        size = sum(a * b + b for a, b in pairwise(widths)) + 2 * sum(hidden)
+        super().__init__(torch.zeros(members, size))
+        self.widths = widths
+        with torch.no_grad():
+            layers, head = self._layers(self.theta)
+            for member in range(members):
+                for weight in (*(layer.weight for layer in layers), head.weight):
+                    nn.init.orthogonal_(weight[member], math.sqrt(2.0), generator=rng)
+            for layer in layers:
+                layer.scale.fill_(1.0)
 
     def _values(self, theta: Tensor, obs: Tensor) -> Tensor:
         hidden, head = self._layers(theta)

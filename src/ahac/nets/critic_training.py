@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ahac.nets.critic import Critic
+from ahac.nets.critic import Critic, Ensemble
 from ahac.nets.kernels.cpu_critic import CpuKernelEpoch
 from ahac.nets.kernels.cuda_critic import CudaKernelEpoch
 
@@ -33,7 +33,7 @@ class TorchEpoch:
 
     max_in_flight = 1
 
-    def __init__(self, critic: Critic, optimizer: torch.optim.Optimizer, max_grad_norm: float | None) -> None:
+    def __init__(self, critic: Ensemble, optimizer: torch.optim.Optimizer, max_grad_norm: float | None) -> None:
         self.critic = critic
         self.optimizer = optimizer
         self.max_grad_norm = max_grad_norm
@@ -55,8 +55,10 @@ class TorchEpoch:
         return total / minibatches
 
 
-def make_critic_epoch(critic: Critic, optimizer: torch.optim.Adam, max_grad_norm: float | None) -> CriticEpoch:
+def make_critic_epoch(critic: Ensemble, optimizer: torch.optim.Adam, max_grad_norm: float | None) -> CriticEpoch:
     """Return the fastest implementation that supports the critic's shape, device and precision."""
+    if not isinstance(critic, Critic):
+        return TorchEpoch(critic, optimizer, max_grad_norm)
     if CudaKernelEpoch.supports(critic):
         return CudaKernelEpoch(critic, optimizer, max_grad_norm)
     if CpuKernelEpoch.supports(critic):

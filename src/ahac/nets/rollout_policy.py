@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ahac.nets.actor import Actor
+from ahac.nets.actor import Actor, SquashedGaussian
 from ahac.nets.kernels.cuda_policy import CudaPolicy
 from ahac.nets.normalizer import FrozenNormalizer
 
@@ -25,6 +25,6 @@ class RolloutPolicy(Protocol):
         ...
 
 
-def make_rollout_policy(actor: Actor) -> RolloutPolicy:
+def make_rollout_policy(actor: SquashedGaussian) -> RolloutPolicy:
     """Return the CUDA kernels where they support the actor, and the actor itself otherwise."""
-    return CudaPolicy(actor) if CudaPolicy.supports(actor) else actor
+    return CudaPolicy(actor) if isinstance(actor, Actor) and CudaPolicy.supports(actor) else actor

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from ahac.algos.config import ShortHorizonConfig
-from ahac.algos.registry import AlgorithmConfig
+from ahac.algos.registry import AlgorithmConfig, saved_settings_class
 from ahac.core.checks import check_int
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
+from ahac.envs import Task
 from ahac.sim import Integrator
 from ahac.training.names import check_folder_name
 from ahac.training.old_settings import upgrade_settings
 
-__all__ = ["NON_SEMANTIC_FIELDS", "SCHEMA", "TASK", "RunConfig", "config_from_file", "config_to_file"]
+__all__ = ["NON_SEMANTIC_FIELDS", "OBJECT", "SCHEMA", "TASK", "RunConfig", "config_from_file", "config_to_file"]
 
 SCHEMA = 3
 """Version of the config.json format. Files written by version 0.1.0 have no `schema` and count as 0."""
 
 TASK = "task"
 """Value of `integrator` for the task's own choice; config.json of a run names that choice."""
+
+OBJECT = "object"
+"""Value of `task_source` for a `Task` that was given in Python."""
 
 NON_SEMANTIC_FIELDS = frozenset(
     {"name", "out", "device", "graphs", "torch_threads", "checkpoint_every", "deterministic"}
@@ -32,12 +36,19 @@ Comparisons of runs with different seeds ignore `seed` as well.
 """
 
 
+def _algorithm_kind(saved: Mapping[str, Any]) -> type[Any]:
+    """Return the dataclass of the field `algorithm` in saved settings."""
+    return saved_settings_class(str(saved.get("algo", RunConfig.algo)), saved["algorithm"])
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Settings of a run, saved as config.json in its run folder."""
 
     task: str = "hopper"
-    """Task name; see `ahac list tasks`."""
+    """Task name, see `ahac list tasks`; or FILE.py:NAME, a Task in a Python file or a function that returns one."""
+    task_source: str = ""
+    """Set by the run: hash of the task's file, or "object" for a Task given in Python; empty for a task by name."""
     algo: str = "ahac"
     """Algorithm name; see `ahac list algos`."""
     preset: str = "default"
@@ -72,10 +83,14 @@ class RunConfig:
     """Parent folder of the run folders."""
     name: str = ""
     """Run folder name; if empty, TASK-ALGO-sSEED. A number is appended if it exists."""
-    algorithm: AlgorithmConfig = field(default_factory=ShortHorizonConfig)
+    algorithm: AlgorithmConfig = field(default_factory=ShortHorizonConfig, metadata={"kind": _algorithm_kind})
     """Settings of the algorithm."""
 
     def __post_init__(self) -> None:
+        for name in ("num_envs", "iterations", "env_steps", "seed", "checkpoint_every", "eval_episodes"):
+            value = getattr(self, name)
+            if isinstance(value, float) and value.is_integer():  # 1e6
+                object.__setattr__(self, name, int(value))
         for name in ("num_envs", "iterations", "torch_threads", "checkpoint_every", "eval_episodes"):
             check_int(name, getattr(self, name), 1)
         check_int("seed", self.seed, 0)
@@ -86,14 +101,14 @@ class RunConfig:
         if self.name:
             check_folder_name(self.name)
 
+    def with_integrator(self, task: Task) -> Task:
+        """Return a task with the integrator of these settings."""
+        return task if self.integrator == TASK else task.with_integrator(cast("Integrator", self.integrator))
+
     @property
-    def env_settings(self) -> dict[str, Any]:
-        """Settings that `ahac.make` needs to make the run's environment, apart from its size, device and seed."""
-        return {
-            "task": self.task,
-            "variant": self.variant,
-            "integrator": None if self.integrator == TASK else self.integrator,
-        }
+    def task_name(self) -> str:
+        """Name of the task, without the file of a FILE.py:NAME."""
+        return self.task.rpartition(":")[2] if ".py:" in self.task else self.task
 
     @property
     def length(self) -> tuple[str, int]:

@@ -63,9 +63,6 @@ class CsvLog:
         with explain_write_errors(self.path), self.path.open("rb") as file:
             os.fsync(file.fileno())
 
-    def close(self) -> None:
-        """Do nothing: every row is already written."""
-
     def _rewrite(self) -> None:
         with atomic_write(self.path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, self.columns)

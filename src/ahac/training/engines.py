@@ -17,7 +17,7 @@ from ahac.core.files import write_json
 from ahac.core.table import table_lines
 from ahac.engines import Engine, EngineEnv, MujocoEngine, NativeEngine
 from ahac.engines.locomotion import Locomotion, Recording, measure
-from ahac.envs import Task, make_task
+from ahac.envs import Task
 from ahac.training.checkpoint import LAST, Checkpoint
 from ahac.training.evaluate import Evaluation, evaluate
 from ahac.training.process import torch_settings
@@ -31,7 +31,6 @@ __all__ = [
     "engine_env",
     "evaluate_in_engine",
     "save_engine_evaluation",
-    "task_of",
 ]
 
 ENGINES = (NativeEngine.name, MujocoEngine.name)
@@ -93,12 +92,6 @@ class EngineEvaluation:
         return {**about, **self.evaluation.summary(), **self.locomotion.summary()}
 
 
-def task_of(run: Run) -> Task:
-    """Return the task of a run, as its environment has it."""
-    settings = run.config.env_settings
-    return make_task(settings["task"], settings["variant"], settings["integrator"])
-
-
 def engine_env(task: Task, settings: EngineSettings, num_worlds: int, seed: int, device: torch.device) -> EngineEnv:
     """Create an environment of a task on an engine."""
     engine = settings.make(task, num_worlds, device)
@@ -119,7 +112,7 @@ def evaluate_in_engine(
     settings = settings or EngineSettings()
     count = check_int("episodes", run.config.eval_episodes if episodes is None else episodes, 1)
     worlds = min(count, MAX_WORLDS)
-    env = engine_env(task_of(run), settings, worlds, run.eval_seed if seed is None else seed, run.device)
+    env = engine_env(run.task, settings, worlds, run.eval_seed if seed is None else seed, run.device)
     recorder = _Recorder(env, -(-count // worlds))
     with torch_settings(run.config, run.device):
         evaluation = evaluate(env, run.algo.act, count, recorder.add)

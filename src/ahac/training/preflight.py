@@ -8,14 +8,10 @@ import os
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from ahac.algos.recipes import ALGOS, recipe
-from ahac.algos.registry import AlgorithmConfig, check_process_group
-from ahac.algos.svg import SVGConfig
+from ahac.algos.registry import check_process_group, check_settings
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
-from ahac.core.errors import InputError
 from ahac.core.files import (
     OLD_TEMPORARY,
     TEMPORARY,
@@ -25,9 +21,10 @@ from ahac.core.files import (
     sync_folder,
     temporary_name,
 )
-from ahac.envs import make_task
-from ahac.training.config import TASK, RunConfig
+from ahac.envs import Task, make_task
+from ahac.training.config import RunConfig
 from ahac.training.names import check_name
+from ahac.training.task_source import COPY
 
 __all__ = [
     "claim_folder",
@@ -37,36 +34,19 @@ __all__ = [
     "is_leftover",
     "new_folder",
     "validate_config",
-    "with_integrator",
 ]
 
 logger = logging.getLogger("ahac")
 
 
-def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
-    """Raise an InputError if no machine could run these settings."""
+def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS, task: Task | None = None) -> None:
+    """Raise an InputError if no machine could run these settings, with the task if it was given as an object."""
     if config.name:
         check_name(config.name)
-    make_task(config.task, config.variant)
+    if task is None:
+        make_task(config.task, config.variant)
     check_process_group(config.algorithm, ranks)
-    if config.algo in ALGOS:
-        default: AlgorithmConfig = recipe(config.task, config.algo).algorithm
-        expected = type(default)
-        if not isinstance(config.algorithm, expected) or (
-            config.algo == "sac" and isinstance(config.algorithm, SVGConfig)
-        ):
-            raise InputError(
-                f"algorithm must be a {expected.__name__} for algo {config.algo!r}, "
-                f"got a {type(config.algorithm).__name__}; "
-                "start from ahac.training.api.configure(task, algo).algorithm and replace the fields that differ"
-            )
-
-
-def with_integrator(config: RunConfig) -> RunConfig:
-    """Return the settings with the name of the integrator that the task uses, as config.json has it."""
-    if config.integrator != TASK:
-        return config
-    return replace(config, integrator=make_task(config.task, config.variant).integrator)
+    check_settings(config.algo, config.algorithm)
 
 
 @contextmanager
@@ -89,7 +69,7 @@ def _remove_unfinished(folder: Path) -> None:
     for path in folder.iterdir():
         if not path.is_symlink() and path.is_dir() and is_abandoned(path):
             names = {inner.name for inner in path.iterdir() if not TEMPORARY.fullmatch(inner.name)}
-            if names <= {"config.json", "manifest.json"}:
+            if names <= {"config.json", "manifest.json", COPY}:
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -127,7 +107,7 @@ def clear_leftovers(folder: Path) -> None:
 
 def _is_leftover_file(path: Path) -> bool:
     temporary = TEMPORARY.fullmatch(path.name) or OLD_TEMPORARY.fullmatch(path.name)
-    expected = path.name in ("manifest.json", ".lock") or temporary is not None
+    expected = path.name in ("manifest.json", ".lock", COPY) or temporary is not None
     return expected and path.is_file() and not path.is_symlink()
 
 

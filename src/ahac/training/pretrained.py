@@ -27,8 +27,9 @@ from ahac.training.api import configure
 from ahac.training.checkpoint import LAST, Checkpoint, save_checkpoint
 from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig, config_to_file
 from ahac.training.csv_log import CsvLog, read_csv
-from ahac.training.preflight import claim_folder, new_folder, with_integrator
+from ahac.training.preflight import claim_folder, new_folder
 from ahac.training.run import Run, open_run
+from ahac.training.task_source import resolve_task
 
 __all__ = ["FOLDER", "available", "pack", "pretrained", "pretrained_folder", "training_command"]
 
@@ -78,7 +79,12 @@ def pack(run: Run | str | os.PathLike[str], folder: str | os.PathLike[str], chec
         folder: Folder to create.
         checkpoint: "last", "best" or "iteration-NNNNNN".
     """
-    opened = open_run(run.folder if isinstance(run, Run) else run, device="cpu")
+    opened = (run if isinstance(run, Run) else open_run(run)).with_settings(device="cpu")
+    if opened.config.task_source:
+        raise InputError(
+            f"{opened.folder} was trained with {opened.config.task}, but a packed policy is found by the name of its "
+            "task; register the task through an entry point, see docs/guides/your-own-robot.md"
+        )
     target = Path(folder)
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"{target} exists; a pretrained policy is written to a new folder: remove it or name another")
@@ -103,7 +109,7 @@ def pack(run: Run | str | os.PathLike[str], folder: str | os.PathLike[str], chec
 
 def training_command(config: RunConfig) -> str:
     """Return a command that trains with these settings: those that differ from the task's recipe are options."""
-    recipe = with_integrator(configure(config.task, config.algo, config.preset))
+    recipe = resolve_task(configure(config.task, config.algo, config.preset))
     before, now = flatten(to_dict(recipe)), flatten(to_dict(config))
     chosen = {name: now[name] for name in ("algo", "preset") if now[name] != getattr(RunConfig, name)}
     changed = {name: x for name, x in now.items() if name not in NON_SEMANTIC_FIELDS and before.get(name) != x}

@@ -8,30 +8,32 @@ last checkpoint if there is one. A run folder contains:
     checkpoints/      last, best, iteration-NNNNNN       evaluation.json   evaluation of the last checkpoint
     failures/         iterations that skipped the update .lock             locked by the training process
     replay/           replay buffer of the last checkpoint, for algorithms that have one
+    task.py           copy of the task's file, for tasks given as FILE.py:NAME
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from ahac.algos.algorithm import Algorithm, HasReplayBuffer
+from ahac.algos.networks import BUILT_IN, CriticFactory, Networks, PolicyFactory, with_networks
 from ahac.algos.policy_state import load_policy_state
 from ahac.algos.registry import make_algorithm
 from ahac.core.checks import check_int
-from ahac.core.config import flatten
 from ahac.core.device import resolve_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
-from ahac.core.errors import InputError
-from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
-from ahac.envs import VecEnv, make, make_task
+from ahac.core.files import remove_leftovers, set_aside, write_json
+from ahac.envs import Task, VecEnv, make
 from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import Executor
 from ahac.training.checkpoint import (
@@ -41,25 +43,18 @@ from ahac.training.checkpoint import (
     checkpoint_names,
     is_policy_only,
     load_checkpoint,
-    newest_first,
     save_checkpoint,
 )
-from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig, config_from_file, config_to_file
+from ahac.training.config import OBJECT, RunConfig, config_to_file
+from ahac.training.create import create_folder
+from ahac.training.csv_log import read_csv
 from ahac.training.evaluate import Evaluation, evaluate
-from ahac.training.manifest import manifest
-from ahac.training.old_settings import upgrade_settings
-from ahac.training.preflight import (
-    claim_folder,
-    explain_missing_run,
-    free_names,
-    new_folder,
-    validate_config,
-    with_integrator,
-)
 from ahac.training.process import exclusive_lock, torch_settings
 from ahac.training.replay_files import ReplayFiles
+from ahac.training.run_settings import read_settings, settings_differences
+from ahac.training.task_source import COPY, task_of_run
 
-__all__ = ["Run", "create_run", "open_run", "prepare", "saved_settings"]
+__all__ = ["Run", "create_run", "open_run"]
 
 logger = logging.getLogger("ahac")
 
@@ -70,10 +65,49 @@ EVAL_SEED = 1_000_003
 class Run:
     """A training run and its folder. Only rank 0 writes to the folder."""
 
-    def __init__(self, folder: Path, config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        ranks: ProcessGroup = SINGLE_PROCESS,
+        *,
+        task: Task | None = None,
+        trusted: bool = False,
+        networks: Networks = BUILT_IN,
+    ) -> None:
+        """Represent the run of a folder.
+
+        Args:
+            folder: Run folder.
+            config: Settings.
+            ranks: Processes that train together.
+            task: The task, if it was given as an object.
+            trusted: Whether to run the folder's task.py even if this user has not trained with it.
+            networks: Custom networks, if the run has any.
+        """
         self.folder = folder
         self.config = config
         self.ranks = ranks
+        self._given = task
+        self._trusted = trusted
+        self._networks = networks
+        self._has_policy = False
+
+    def __repr__(self) -> str:
+        c = self.config
+        return f"<Run {self.folder}: {c.algo} on {c.task_name}, seed {c.seed}, {c.num_envs} worlds, device {c.device}>"
+
+    def with_settings(self, **changes: Any) -> Run:  # noqa: ANN401 - fields of RunConfig
+        """Return the same run with other settings in memory; the folder does not change."""
+        config = replace(self.config, **changes)
+        return Run(self.folder, config, self.ranks, task=self._given, trusted=self._trusted, networks=self._networks)
+
+    @cached_property
+    def task(self) -> Task:
+        """The run's task."""
+        if self._given is not None:
+            return self.config.with_integrator(self._given)
+        return task_of_run(self.folder, self.config, self._trusted)
 
     @property
     def checkpoints(self) -> Path:
@@ -95,7 +129,7 @@ class Run:
         """Training environment with this rank's share of the worlds."""
         c = self.config
         worlds = self.ranks.local_count(c.num_envs)
-        env = make(**c.env_settings, num_envs=worlds, device=self.device, seed=c.seed, ranks=self.ranks)
+        env = make(self.task, num_envs=worlds, device=self.device, seed=c.seed, ranks=self.ranks)
         for line in env.task.randomized:
             logger.info("randomized in each episode: %s", line)
         return env
@@ -103,7 +137,7 @@ class Run:
     @cached_property
     def algo(self) -> Algorithm:
         """Algorithm, with its networks and optimizers."""
-        return make_algorithm(self.config.algorithm, self.env.spec, self.config.seed, self.ranks)
+        return make_algorithm(self.config.algorithm, self.env.spec, self.config.seed, self.ranks, self._networks)
 
     @cached_property
     def executor(self) -> Executor:
@@ -162,6 +196,7 @@ class Run:
     def save(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint under a name and return its path."""
         path = self.path_of(name)
+        self._has_policy = True
         if not self.ranks.is_main:
             return path
         files = self.replay_files if name == LAST else None  # others are saved without replay buffer
@@ -177,7 +212,7 @@ class Run:
         """Load a checkpoint into the algorithm and, unless `with_env` is False, the environment and replay buffer."""
         path = self.path_of(name)
         saved = self.ranks.run_on_rank_zero(lambda: self._read(path))
-        if changes := _differences(saved.settings, self.settings):
+        if changes := settings_differences(saved.settings, self.settings):
             logger.warning(
                 "%s was written with settings different from %s: %s", path, self.folder / "config.json", changes
             )
@@ -187,11 +222,12 @@ class Run:
             raise CheckpointError(f"{path} is damaged: {error}") from error
         if saved.policy_only and with_env:
             raise self._no_training_state()
+        algo = self.algo
         try:
             if saved.policy_only:
-                load_policy_state(self.algo, saved.section("algo"))
+                load_policy_state(algo, saved.section("algo"))
             else:
-                self.algo.load_state_dict(saved.section("algo"))
+                algo.load_state_dict(saved.section("algo"))
             if with_env:
                 self.env.load_state_dict(saved.section("env"))
             if with_env and self.replay_files is not None:
@@ -199,11 +235,66 @@ class Run:
         except CheckpointError:
             raise
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
+            self._has_policy = False
             reason = " ".join(str(error).split())
             raise CheckpointError(
                 f"{path} does not fit the settings in {self.folder / 'config.json'}: {reason}"
             ) from error
+        self._has_policy = True
         return saved
+
+    @property
+    def policy(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """The trained policy without action noise: maps observations [N, obs] to actions [N, actions].
+
+        It is that of the last training or `restore` in this program; otherwise that of the last checkpoint, or the
+        initial one if the run has no checkpoint.
+        """
+        if not self._has_policy and self.path_of(LAST).is_file():
+            self.restore(LAST, with_env=False)
+        return self.algo.act
+
+    def metrics(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the columns of metrics.csv, one number per iteration; NaN where an iteration has none."""
+        path = self.folder / "metrics.csv"
+        rows = read_csv(path) if path.is_file() else []
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+
+    def record(self, path: str | os.PathLike[str], seconds: float = 10.0, seed: int = 0) -> Path:
+        """Record the policy in one world and return the path of the file.
+
+        Args:
+            path: File to write: .html (a page that plays in any browser), .mp4, .gif or .npz.
+            seconds: Length of the recording [s].
+            seed: Random seed of the resets.
+        """
+        from ahac.training.viewing import EnvSource, record_trajectory
+        from ahac.view.recording import check_suffix, save_recording
+
+        target = Path(path)
+        check_suffix(target)
+        policy, env = self.policy, make(self.task, num_envs=1, device=self.device, seed=seed)
+        save_recording(record_trajectory(EnvSource(env, policy), seconds), target)
+        return target
+
+    def play(self, worlds: int = 4, port: int | None = None, open_browser: bool = True, seed: int = 0) -> None:
+        """Show the policy in the browser until it is interrupted.
+
+        Args:
+            worlds: Number of worlds.
+            port: Port of the viewer; the first free one from 8080 by default.
+            open_browser: Whether to open the browser; the address is logged either way.
+            seed: Random seed of the resets.
+        """
+        from ahac.training.viewing import EnvSource
+        from ahac.view.server import check_viewer
+        from ahac.view.viewer import serve
+
+        check_viewer()
+        policy, env = self.policy, make(self.task, num_envs=worlds, device=self.device, seed=seed)
+        source = EnvSource(env, policy, self)
+        serve(source, port=port, worlds=worlds, open_browser=open_browser, announce=logger.warning)
 
     def rewind_to(self, name: str) -> None:
         """Make a checkpoint the last one, from which training resumes; keep the replaced files under other names."""
@@ -235,14 +326,12 @@ class Run:
         """Evaluate the policy over complete episodes in a separate environment, with the torch settings of training."""
         c = self.config
         count = check_int("episodes", c.eval_episodes if episodes is None else episodes, 1)
+        policy = self.policy
         env = make(
-            **c.env_settings,
-            num_envs=min(count, 128),
-            device=self.device,
-            seed=self.eval_seed if seed is None else seed,
+            self.task, num_envs=min(count, 128), device=self.device, seed=self.eval_seed if seed is None else seed
         )
         with torch_settings(c, self.device):
-            return evaluate(env, self.algo.act, count)
+            return evaluate(env, policy, count)
 
     def save_evaluation(self, evaluation: Evaluation, last: Checkpoint) -> Path:
         """Write evaluation.json for an evaluation of the last checkpoint with `eval_seed`, and return its path."""
@@ -257,121 +346,54 @@ class Run:
         return path
 
 
-def create_run(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS) -> Run:
-    """Create a new run: its folder, config.json and manifest.json."""
-    ranks.local_count(config.num_envs)
-    return Run(*ranks.run_on_rank_zero(lambda: _create_folder(config, ranks)), ranks)
-
-
-def _create_folder(config: RunConfig, ranks: ProcessGroup) -> tuple[Path, RunConfig]:
-    """Create the folder with its files atomically; return it and the settings with the folder's name."""
-    validate_config(config, ranks)
-    config = with_integrator(config)
-    about = manifest(config.seed, resolve_run_device(config.device, ranks)) | {"ranks": ranks.size}
-    if randomized := make_task(config.task, config.variant).randomized:
-        about["randomized"] = randomized
-    preferred = Path(config.out) / (config.name or f"{config.task}-{config.algo}-s{config.seed}")
-    with new_folder(preferred) as temporary:
-        write_json(temporary / "manifest.json", about)
-        for folder in free_names(preferred):
-            named = replace(config, name=folder.name)
-            write_json(temporary / "config.json", config_to_file(named), checksum=True)
-            if claim_folder(temporary, folder):
-                break
-        else:
-            raise InputError(f"{preferred} and ten thousand numbered folders already exist; choose another name")
-    if folder != preferred:
-        logger.warning(
-            "%s already exists, so this run is stored in %s; to continue the old one: `ahac resume %s`",
-            preferred,
-            folder,
-            preferred,
-        )
-    return folder, named
-
-
-def open_run(folder: str | os.PathLike[str], ranks: ProcessGroup = SINGLE_PROCESS, device: str | None = None) -> Run:
-    """Open the run of a folder. On a `device` other than the run's own, random numbers differ after resuming."""
-    path = Path(folder)
-    config = ranks.run_on_rank_zero(lambda: _config(path))
-    return Run(path, config if device is None else replace(config, device=device), ranks)
-
-
-def _config(folder: Path) -> RunConfig:
-    """Read the settings of a run from config.json or, if that is missing, from its newest checkpoint."""
-    path = folder / "config.json"
-    if path.is_file():
-        content = read_json(path, editable=True)
-    elif (saved := saved_settings(folder / "checkpoints")) is not None:
-        logger.warning("%s is missing; using the settings in %s", path, saved[0])
-        path, content = saved
-    else:
-        raise InputError(f"{folder} is not a run: {explain_missing_run(folder)}")
-    try:
-        return config_from_file(content)
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read by this version: {error}") from error
-
-
-def _differences(saved: Mapping[str, object], current: Mapping[str, object]) -> str:
-    """List result-changing settings that differ between a checkpoint and config.json; empty if none do."""
-    ignored = NON_SEMANTIC_FIELDS | {"schema", "iterations", "env_steps", "eval_episodes"}
-    before, now = flatten(upgrade_settings(saved)), flatten(current)
-    changed = [name for name in before.keys() & now.keys() if name not in ignored and before[name] != now[name]]
-    return ", ".join(f"{name} was {before[name]!r}, is {now[name]!r}" for name in sorted(changed))
-
-
-def saved_settings(checkpoints: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Return the path and settings of the newest readable checkpoint that has settings; None if there is none."""
-    for name in newest_first(checkpoint_names(checkpoints)):
-        path = checkpoints / f"{name}.safetensors"
-        try:
-            settings = load_checkpoint(path).settings
-        except CheckpointError:  # another one may be readable
-            continue
-        if settings:
-            return path, dict(settings)
-    return None
-
-
-def prepare(
-    run: Run, checkpoint: str | None = None, iterations: int | None = None, env_steps: int | None = None
+def create_run(
+    config: RunConfig,
+    ranks: ProcessGroup = SINGLE_PROCESS,
+    task: Task | None = None,
+    *,
+    policy: PolicyFactory | None = None,
+    critic: CriticFactory | None = None,
 ) -> Run:
-    """Prepare a run for resuming, optionally from an earlier checkpoint or with a new length, and return it.
+    """Create a new run: its folder, config.json, manifest.json and, for a task FILE.py:NAME, a copy of the file.
 
-    Learning rates decay over the new length. They jump at this point, so the result differs from a run started with
-    that length.
+    Args:
+        config: Settings.
+        ranks: Processes that train together.
+        task: The task, if it is not given by its name in the settings.
+        policy: Custom network of the policy, see `ahac.algos.networks.Networks`.
+        critic: Custom network of the critic.
     """
-    run.ranks.run_on_rank_zero(run.check_trainable)
-    config = run.config
-    if iterations is not None or env_steps is not None:
-        config = run.ranks.run_on_rank_zero(lambda: _with_new_length(run, checkpoint or LAST, iterations, env_steps))
-    if checkpoint is not None:
-        run.rewind_to(checkpoint)
-    if config is run.config:
-        return run
-    run.ranks.run_on_rank_zero(lambda: _write_config(run.folder, config))
-    return Run(run.folder, config, run.ranks)
+    ranks.local_count(config.num_envs)
+    networks = Networks(policy, critic)
+    named = replace(config, algorithm=with_networks(config.algorithm, networks))
+    folder, config = ranks.run_on_rank_zero(lambda: create_folder(named, ranks, task))
+    return Run(folder, config, ranks, task=task, trusted=True, networks=networks)  # the user named the task
 
 
-def _write_config(folder: Path, config: RunConfig) -> None:
-    with exclusive_lock(folder):
-        write_json(folder / "config.json", config_to_file(config), checksum=True)
+def open_run(
+    folder: str | os.PathLike[str],
+    ranks: ProcessGroup = SINGLE_PROCESS,
+    device: str | None = None,
+    *,
+    task: Task | None = None,
+    trust: bool = False,
+    policy: PolicyFactory | None = None,
+    critic: CriticFactory | None = None,
+) -> Run:
+    """Open the run of a folder.
 
-
-def _with_new_length(run: Run, checkpoint: str, iterations: int | None, env_steps: int | None) -> RunConfig:
-    """Return the settings with a new length; raise an InputError if the checkpoint is already past it."""
-    if iterations is not None and env_steps is not None:
-        raise InputError("the length of a run is either iterations or env_steps, got both; give one of them")
-    config = replace(
-        run.config, iterations=run.config.iterations if iterations is None else iterations, env_steps=env_steps
-    )
-    unit, length = config.length
-    path = run.path_of(checkpoint)
-    done = load_checkpoint(path).count(unit) if path.is_file() else 0
-    if length < done:
-        raise InputError(
-            f"{run.folder} has done {done} {unit.removesuffix('s')}s; the new length must be at least that, got "
-            f"{length}; to resume from an earlier state, use --checkpoint"
-        )
-    return config
+    Args:
+        folder: Run folder.
+        ranks: Processes that train together.
+        device: Another device than the run's own; random numbers then differ after resuming.
+        task: The task, if the run was trained with a `Task` object.
+        trust: Whether to run the folder's task.py even if this user has not trained with it on this machine.
+        policy: Custom network of the policy, if the run was trained with one.
+        critic: Custom network of the critic, if the run was trained with one.
+    """
+    path = Path(folder)
+    config = ranks.run_on_rank_zero(lambda: read_settings(path))
+    if trust and config.task_source not in ("", OBJECT):
+        logger.warning("%s is trusted and runs as the task of the run", path / COPY)
+    run = Run(path, config, ranks, task=task, trusted=trust, networks=Networks(policy, critic))
+    return run if device is None else run.with_settings(device=device)

@@ -1,4 +1,4 @@
-"""Metric sinks: TensorBoard and the terminal. The third sink, metrics.csv, is `csv_log.CsvLog`."""
+"""Callbacks of every run: TensorBoard and the terminal. metrics.csv, which checkpoints rely on, is `csv_log.CsvLog`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, suppress
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -21,8 +21,12 @@ from tensorboard.compat.proto import event_pb2, summary_pb2  # pyright: ignore[r
 from tensorboard.summary.writer.record_writer import RecordWriter  # pyright: ignore[reportMissingTypeStubs]
 
 from ahac.core.files import explain_write_errors
+from ahac.training.callbacks import Callback
 
-__all__ = ["Display", "Sink", "TensorBoardSink"]
+if TYPE_CHECKING:
+    from ahac.training.run import Run
+
+__all__ = ["TAGS", "Display", "TensorBoardSink", "tag_of", "tagged"]
 
 events: Any = event_pb2
 summaries: Any = summary_pb2
@@ -36,19 +40,42 @@ SHOWN = {
 """Metrics shown in the terminal, with their labels."""
 
 
-class Sink(Protocol):
-    """Receives the metrics of each iteration."""
+TAGS = {
+    # Progress and speed
+    "iteration": "time/iteration", "env_steps": "time/env_steps", "seconds": "time/seconds",
+    "compile_seconds": "time/compile_seconds", "steps_per_second": "time/steps_per_second",
+    # Episodes and rollouts
+    "episode_return": "rollout/episode_return", "episode_length": "rollout/episode_length",
+    "horizon": "rollout/horizon", "share_cut": "rollout/share_cut", "stiffness": "rollout/stiffness",
+    "stiffness_max": "rollout/stiffness_max", "value": "rollout/value", "replay": "rollout/replay",
+    # Losses and errors of what is fitted
+    "actor_loss": "loss/actor", "critic_loss": "loss/critic", "model_error_first": "loss/model_first",
+    "model_error_last": "loss/model_last", "reward_error": "loss/reward",
+    # Updates
+    "actor_grad_norm": "train/actor_grad_norm", "actor_grad_norm_clipped": "train/actor_grad_norm_clipped",
+    "critic_epochs": "train/critic_epochs", "esnr": "train/esnr", "growth": "train/growth", "kl": "train/kl",
+    "share_clipped": "train/share_clipped", "rate": "train/learning_rate", "entropy": "train/entropy",
+    "temperature": "train/temperature", "q": "train/q", "failures": "train/failures",
+}  # fmt: skip
+"""Tags of metrics in TensorBoard and other loggers: the group before the slash, then the name in it."""
 
-    def write(self, row: Mapping[str, float]) -> None:
-        """Write the metrics of one iteration, including "iteration", "env_steps" and "seconds"."""
-        ...
 
-    def close(self) -> None:
-        """Close the sink; no more rows follow."""
-        ...
+def tag_of(metric: str) -> str:
+    """Return the tag of a metric: seconds of a phase are in time/, what is not in the table in train/.
+
+    An algorithm can also name a metric with a group of its own, "group/name".
+    """
+    if metric in TAGS or "/" in metric:
+        return TAGS.get(metric, metric)
+    return f"time/{metric}" if metric.startswith("seconds_") else f"train/{metric}"
 
 
-class TensorBoardSink:
+def tagged(row: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of an iteration by their tags."""
+    return {tag_of(name): value for name, value in row.items()}
+
+
+class TensorBoardSink(Callback):
     """Writes TensorBoard event files; view them with `tensorboard --logdir runs`.
 
     Events are written synchronously, unlike by TensorBoard's own writer thread, so that write errors reach the trainer.
@@ -65,9 +92,17 @@ class TensorBoardSink:
             session_log = events.SessionLog(status=events.SessionLog.START)
             self._add(step=purge_after, session_log=session_log)
 
+    def on_iteration(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Write the metrics."""
+        self.write(metrics)
+
+    def on_training_end(self, run: Run) -> None:
+        """Close the event file."""
+        self.close()
+
     def write(self, row: Mapping[str, float]) -> None:
         """Write all metrics of a row against environment steps."""
-        values = [summaries.Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
+        values = [summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in tagged(row).items()]
         self._add(step=int(row["env_steps"]), summary=summaries.Summary(value=values))
 
     def close(self) -> None:
@@ -83,7 +118,7 @@ class TensorBoardSink:
             self.writer.flush()
 
 
-class Display(AbstractContextManager["Display"]):
+class Display(Callback, AbstractContextManager["Display"]):
     """Shows progress on a terminal; prints plain lines if the output is not a terminal."""
 
     def __init__(self, length: tuple[str, int], first: int = 0, every: int = 20) -> None:
@@ -98,6 +133,18 @@ class Display(AbstractContextManager["Display"]):
         self.live = (
             Live(self.progress, console=self.console, refresh_per_second=4) if self.console.is_terminal else None
         )
+
+    def on_training_start(self, run: Run) -> None:
+        """Open the display."""
+        self.__enter__()
+
+    def on_iteration(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Show the iteration."""
+        self.write(metrics)
+
+    def on_training_end(self, run: Run) -> None:
+        """Close the display, so that later output does not overwrite it."""
+        self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         if self.live is not None:

@@ -1,14 +1,14 @@
 """Training loop: iterate, log and save until the run is complete or interrupted.
 
-A crash loses no completed iteration: the state after each one is kept in memory and written if the next one fails. All
-ranks run the same loop; only rank 0 displays and writes.
+A crash loses no completed iteration: the state after each one is kept in memory and written if the next one, or a
+callback, fails. All ranks run the same loop; only rank 0 writes and calls callbacks, such as the display.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ import torch
 from ahac.algos.algorithm import IterationResult
 from ahac.core.errors import AhacError, InputError
 from ahac.rl.nonfinite import NonFiniteReport
+from ahac.training.callbacks import Callback, CallbackLike, CallbackList
 from ahac.training.checkpoint import (
     LAST,
     Checkpoint,
@@ -32,7 +33,7 @@ from ahac.training.evaluate import Evaluation
 from ahac.training.metrics import EpisodeStats, Stopwatch
 from ahac.training.process import StopRequest, catch_signals, exclusive_lock, pin_rank, torch_settings
 from ahac.training.run import Run
-from ahac.training.sinks import Display, Sink, TensorBoardSink
+from ahac.training.sinks import Display, TensorBoardSink
 
 __all__ = ["TrainingError", "finish", "train"]
 
@@ -50,28 +51,32 @@ class TrainingError(AhacError, RuntimeError):
     """Training cannot continue."""
 
 
-def train(run: Run, iterations: int | None = None, display: bool = True) -> bool:
+def train(
+    run: Run, iterations: int | None = None, display: bool = True, callbacks: Iterable[CallbackLike] = ()
+) -> bool:
     """Train from the last checkpoint, or from the start if there is none; return whether the run is complete.
 
     Args:
         run: Run to train.
         iterations: Stop after this iteration of the run; by default at its end.
         display: Whether to show progress.
+        callbacks: What rank 0 calls at the start, after each iteration and at the end.
     """
-    with _locked(run):
-        return _train_until(run, iterations, display)
+    with _locked(run), CallbackList(run, callbacks) as called:
+        return _train_until(run, iterations, display, called)
 
 
-def finish(run: Run, display: bool = True) -> Evaluation | None:
+def finish(run: Run, display: bool = True, callbacks: Iterable[CallbackLike] = ()) -> Evaluation | None:
     """Train to the end, evaluate the policy and write evaluation.json; return None if training was stopped early.
 
     Only rank 0 evaluates; other ranks return None.
     """
-    with _locked(run):
-        if not _train_until(run, None, display) or not run.ranks.is_main:
+    with _locked(run), CallbackList(run, callbacks) as called:
+        if not _train_until(run, None, display, called) or not run.ranks.is_main:
             return None
         evaluation = run.evaluate()
         run.save_evaluation(evaluation, load_checkpoint(run.path_of(LAST)))
+        called.on_evaluation(evaluation)
         return evaluation
 
 
@@ -89,26 +94,23 @@ def _locked(run: Run) -> Generator[None, None, None]:
         yield
 
 
-def _train_until(run: Run, iterations: int | None, display: bool) -> bool:
+def _train_until(run: Run, iterations: int | None, display: bool, called: CallbackList) -> bool:
     """Train in a locked folder."""
-    show = display and run.ranks.is_main
     with torch_settings(run.config, run.device), pin_rank(run.ranks, run.device), catch_signals() as stop:
-        with (
-            _Loop(run, stop) as loop,
-            Display(run.config.length, loop.done) if show else nullcontext() as terminal,
-        ):
+        with _Loop(run, stop) as loop:
+            called.start(loop.callbacks(display))
             while loop.progress < 1.0 and (iterations is None or loop.iteration < iterations):
                 if bool(run.ranks.any(torch.tensor(stop.requested))):  # all ranks stop after the same iteration
                     break
                 row = loop.advance()
                 stop.can_wait = True
-                if terminal is not None:
-                    terminal.write(row)
+                if not called.on_iteration(row):
+                    stop.requested = True
         return loop.progress >= 1.0
 
 
 class _Loop(AbstractContextManager["_Loop"]):
-    """State of a run in progress. On exit, even after an error, saves the last completed iteration and closes sinks."""
+    """State of a run in progress. On exit, even after an error, saves the last completed iteration."""
 
     def __init__(self, run: Run, stop: StopRequest) -> None:
         self.run = run
@@ -121,7 +123,8 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.started_at = 0.0
         self.clock = Stopwatch()
         self.table: CsvLog | None = None
-        self.sinks: list[Sink] = []
+        self.iterating = False
+        """Whether an iteration has begun but is not complete."""
         checksum = ""
         if run.ranks.run_on_rank_zero(run.path_of(LAST).is_file):
             saved = run.restore(LAST)
@@ -136,8 +139,6 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.first = self.iteration
         if run.ranks.is_main:
             self.table = CsvLog(run.folder / "metrics.csv", self.iteration, checksum)
-            purge_after = self.env_steps + 1 if self.env_steps else None
-            self.sinks = [self.table, TensorBoardSink(run.folder / "tensorboard", purge_after)]
         self.completed: Checkpoint | None = self._state()
 
     def _restore(self, saved: Checkpoint) -> None:
@@ -149,6 +150,14 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.failures = int(saved.numbers.get("failures", 0))
         self.clock = Stopwatch(saved.number("seconds"), saved.numbers.get("compile_seconds", 0.0))
         self.episodes.load_state_dict(saved.section("trainer"))
+
+    def callbacks(self, display: bool) -> list[Callback]:
+        """Return the callbacks of every run: TensorBoard and, with `display`, progress on the terminal."""
+        if not self.run.ranks.is_main:
+            return []
+        purge_after = self.env_steps + 1 if self.env_steps else None
+        board = TensorBoardSink(self.run.folder / "tensorboard", purge_after)
+        return [board, Display(self.run.config.length, self.done)] if display else [board]
 
     @property
     def done(self) -> int:
@@ -163,6 +172,7 @@ class _Loop(AbstractContextManager["_Loop"]):
     def advance(self) -> dict[str, float]:
         """Run one iteration, write its metrics and return them."""
         before = self.clock.seconds
+        self.iterating = True
         self.started_at = self.progress
         result = self.run.executor.call(self.run.algo.iterate, self.run.env, self.started_at)
         self.iteration += 1
@@ -182,9 +192,10 @@ class _Loop(AbstractContextManager["_Loop"]):
             **failure_metrics,
         }
         with self.stop.uninterrupted():
-            for sink in self.sinks:
-                sink.write(row)
+            if self.table is not None:
+                self.table.write(row)
             self._checkpoint(row)
+            self.iterating = False
         return row
 
     def _handle_failure(self, result: IterationResult) -> dict[str, float]:
@@ -243,26 +254,20 @@ class _Loop(AbstractContextManager["_Loop"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            try:
-                self._save(self.completed or self._state())
-            finally:
-                self._close()
+            self._save(self.completed or self._state())
             return
-        for name, action in (
-            ("saving the last completed iteration", self._save_last_good),
-            ("closing the metric files", self._close),
-        ):
-            try:
-                action()
-            except Exception as second:  # do not hide the first error
-                error.add_note(f"{name} also failed: {second!r}")
-                logger.error("%s also failed: %s", name, second)
+        try:
+            self._save_last_good()
+        except Exception as second:  # do not hide the first error
+            error.add_note(f"saving the last completed iteration also failed: {second!r}")
+            logger.error("saving the last completed iteration also failed: %s", second)
 
     def _save_last_good(self) -> None:
         """Save the last completed iteration; the state during an iteration may be inconsistent."""
-        if self.completed is not None and self.completed.numbers["iteration"] > self.first:
-            path = self._save(self.completed)
-            logger.warning("saved iteration %d in %s", int(self.completed.numbers["iteration"]), path)
+        state = self.completed or (None if self.iterating else self._state())
+        if state is not None and state.numbers["iteration"] > self.first:
+            path = self._save(state)
+            logger.warning("saved iteration %d in %s", int(state.numbers["iteration"]), path)
 
     def _save(self, state: Checkpoint) -> Path:
         """Write the last checkpoint, after the rows of metrics.csv and the other checkpoints of this iteration.
@@ -276,10 +281,6 @@ class _Loop(AbstractContextManager["_Loop"]):
                 self.run.save(self.pending[0], state)
                 self.pending.pop(0)
             return self.run.save(LAST, state)
-
-    def _close(self) -> None:
-        for sink in self.sinks:
-            sink.close()
 
 
 def _check_not_started(run: Run) -> None:

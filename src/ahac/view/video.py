@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from ahac.view.scene import Scene
 from ahac.view.trajectory import Trajectory
 from ahac.view.video_worker import NO_GRAPHICS
 
-__all__ = ["save_thumbnail", "save_video"]
+__all__ = ["check_size", "save_thumbnail", "save_video", "try_backends", "write_job"]
 
 ENCODERS = {".mp4": "imageio_ffmpeg", ".gif": "PIL"}
 """Package that encodes each video format."""
@@ -63,7 +65,7 @@ def save_video(
         raise InputError(f"fps must be at most 100, got {fps}")
     if suffix == ".gif":
         fps = 100.0 / round(100.0 / fps)
-    _render(trajectory, path, suffix, _check_size(size, even=suffix == ".mp4"), (fps, follow, world))
+    _render(trajectory, path, suffix, check_size(size, even=suffix == ".mp4"), (fps, follow, world))
 
 
 def save_thumbnail(
@@ -72,7 +74,7 @@ def save_thumbnail(
     """Write the middle frame of a trajectory as a .png file."""
     if Path(path).suffix.lower() != ".png":
         raise InputError(f"a thumbnail must be a .png file, got {str(path)!r}")
-    _render(trajectory.at(len(trajectory) // 2), path, ".png", _check_size(size), (1.0 / trajectory.dt, True, world))
+    _render(trajectory.at(len(trajectory) // 2), path, ".png", check_size(size), (1.0 / trajectory.dt, True, world))
 
 
 def _render(
@@ -92,32 +94,45 @@ def _render(
     with tempfile.TemporaryDirectory(prefix="ahac-video-") as folder, atomic_write(path) as unfinished:
         job_file = Path(folder, "job.npz")
         out = Path(folder, f"out{suffix}")
-        _write_job(job_file, trajectory.scene, job, size, fps)
+        write_job(job_file, trajectory.scene, job, size, fps)
         _run_worker(job_file, out)
         unfinished.write_bytes(out.read_bytes())
 
 
-def _write_job(path: Path, scene: Scene, job: RenderJob, size: tuple[int, int], fps: float) -> None:
+def write_job(file: Path | IO[bytes], scene: Scene, job: RenderJob, size: tuple[int, int], fps: float) -> None:
+    """Write a job with its header for `video_worker`."""
     header = {"scene": scene.to_dict(), "size": size, "fps": fps, "reach": job.reach, "span": job.span}
     arrays = {item.name: getattr(job, item.name) for item in fields(job) if item.name not in header}
-    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+    np.savez(file, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
 
 
 def _run_worker(job: Path, out: Path) -> None:
-    """Render with the first backend that works."""
+    def run(environment: dict[str, str]) -> tuple[int, str]:
+        command = [sys.executable, "-m", "ahac.view.video_worker", str(job), str(out)]
+        worker = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return worker.returncode, worker.stderr
+
+    try_backends(run)
+
+
+def try_backends(run: Callable[[dict[str, str]], tuple[int, str]]) -> None:
+    """Render with the first backend that works.
+
+    Args:
+        run: Runs a worker with these environment variables, and returns its exit code and what it wrote to stderr.
+    """
     requested = os.environ.get(VARIABLE)
     errors: list[str] = []
     for backend in (requested,) if requested else BACKENDS:
         environment = {**os.environ, VARIABLE: backend}
         environment.pop("PYOPENGL_PLATFORM", None)
-        command = [sys.executable, "-m", "ahac.view.video_worker", str(job), str(out)]
-        worker = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if worker.returncode == 0:
+        code, stderr = run(environment)
+        if code == 0:
             return
-        last = (worker.stderr.strip().splitlines() or ["no error message"])[-1]
-        if worker.returncode != NO_GRAPHICS and worker.returncode > 0:
+        last = (stderr.strip().splitlines() or ["no error message"])[-1]
+        if code != NO_GRAPHICS and code > 0:
             raise AhacError(f"rendering the video failed: {last}")
-        errors.append(f"{backend}: {last if worker.returncode > 0 else f'killed by signal {-worker.returncode}'}")
+        errors.append(f"{backend}: {last if code > 0 else f'killed by signal {-code}'}")
     hint = f"`unset {VARIABLE}` to try both {' and '.join(BACKENDS)}, or set {VARIABLE}={BACKENDS[-1]}"
     override = f"; {VARIABLE}={requested} is set: {hint}" if requested else ""
     raise InputError(
@@ -126,7 +141,8 @@ def _run_worker(job: Path, out: Path) -> None:
     )
 
 
-def _check_size(size: tuple[int, int], even: bool = False) -> tuple[int, int]:
+def check_size(size: tuple[int, int], even: bool = False) -> tuple[int, int]:
+    """Return width and height [pixels] if they are allowed."""
     width, height = (check_int(name, value, SMALLEST) for name, value in zip(("width", "height"), size, strict=True))
     if max(width, height) > LARGEST or (even and (width % 2 or height % 2)):
         expected = f"at most {LARGEST} pixels per side" + (", both even for .mp4" if even else "")

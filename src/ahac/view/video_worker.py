@@ -1,25 +1,30 @@
 # pyright: reportAttributeAccessIssue=false
-"""The process that renders videos with MuJoCo: `python -m ahac.view.video_worker JOB OUT`.
+"""The process that renders with MuJoCo: `python -m ahac.view.video_worker JOB OUT`.
 
 It is a separate process because MUJOCO_GL is read when MuJoCo is imported, and a graphics library may crash. It renders
-the file JOB that `ahac.view.video` prepared, and imports no other part of this project.
+the file JOB that `ahac.view.video` prepared, and imports no other part of this project. Without arguments it renders
+the jobs that `ahac.view.frames` writes to its standard input, and answers with the pixels, until the input closes.
 """
 
 from __future__ import annotations
 
 import base64
+import io
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-__all__ = ["NO_GRAPHICS", "main"]
+__all__ = ["LENGTH_BYTES", "NO_GRAPHICS", "main", "serve"]
 
 NO_GRAPHICS = 3
 """Exit code if the selected graphics library cannot render."""
+LENGTH_BYTES = 8
+"""Size of the number before each job on standard input: the job's length in bytes, little-endian."""
 
 AZIMUTH = 122.0
 """Azimuth of the camera [degrees]: to the side of a robot that moves along x, and slightly ahead of it."""
@@ -36,21 +41,54 @@ SKY_LOW = (0.94, 0.96, 0.98)
 
 def main(job: str, out: str) -> int:
     """Render a job file into a video or image file, and return the exit code."""
-    with np.load(job, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    arrays = _load(job)
     header = json.loads(arrays.pop("header").tobytes())
-    frames = render(header, arrays)
+    frames = _started(render(header, [arrays], int(arrays["count"].max(initial=0))))
+    if frames is None:
+        return NO_GRAPHICS
+    write(out, frames, header["fps"])
+    return 0
+
+
+def serve() -> int:
+    """Render jobs from standard input, of which the first has a header, and write the pixels to standard output."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not mistaken for pixels
+    jobs = _received(sys.stdin.buffer)
+    first = next(jobs)
+    header = json.loads(first.pop("header").tobytes())
+    frames = _started(render(header, chain([first], jobs), int(first["count"].max(initial=0))))
+    if frames is None:
+        return NO_GRAPHICS
+    for frame in frames:
+        out.write(frame.tobytes())
+        out.flush()
+    return 0
+
+
+def _load(file: str | IO[bytes]) -> dict[str, np.ndarray]:
+    with np.load(file, allow_pickle=False) as content:
+        return {name: content[name] for name in content.files}
+
+
+def _received(stream: IO[bytes]) -> Iterator[dict[str, np.ndarray]]:
+    """Yield each job of a stream."""
+    while length := stream.read(LENGTH_BYTES):
+        yield _load(io.BytesIO(stream.read(int.from_bytes(length, "little"))))
+
+
+def _started(frames: Iterator[np.ndarray]) -> Iterator[np.ndarray] | None:
+    """Render the first frame, and return all frames; None, with the error on stderr, without graphics."""
     try:
         first = next(frames)
     except (ImportError, RuntimeError, AttributeError, OSError) as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return NO_GRAPHICS
-    write(out, chain([first], frames), header["fps"])
-    return 0
+        return None
+    return chain([first], frames)
 
 
-def render(header: Mapping[str, Any], job: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield each frame as a uint8 image [H, W, 3]."""
+def render(header: Mapping[str, Any], jobs: Iterable[Mapping[str, np.ndarray]], lines: int) -> Iterator[np.ndarray]:
+    """Yield each frame of all jobs as a uint8 image [H, W, 3]; a frame has at most `lines` lines."""
     import mujoco
 
     width, height = header["size"]
@@ -60,20 +98,21 @@ def render(header: Mapping[str, Any], job: Mapping[str, np.ndarray]) -> Iterator
     camera.azimuth = AZIMUTH
     camera.elevation = ELEVATION
     camera.distance = DISTANCE * header["span"]
-    ends = np.cumsum(job["count"])
     try:
-        context = mujoco.Renderer(model, height, width, max_geom=model.ngeom + int(job["count"].max(initial=0)) + 8)
+        context = mujoco.Renderer(model, height, width, max_geom=model.ngeom + lines + 8)
     except mujoco.FatalError as error:  # raised by MUJOCO_GL=glfw without a display
         raise RuntimeError(str(error)) from error
     with context as renderer:
-        for t, (begin, end) in enumerate(zip(ends - job["count"], ends, strict=True)):
-            data.mocap_pos[:-1], data.mocap_quat[:-1] = job["position"][t, 1:], job["quaternion"][t, 1:]
-            data.mocap_pos[-1] = camera.lookat[:] = job["target"][t]
-            mujoco.mj_forward(model, data)
-            renderer.update_scene(data, camera)
-            for s in range(begin, end):
-                add_line(renderer.scene, *(job[name][s] for name in ("ends", "color", "width", "is_arrow")))
-            yield renderer.render()
+        for job in jobs:
+            ends = np.cumsum(job["count"])
+            for t, (begin, end) in enumerate(zip(ends - job["count"], ends, strict=True)):
+                data.mocap_pos[:-1], data.mocap_quat[:-1] = job["position"][t, 1:], job["quaternion"][t, 1:]
+                data.mocap_pos[-1] = camera.lookat[:] = job["target"][t]
+                mujoco.mj_forward(model, data)
+                renderer.update_scene(data, camera)
+                for s in range(begin, end):
+                    add_line(renderer.scene, *(job[name][s] for name in ("ends", "color", "width", "is_arrow")))
+                yield renderer.render()
 
 
 def add_line(scene: Any, ends: np.ndarray, color: np.ndarray, width: float, is_arrow: bool) -> None:  # noqa: ANN401
@@ -234,4 +273,4 @@ def _write_mp4(out: str, frames: Iterable[np.ndarray], fps: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]) if len(sys.argv) > 1 else serve())

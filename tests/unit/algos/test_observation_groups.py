@@ -16,6 +16,7 @@ from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.algos.svg import SVG
 from ahac.core.env import Step
 from ahac.core.errors import InputError
+from ahac.nets.critic import Critic
 from ahac.nets.normalizer import FrozenNormalizer, Normalizer
 from ahac.rl.on_policy import collect
 from ahac.rl.rollout import roll_out
@@ -68,7 +69,7 @@ def test_networks_and_statistics_have_the_sizes_of_their_groups(name: str) -> No
     actual = first_layer_inputs(state)
     assert actual.items() <= sizes.items()
     assert actual
-    if isinstance(one, ShortHorizonActorCritic) and one.critic is not None:
+    if isinstance(one, ShortHorizonActorCritic) and isinstance(one.critic, Critic):
         assert one.critic.widths[0] == 4
     assert state["normalizer.mean"].shape == (2,)
     if name == "bptt":

@@ -61,9 +61,9 @@ def test_names_are_shown_without_control_characters(tmp_path: Path, capsys: pyte
     assert [row.split()[0] for row in rows] == [r"\x1b[2Ja\nb", r"\udcff"]
     assert main(["list", "runs", "--out", str(tmp_path)]) == 0
     rows = capsys.readouterr().out.splitlines()[1:]
-    assert [row.split()[0] for row in rows] == [r"\x1b[2Ja\nb-0", r"\udcff-0"]
+    assert [row.split()[0] for row in rows] == [rf"{tmp_path}/\x1b[2Ja\nb-0", rf"{tmp_path}/\udcff-0"]
     assert main(["compare", str(tmp_path / "\x1b[31m")]) == 2
-    assert r"\x1b[31m is neither a run" in capsys.readouterr().err
+    assert r"\x1b[31m is not a run: the folder does not exist" in capsys.readouterr().err
 
 
 def test_returns_at_given_steps_and_seconds(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
-"""Log lines above a live display, and closed pipes."""
+"""Log lines above a live display, closed pipes, and streams without Unicode."""
 
+import io
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ahac.cli.main import main
 from support.marks import keep
 
 pty = pytest.importorskip("pty", reason="the system has no pseudo-terminals")
@@ -62,3 +64,11 @@ def test_closed_pipe_exits_quietly(arguments: list[str], tmp_path: Path) -> None
             [sys.executable, "-m", "ahac", *arguments], stdout=pipe, stderr=subprocess.PIPE, cwd=tmp_path, check=False
         )
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_characters_that_the_terminal_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="ascii"))
+    with pytest.raises(SystemExit):
+        main(["train", "hopper", "--help-all"])
+    assert rb"\u03bb of the TD(\u03bb) value targets" in content.getvalue()

@@ -102,7 +102,10 @@ def test_speed_is_measured(robot: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["hoper"], "'hoper' is not a robot file (.xml, .mjcf, .urdf) or task; tasks: hopper, ant"),
+        (
+            ["hoper"],
+            "'hoper' is not a robot file (.xml, .mjcf, .urdf) or task (did you mean hopper?); tasks: hopper, ant",
+        ),
         (["missing.xml"], "no file 'missing.xml'"),
         (["hopper", "--image", "leg.jpg"], "a figure must be a .png or .svg file, got 'leg.jpg'"),
         (["hopper", "--substeps", "0"], "substeps must be"),

@@ -18,7 +18,7 @@ def kernel(cache: Path, name: str) -> Path:
 
 
 def report() -> list[str]:
-    return [line for line in findings() if line.startswith("kernel cache:")]
+    return [finding.text for finding in findings() if finding.text.startswith("kernel cache:")]
 
 
 def test_intact_cache_is_one_line(cold_cache: Path) -> None:
@@ -42,6 +42,7 @@ def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) 
 
 def test_read_only_cache_is_reported_with_the_fix(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ahac.native.cache.unwritable", lambda root, room: "Read-only file system")
+    assert main(["doctor"]) == 1
     assert report() == [
         f"kernel cache: 0 kernels, 0 MB in {cold_cache} (NOT writable: Read-only file system; free some space, or "
         "set WARP_CACHE_PATH to a writable folder)"
@@ -57,6 +58,7 @@ def test_unusable_cache_is_reported(cold_cache: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(wp, "init", fail)
     (line,) = report()
+    assert main(["doctor"]) == 1
     assert line.startswith(f"kernel cache: cannot write to the kernel cache {cold_cache}: Not a directory; ")
 
 

@@ -78,20 +78,20 @@ def test_version_matches_the_package(ahac: Shell) -> None:
 
 
 def test_train_help_shows_recipe_defaults(ahac: Shell) -> None:
-    text = " ".join(ahac("train", "hopper", "--algo", "ahac", "--help").out.split())
+    text = " ".join(ahac("train", "hopper", "--algo", "ahac", "--help-all").out.split())
     assert re.search(r"--num-envs INT .{0,60}default: 256", text)
     assert re.search(r"--algorithm\.horizon\.rule .{0,120}default: growth", text)
     assert re.search(r"--algorithm\.actor\.learning-rate FLOAT", text)
 
 
 def test_train_help_follows_task_and_algorithm(ahac: Shell) -> None:
-    text = " ".join(ahac("train", "cartpole", "--algo", "shac", "--help").out.split())
+    text = " ".join(ahac("train", "cartpole", "--algo", "shac", "--help-all").out.split())
     assert re.search(r"--num-envs INT .{0,60}default: 64", text)
     assert re.search(r"--algorithm\.horizon\.rule .{0,120}default: fixed", text)
 
 
 def test_train_help_shows_critic_options(ahac: Shell) -> None:
-    text = " ".join(ahac("train", "hopper", "--help").out.split())
+    text = " ".join(ahac("train", "hopper", "--help-all").out.split())
     assert re.search(r"--algorithm\.critic\.learning-rate FLOAT .{0,120}default: 0\.004", text)
 
 
@@ -114,6 +114,7 @@ def test_train_prints_the_evaluation_and_the_folder(algo: str, ahac: Shell) -> N
     assert where == str(folder)
     assert done.err.startswith(f"{algo} on cartpole, 4 worlds on cpu, in {folder}\n")
     assert "2/2" in done.err
+    assert done.err.endswith(f"watch it: `ahac play {folder}`\n")
     assert len(table(folder)) == 2
     config = open_run(folder).config
     assert (config.task, config.algo, config.seed) == ("cartpole", algo, 7)
@@ -148,11 +149,12 @@ def test_baselines_can_be_trained_resumed_and_evaluated(algo: str, ahac: Shell) 
     assert algo in ahac("list", "runs").out
 
 
-@pytest.mark.parametrize("arguments", [[*SMALL, "cartpole"], ["--num-envs", "4"]])
+@pytest.mark.parametrize("arguments", [[*SMALL, "cartpole"], ["--num-envs", "4"], []])
 def test_task_must_come_first(ahac: Shell, arguments: list[str]) -> None:
     done = ahac("train", *arguments)
     assert done.status == 2
-    assert "ahac train TASK" in done.err
+    (line,) = done.err.splitlines()
+    assert "ahac train TASK" in line
     assert "cartpole" in done.err
 
 
@@ -181,9 +183,28 @@ def test_unknown_names_are_rejected_with_the_known_ones(arguments: list[str], kn
 
 
 @pytest.mark.parametrize(
+    ("arguments", "guess"),
+    [
+        (["train", "cartpol"], "no task named 'cartpol' (did you mean cartpole?)"),
+        (["train", "HalfCheetah-v5"], "no task named 'HalfCheetah-v5' (did you mean half_cheetah?)"),
+        (["train", "cartpole", "--algo", "ahca"], "no algorithm named 'ahca' (did you mean ahac?)"),
+        (["train", "cartpole", "--preset", "papr"], "no preset named 'papr' (did you mean paper?)"),
+        (["play", "cartpol"], "or trajectory (.npz) (did you mean cartpole?)"),
+        (["inspect", "cartpol"], "or task (did you mean cartpole?)"),
+        (["tran"], "unknown command 'tran' (did you mean train?)"),
+    ],
+)
+def test_misspelled_names_are_guessed(arguments: list[str], guess: str, ahac: Shell) -> None:
+    done = ahac(*arguments)
+    assert done.status == 2
+    assert guess in done.err
+
+
+@pytest.mark.parametrize(
     ("option", "value", "named"),
     [
         ("--num-envs", "0", "num_envs must be a whole number of at least 1, got 0"),
+        ("--env-steps", "1.5", "--env-steps: expected a whole number, got '1.5'"),
         ("--num-envs", "many", "--num-envs: expected a whole number, got 'many'"),
         ("--iterations", "-3", "iterations must be a whole number of at least 1, got -3"),
         ("--algorithm.gamma", "2", "gamma must lie between 0 and 1"),
@@ -245,13 +266,13 @@ def test_list_runs_shows_progress(trained: Run, ahac: Shell) -> None:
     done = ahac("list", "runs", "--out", str(trained.folder.parent))
     head, row = done.out.splitlines()
     assert head.split()[0] == "run"
-    assert row.split()[:6] == ["trained", "hopper", "shac", "12/12", "yes", "768"]
+    assert row.split()[:6] == [str(trained.folder), "hopper", "shac", "12/12", "yes", "768"]
     assert float(row.split()[6]) == pytest.approx(float(table(trained.folder)[-1]["episode_return"]), abs=0.051)
 
 
 def test_list_runs_accepts_a_single_run(trained: Run, ahac: Shell) -> None:
     _, row = ahac("list", "runs", "--out", str(trained.folder)).out.splitlines()
-    assert row.split()[0] == "trained"
+    assert row.split()[0] == str(trained.folder)
 
 
 def test_list_runs_reports_empty_folders(ahac: Shell) -> None:
@@ -264,7 +285,7 @@ def test_list_runs_reports_empty_folders(ahac: Shell) -> None:
 def test_list_runs_shows_runs_that_have_not_started(ahac: Shell) -> None:
     create_run(small_config(Path("runs"), name="fresh"))
     assert ahac("list", "runs").out.splitlines()[1].split() == [
-        "fresh",
+        "runs/fresh",
         "hopper",
         "shac",
         "0/12",
@@ -282,6 +303,23 @@ def test_doctor_shows_versions_and_devices(ahac: Shell) -> None:
     assert f"ahac {version('ahac')}" in lines
     assert f"torch {version('torch')}" in lines
     assert all(any(line.startswith(word) for line in lines) for word in ("python", "cpu:", "cuda:", "runs:"))
+
+
+def test_quiet_training_prints_only_the_result(ahac: Shell) -> None:
+    done = ahac("train", "cartpole", *SMALL, "--quiet")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "runs/cartpole-ahac-s0"
+
+
+def test_doctor_writes_to_the_folder_of_runs(ahac: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Path.cwd()
+    done = ahac("doctor")
+    assert (done.status, done.out.splitlines()[-1]) == (0, f"runs: {here / 'runs'} (writable)")
+    assert not list(here.iterdir()), "it leaves nothing behind"
+    Path("runs").write_text("in the way", encoding="utf-8")
+    done = ahac("doctor")
+    assert done.status == 1
+    assert done.out.splitlines()[-1].startswith(f"runs: {here / 'runs'} (NOT writable: Not a directory; work in")
 
 
 def test_eval_is_reproducible_by_seed(trained: Run, ahac: Shell) -> None:

@@ -1,6 +1,7 @@
 """The viewer of `ahac train --watch`: it shows the run, ends with training and cannot harm it."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -119,4 +120,35 @@ def test_watch_is_not_a_setting_of_the_run(
 def test_train_help_mentions_watch(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--watch", "--help"])
-    assert "--watch Show the policy in the browser while it learns." in " ".join(capsys.readouterr().out.split())
+    assert "--watch show the policy in the browser while it learns" in " ".join(capsys.readouterr().out.split())
+
+
+def test_watch_fails_before_training_if_there_is_no_viewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "viser", None)
+    assert main(["train", "cartpole", *SMALL, "--watch"]) == 2
+    message = "ahac: --watch needs the viewer: pip install 'ahac[view]'; or omit --watch\n"
+    assert capsys.readouterr().err == message
+    assert not list(tmp_path.iterdir())
+
+
+def test_viewer_takes_port_and_browser_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = tmp_path / "seen"
+    pretend(monkeypatch, f"import sys; open({str(seen)!r}, 'w').write(' '.join(sys.argv[2:])); sys.stdin.read()")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert main(["train", "cartpole", *SMALL, "--watch", "--port", str(port)]) == 2
+        assert f"port {port} of 127.0.0.1 is in use" in capsys.readouterr().err
+    assert main(["train", "--watch", "--port", str(port), "--no-browser", "cartpole", *SMALL]) == 0
+    assert "the viewer is starting\n" in capsys.readouterr().err
+    assert until(seen) == f"--port {port} --no-browser"
+    for option in (["--port", "8090"], ["--no-browser"]):
+        assert main(["train", "cartpole", *SMALL, *option]) == 2
+        assert "are options of the viewer; add --watch" in capsys.readouterr().err

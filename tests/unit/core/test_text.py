@@ -1,8 +1,8 @@
-"""External text: which characters are escaped and which are not."""
+"""External text: which characters are escaped and which are not; suggestions for misspelled names."""
 
 import pytest
 
-from ahac.core.text import csv_cell, printable
+from ahac.core.text import csv_cell, printable, suggestion
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,18 @@ def test_some_characters_can_be_kept() -> None:
 )
 def test_text_in_a_table_is_not_a_formula_and_numbers_stay_numbers(value: object, cell: object) -> None:
     assert csv_cell(value) == cell
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hoper", " (did you mean hopper?)"),
+        ("HOPPER", " (did you mean hopper?)"),
+        ("halfcheetah", " (did you mean half_cheetah?)"),
+        ("ball", " (did you mean BALL?)"),
+        ("zzz", ""),
+        ("hopper", ""),
+    ],
+)
+def test_the_closest_name_is_suggested(name: str, expected: str) -> None:
+    assert suggestion(name, ["hopper", "half_cheetah", "BALL"]) == expected

@@ -152,7 +152,7 @@ def test_missing_packages_are_named(run: Run, folder: Path, monkeypatch: pytest.
 
 
 def test_unknown_layers_are_named() -> None:
-    program = PolicyProgram(nn.Sequential(nn.Linear(2, 2), nn.Softplus()), None)
+    program = PolicyProgram(nn.Sequential(nn.Linear(2, 2), nn.Softplus()), None, 2, 2)
     assert program.outputs == ["actions"]
     with pytest.raises(InputError, match="a layer Softplus cannot be exported to ONNX; export it as torchscript"):
         to_onnx(program, "")
@@ -166,7 +166,7 @@ def test_unknown_layers_are_named() -> None:
         ({"path": "absent/p.onnx"}, "there is no folder 'absent'; create it first"),
     ],
 )
-def test_wrong_arguments_are_explained(run: Run, arguments: dict[str, str], message: str) -> None:
+def test_wrong_arguments_are_explained(run: Run, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message.replace(".", r"\.")):
         ahac.export(run, **arguments)
 

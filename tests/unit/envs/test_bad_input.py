@@ -88,7 +88,9 @@ def test_a_wrong_seed_of_a_reset_is_refused_and_changes_nothing(seed: Any, env: 
 
 
 def test_an_unknown_task_is_refused_with_all_known_names() -> None:
-    with pytest.raises(InputError, match=f"no task named 'hoper'; known: {', '.join(tasks())}"):
+    with pytest.raises(
+        InputError, match=rf"no task named 'hoper' \(did you mean hopper\?\); known: {', '.join(tasks())}"
+    ):
         make("hoper", num_envs=2)
 
 

@@ -96,7 +96,7 @@ def look(runs: Path) -> None:
     """List and compare; good-0 is always listed, and compared unless the other one is of another task."""
     title, *rows = _run_rows(runs)
     assert title.startswith("run ")
-    assert [row.split()[0] for row in rows] == ["good-0", "good-1"]
+    assert [Path(row.split()[0]).name for row in rows] == ["good-0", "good-1"]
     assert "shac" in rows[0]
     assert all(row.isprintable() for row in rows)
     try:
@@ -236,8 +236,8 @@ def test_list_shows_the_reason_and_compare_skips_the_run(
     (runs / "good-1" / name).write_text(content, encoding="utf-8")
     assert main(["list", "runs", "--out", str(runs)]) == 0
     _, good, damaged = capsys.readouterr().out.splitlines()
-    assert good.startswith("good-0 ")
-    assert damaged.startswith("good-1 ")
+    assert good.startswith(f"{runs / 'good-0'} ")
+    assert damaged.startswith(f"{runs / 'good-1'} ")
     assert reason in damaged
     with caplog.at_level(logging.WARNING, "ahac"):
         assert main(["compare", str(runs)]) == 0

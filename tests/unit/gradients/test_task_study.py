@@ -151,7 +151,7 @@ def test_tasks_are_found_by_name_file_or_object(tmp_path: Path) -> None:
     assert fingerprint(make_task("cartpole"), seed=2) == {"task": "cartpole", "policy": {"fresh": 2}}
     for name, message in (
         (f"{file}:number", "must be a Task or a function that returns one, got int"),
-        (f"{file}:none", "got NoneType"),
+        (f"{file}:none", "it has no 'none'; it defines: task, made"),
         (f"{tmp_path}/no.py:task", "no file"),
         ("carpole", "neither a run folder nor a task; tasks: hopper"),
     ):
@@ -181,7 +181,7 @@ def test_a_task_file_may_have_dataclasses_and_import_modules_next_to_it(tmp_path
         ("task = (", r"own\.py: SyntaxError: '\(' was never closed \(own\.py, line 1\)"),
         ("\ntask = 1 / 0", r"own\.py, line 2: ZeroDivisionError: division by zero"),
         ("import not_there_at_all", r"own\.py, line 1: ModuleNotFoundError: No module named 'not_there_at_all'"),
-        ("def task(size):\n    pass", r"own\.py: TypeError: task\(\) missing 1 required"),
+        ("def task(variant, size):\n    pass", r"own\.py: TypeError: task\(\) missing 1 required"),
         ("raise SystemExit(3)", r"own\.py, line 1: SystemExit: 3"),
     ],
 )

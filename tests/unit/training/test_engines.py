@@ -15,7 +15,6 @@ from ahac.training.engines import (
     comparison_table,
     engine_env,
     evaluate_in_engine,
-    task_of,
 )
 from ahac.training.run import Run, create_run
 from ahac.training.trainer import train
@@ -76,7 +75,7 @@ def test_play_records_mujoco(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_view_of_mujoco_can_be_pushed(run: Run) -> None:
-    env = engine_env(task_of(run), EngineSettings(), 1, 0, torch.device("cpu"))
+    env = engine_env(run.task, EngineSettings(), 1, 0, torch.device("cpu"))
     assert isinstance(env, EngineEnv)
     source = EnvSource(env, dummy_policy("zero", 3))
     assert len(record_trajectory(source, 0.1)) == 7

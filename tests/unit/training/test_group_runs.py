@@ -11,7 +11,7 @@ from ahac.algos.sac import SAC, SACConfig
 from ahac.algos.svg import SVGConfig
 from ahac.envs import Task, VecEnv
 from ahac.envs.gym import GymVectorEnv
-from ahac.training import run as runs
+from ahac.training import create, task_source
 from ahac.training.checkpoint import CheckpointError
 from ahac.training.config import RunConfig
 from ahac.training.run import create_run, open_run
@@ -38,14 +38,8 @@ POLICY, CRITIC = 4, 3
 
 def use(monkeypatch: pytest.MonkeyPatch, task: Task) -> None:
     """Let runs train on a task that has no name."""
-
-    def make(task_name: str, **settings: object) -> VecEnv:
-        for name in ("variant", "integrator"):
-            settings.pop(name, None)
-        return VecEnv(task, **settings)  # pyright: ignore[reportArgumentType]
-
-    monkeypatch.setattr(runs, "make", lambda task, **settings: make(task, **settings))
-    monkeypatch.setattr(runs, "make_task", lambda name, variant: task)
+    for module in (create, task_source):
+        monkeypatch.setattr(module, "make_task", lambda name, variant: task)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import pytest
 from ahac.algos.algorithm import IterationResult
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import Env
-from ahac.training import run as run_module
+from ahac.training import create
 from ahac.training.run import create_run, open_run
 from ahac.training.trainer import train
 from support.small_runs import small_config, state, table
@@ -143,7 +143,7 @@ def test_a_run_whose_start_is_interrupted_leaves_no_folder(tmp_path: Path, monke
     def interrupt(path: Path, content: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_module, "write_json", interrupt)
+    monkeypatch.setattr(create, "write_json", interrupt)
     with pytest.raises(KeyboardInterrupt):
         create_run(small_config(tmp_path / "runs"))
     assert not list((tmp_path / "runs").iterdir())

@@ -13,7 +13,8 @@ from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core import files
 from ahac.core.env import Env
 from ahac.core.errors import InputError
-from ahac.training.run import Run, create_run, open_run, prepare
+from ahac.training.prepare import prepare
+from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
 from support.small_runs import small_config, state, table
 

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from ahac.cli.main import main
 from ahac.core.files import HOST, WriteError
+from ahac.training import create
 from ahac.training import run as run_module
 from ahac.training.checkpoint import CheckpointError, load_checkpoint
 from ahac.training.run import Run, create_run, open_run
@@ -215,7 +216,7 @@ def test_a_run_appears_with_its_config_or_not_at_all(tmp_path: Path, monkeypatch
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_module, "config_to_file", killed)
+    monkeypatch.setattr(create, "config_to_file", killed)
     with pytest.raises(KeyboardInterrupt):
         create_run(small_config(tmp_path, name="a"))
     assert list(tmp_path.iterdir()) == []

@@ -90,7 +90,6 @@ def test_rows_after_the_checkpoint_are_dropped_and_the_others_kept(tmp_path: Pat
     sink = CsvLog(tmp_path / "m.csv")
     for k in range(1, 7):
         sink.write(row(k, x=k / 3.0))
-    sink.close()
     again = CsvLog(tmp_path / "m.csv", keep_until=4)
     assert read_csv(tmp_path / "m.csv") == [row(k, x=k / 3.0) for k in range(1, 5)]
     again.write(row(5, x=0.0))
@@ -115,7 +114,7 @@ def test_tensorboard_has_every_number_against_environment_steps(tmp_path: Path) 
         sink.write(row(k, x=0.5 * k))
     sink.close()
     assert list(tmp_path.glob("events.out.tfevents.*"))
-    assert scalars(tmp_path, "x") == [(64, 0.5), (128, 1.0)]
+    assert scalars(tmp_path, "train/x") == [(64, 0.5), (128, 1.0)]
 
 
 def test_tensorboard_shows_every_iteration_of_a_resumed_run_once(tmp_path: Path) -> None:
@@ -123,7 +122,7 @@ def test_tensorboard_shows_every_iteration_of_a_resumed_run_once(tmp_path: Path)
     train(run, 2, display=False)
     time.sleep(1.1)  # event files are ordered by the second in their names
     train(open_run(run.folder), display=False)
-    assert [value for _, value in scalars(run.folder / "tensorboard", "iteration")] == [1.0, 2.0, 3.0, 4.0]
+    assert [value for _, value in scalars(run.folder / "tensorboard", "time/iteration")] == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_without_a_terminal_progress_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,9 +190,10 @@ def test_old_settings_get_their_current_names(algo: str, schema: int) -> None:
     content = old_config(algo, schema)
     config = config_from_file(content)
     assert config.algorithm == SETTINGS[algo]
-    # Every setting is in the file, so that no default hides a missing name.
+    # Every setting is in the file, so that no default hides a missing name; except custom networks, added later.
     upgraded = upgrade_settings(content)
-    assert flatten(upgraded["algorithm"]).keys() == flatten(to_dict(config.algorithm)).keys()
+    current = {name for name in flatten(to_dict(config.algorithm)) if not name.endswith(".network")}
+    assert flatten(upgraded["algorithm"]).keys() == current
     others = {name: value for name, value in content.items() if name not in ("schema", "learner")}
     assert {name: getattr(config, name) for name in others} == others
 

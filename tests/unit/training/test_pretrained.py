@@ -20,9 +20,9 @@ from ahac.training.api import configure
 from ahac.training.checkpoint import CheckpointError
 from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig
 from ahac.training.csv_log import CsvLog, read_csv
-from ahac.training.engines import EngineSettings, engine_env, task_of
-from ahac.training.preflight import with_integrator
+from ahac.training.engines import EngineSettings, engine_env
 from ahac.training.run import Run, create_run, open_run
+from ahac.training.task_source import resolve_task
 from ahac.training.trainer import finish, train
 from support.marks import extended
 from support.small_runs import small_config
@@ -120,10 +120,10 @@ def test_the_manifest_tells_how_a_policy_was_trained(run: Run, shipped: Path) ->
     ids=lambda config: f"{config.task}-{config.algo}",
 )
 def test_the_training_command_has_all_settings(config: RunConfig) -> None:
-    program, command, *arguments = shlex.split(pretrained.training_command(with_integrator(config)))
+    program, command, *arguments = shlex.split(pretrained.training_command(resolve_task(config)))
     assert (program, command) == ("ahac", "train")
     same = {name: getattr(config, name) for name in NON_SEMANTIC_FIELDS}
-    assert with_integrator(replace(train_config(arguments), **same)) == with_integrator(config)
+    assert resolve_task(replace(train_config(arguments), **same)) == resolve_task(config)
 
 
 def test_metrics_are_thinned(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_policies_of_other_algorithms_are_packed(algo: str, tmp_path: Path) -> N
 def test_shipped_policies_load_and_act(task: str) -> None:
     run = ahac.pretrained(task, device="cpu")
     assert run.config.task == task
-    env = ahac.make(**run.config.env_settings, num_envs=4, device="cpu", seed=0)
+    env = ahac.make(run.task, num_envs=4, device="cpu", seed=0)
     action = run.algo.act(env.reset())
     assert action.shape == (4, env.spec.action_size)
     assert (action.abs() <= 1.0).all()
@@ -246,7 +246,7 @@ def test_shipped_policies_tell_where_they_come_from(task: str) -> None:
 @pytest.mark.parametrize("task", SHIPPED)
 def test_shipped_policies_do_not_fall_in_mujoco(task: str) -> None:
     run = ahac.pretrained(task, device="cpu")
-    env = engine_env(task_of(run), EngineSettings(), 16, run.eval_seed, run.device)
+    env = engine_env(run.task, EngineSettings(), 16, run.eval_seed, run.device)
     obs = env.reset()
     for _ in range(round(SHORT_EPISODE / env.spec.dt)):
         step = env.step(run.algo.act(obs))

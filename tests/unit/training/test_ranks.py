@@ -170,10 +170,16 @@ def test_a_stop_request_to_one_rank_stops_all(folder: Path, found: list[dict[str
     assert len(table(folder / "stopped")) == 3
 
 
+def test_a_callback_on_rank_zero_stops_all(folder: Path, found: list[dict[str, Any]]) -> None:
+    assert [rank["called"] for rank in found] == [[1.0, 2.0], []]
+    assert load_checkpoint(folder / "halted" / "checkpoints" / "last.safetensors").numbers["iteration"] == 2.0
+    assert len(table(folder / "halted")) == 2
+
+
 def test_all_ranks_are_in_the_first_ones_folder(folder: Path, found: list[dict[str, Any]]) -> None:
     assert {rank["folder"] for rank in found} == {folder / "begun-by-two"}
     runs = {path.name for path in folder.iterdir() if path.is_dir()}
-    assert runs == {"begun-by-one", "begun-by-two", "stopped", "failing"}
+    assert runs == {"begun-by-one", "begun-by-two", "stopped", "halted", "failing"}
 
 
 def test_a_rank_that_fails_ends_all(folder: Path, done: subprocess.CompletedProcess[str]) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.registry import AlgorithmConfig
-from ahac.envs import Task, VecEnv, observations, uniform
-from ahac.training import run as runs
+from ahac.envs import Task, observations, uniform
+from ahac.training import create, task_source
 from ahac.training.config import RunConfig
 from ahac.training.run import create_run, open_run
 from ahac.training.trainer import train
@@ -35,13 +35,8 @@ def randomized_task() -> Task:
 
 @pytest.fixture(autouse=True)
 def _randomized(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(task: str, **settings: object) -> VecEnv:
-        for name in ("variant", "integrator"):
-            settings.pop(name, None)
-        return VecEnv(randomized_task(), **settings)  # pyright: ignore[reportArgumentType]
-
-    monkeypatch.setattr(runs, "make", make)
-    monkeypatch.setattr(runs, "make_task", lambda name, variant: randomized_task())
+    for module in (create, task_source):
+        monkeypatch.setattr(module, "make_task", lambda name, variant: randomized_task())
 
 
 def config(out: Path, algo: str, **changes: object) -> RunConfig:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ahac.core.errors import InputError
-from ahac.training import run as run_module
+from ahac.training import create
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
@@ -117,7 +117,7 @@ def test_a_name_that_is_taken_is_pointed_out(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_a_name_that_another_process_takes_first_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, seen = run_module.free_names, []
+    honest, seen = create.free_names, []
 
     def slow(wanted: Path) -> Iterator[Path]:
         for folder in honest(wanted):
@@ -126,7 +126,7 @@ def test_a_name_that_another_process_takes_first_is_left_to_it(tmp_path: Path, m
             seen.append(folder.name)
             yield folder
 
-    monkeypatch.setattr(run_module, "free_names", slow)
+    monkeypatch.setattr(create, "free_names", slow)
     assert create_run(small_config(tmp_path, name="twin")).folder.name == "twin-2"
     assert seen == ["twin", "twin-2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["twin", "twin-2"]

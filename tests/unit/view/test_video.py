@@ -1,4 +1,3 @@
-import os
 import shutil
 import subprocess
 import sys
@@ -11,23 +10,15 @@ from ahac.core.errors import AhacError, InputError
 from ahac.view.render_job import FORCE_COLOR, build_render_job
 from ahac.view.trajectory import Trajectory
 from ahac.view.video import save_thumbnail, save_video
+from support.graphics import require_graphics
 
 Image = pytest.importorskip("PIL.Image")
 ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
-PROBE = "import mujoco; mujoco.Renderer(mujoco.MjModel.from_xml_string('<mujoco/>'), 32, 32).render()"
-
-
-def _can_render(backend: str) -> bool:
-    """Return whether this machine can render with a backend; videos are tested only if it can."""
-    environment = {**os.environ, "MUJOCO_GL": backend}
-    return subprocess.run([sys.executable, "-c", PROBE], env=environment, capture_output=True).returncode == 0
-
 
 @pytest.fixture(scope="module")
 def graphics() -> None:
-    if not any(_can_render(backend) for backend in ("osmesa", "egl")):
-        pytest.skip("neither libosmesa6 nor libegl1 with libgl1-mesa-dri is installed")
+    require_graphics()
 
 
 def test_the_camera_follows_smoothly_and_jumps_with_a_reset(roll: Trajectory) -> None:

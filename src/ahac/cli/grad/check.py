@@ -19,11 +19,12 @@ ABOUT = (
 
 def check(arguments: list[str]) -> int:
     """Run `ahac grad check`."""
+    expected = "a task, FILE.py:NAME, or the MJCF or URDF file of a robot"
+    target, words = split_target(arguments, "ahac grad check", expected)
+
     from ahac.gradients import CheckSettings
     from ahac.gradients import check as run_check
 
-    expected = "a task, FILE.py:NAME, or the MJCF or URDF file of a robot"
-    target, words = split_target(arguments, "ahac grad check", expected)
     settings, _ = parse_settings(Parser(f"ahac grad check {target}", "[options]", ABOUT), words, CheckSettings())
     report = run_check(target, settings, progress_bar)
     sys.stdout.write(f"{report.table()}\n")

@@ -21,10 +21,10 @@ Settings = TypeVar("Settings")
 
 
 def split_target(arguments: list[str], prog: str, expected: str) -> tuple[str, list[str]]:
-    """Return the first word and the others; without a first word, the words that print help."""
+    """Return the first word and the others; if help is asked for without a first word, the words that print it."""
     if arguments and not arguments[0].startswith("-"):
         return arguments[0], arguments[1:]
-    if arguments and not HELP & set(arguments):
+    if not HELP & set(arguments):
         raise InputError(f"TARGET must come first: {prog} TARGET [options]; TARGET is {expected}")
     return "TARGET", ["--help"]
 

@@ -55,7 +55,7 @@ def _run(words: list[str]) -> int:
     )
     o, _ = parse_settings(Parser("ahac grad gait run", "[options]", about), words, RunOptions())
 
-    from ahac.cli.sweep import print_event, summary
+    from ahac.cli.outcomes import print_event, summary
     from ahac.experiments.sweep import sweep
     from ahac.gradients.gait_runs import gait_configs
 

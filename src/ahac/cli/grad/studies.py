@@ -34,13 +34,14 @@ def study(arguments: list[str]) -> int:
 
 def landscape(arguments: list[str]) -> int:
     """Run `ahac grad landscape`."""
+    target, words = split_target(arguments, "ahac grad landscape", "a task, FILE.py:NAME, or a run folder")
+
     from ahac.gradients.figures import landscape as figures
     from ahac.gradients.landscape import KIND, LandscapeSettings, depends_on
     from ahac.gradients.landscape import landscape as compute
     from ahac.gradients.policies import fingerprint
     from ahac.gradients.study import load_or_compute
 
-    target, words = split_target(arguments, "ahac grad landscape", "a task, FILE.py:NAME, or a run folder")
     about = (
         "Plot the return along a direction of the policy's parameters, with both gradient estimates as slopes.\n\n"
         "TARGET is a task, FILE.py:NAME (a Task, or a function that returns one), or a run folder. The policy is that "

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from ahac.core.errors import TraceError
+from ahac.sim.compiler.foreign import Traced, refuse_arrays
 
 __all__ = ["Call", "Condition", "Graph", "Implicit", "Real", "Scalar"]
 
@@ -127,12 +128,14 @@ class Call(Protocol):
         ...
 
 
-class Condition:
+class Condition(Traced):
     """The traced condition `left < right`, or its opposite; only `where` can evaluate it."""
 
     __slots__ = ("left", "opposite", "right")
 
     def __init__(self, left: Real, right: Real, opposite: bool = False) -> None:
+        refuse_arrays(left)
+        refuse_arrays(right)
         self.left = left
         self.right = right
         self.opposite = opposite
@@ -144,7 +147,7 @@ class Condition:
         )
 
 
-class Scalar:
+class Scalar(Traced):
     """One number of one world, represented by how it is computed."""
 
     __slots__ = ("graph", "index")
@@ -158,6 +161,7 @@ class Scalar:
 
     def __add__(self, other: Real) -> Real:
         if not isinstance(other, Scalar):
+            refuse_arrays(other)
             return self if other == 0.0 else self.graph.add("add", self, other)
         if (left := self._negated()) is not None:
             return -(left + right) if (right := other._negated()) is not None else other - left
@@ -179,6 +183,7 @@ class Scalar:
         return self.graph.add("sub", self, other)
 
     def __rsub__(self, other: float) -> Real:
+        refuse_arrays(other)
         if (right := self._negated()) is not None:
             return right + other
         return -self if other == 0.0 else self.graph.add("sub", other, self)
@@ -197,6 +202,7 @@ class Scalar:
     def __truediv__(self, other: Real) -> Real:
         if isinstance(other, Scalar):
             return self * other._reciprocal()
+        refuse_arrays(other)
         if other == 0.0:
             raise TraceError("a traced scalar is divided by the constant zero")
         return self * (1.0 / other)
@@ -205,8 +211,9 @@ class Scalar:
         return other * self._reciprocal()
 
     def __pow__(self, exponent: float) -> Real:
-        if exponent not in range(1, 65):
-            advice = "use sqrt" if exponent == 0.5 else "use exp and log"
+        refuse_arrays(exponent)
+        if isinstance(exponent, Scalar) or exponent not in range(1, 65):
+            advice = "use sqrt" if not isinstance(exponent, Scalar) and exponent == 0.5 else "use exp and log"
             raise TraceError(
                 f"a traced scalar can be raised to integer powers from 1 to 64, got {exponent!r}; {advice}"
             )
@@ -224,14 +231,6 @@ class Scalar:
 
     def __abs__(self) -> Real:
         return self.graph.add("abs", self)
-
-    def __float__(self) -> NoReturn:
-        raise TraceError(
-            "a traced scalar has no value yet: take sin, sqrt, exp, ... from ahac.sim, not from math or numpy, "
-            "and do not print or convert it"
-        )
-
-    __array_ufunc__ = None  # numpy scalars defer to our operators, and numpy functions raise
 
     def __lt__(self, other: Real) -> Condition:
         return Condition(self, other)
@@ -255,6 +254,7 @@ class Scalar:
         Condition(self, 0.0).__bool__()
 
     def _scaled(self, factor: float) -> Real:
+        refuse_arrays(factor)
         if factor == 0.0:
             return 0.0
         if factor == 1.0:

@@ -1,0 +1,267 @@
+"""Text of a task file for a robot, to start from: `ahac new robot.xml`.
+
+Legged robots with two or four feet get a `walk` task, other floating robots a `RobotTask` that runs along x, and robots
+on a fixed base a `Task` that holds a pose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import takewhile
+
+from ahac.envs.components.sensors import foot_points
+from ahac.envs.root import is_floating
+from ahac.sim import Joint, JointKind, Model, Vec3, World
+
+__all__ = ["task_template"]
+
+HOME = "home"
+"""Keyframe that becomes the stance."""
+FOOT_HEIGHT = 0.1
+"""Feet are the leaves whose lowest point is at most this high above the ground, relative to the height of the base."""
+SOLE = 0.03
+"""Geoms of a foot are those whose lowest point is at most this much higher than the foot's, in the same unit."""
+KNEE = {2: 0.7, 4: 1.4}
+"""Angle of bent knees by the number of feet [rad]; hips and ankles turn back by half of it."""
+LATERAL = 0.7
+"""A joint bends a leg if its axis has at least this component along y."""
+STIFFNESS, DAMPING = 0.6, 0.04
+"""Estimated gains: kp relative to weight times height of the base, kd relative to kp."""
+
+
+@dataclass(frozen=True)
+class _Robot:
+    """What a template needs to know of a robot."""
+
+    model: Model
+    base: str
+    """Body with the free joint; empty for a fixed base."""
+    feet: Sequence[str]
+    """Pattern of each foot's geoms, left feet first in each pair; empty if there are not two or four."""
+    height: float
+    """Of the base above the lowest point [m]."""
+    has_servos: bool
+    """Whether every driven joint has a position servo."""
+    stance: Mapping[str, float]
+    """Joint positions to stand in, if the file has no keyframe for it."""
+
+    @property
+    def joints(self) -> list[Joint]:
+        """Hinges and slides that are not the root's."""
+        root = self.model.links[0].joints if self.base else ()
+        kinds = (JointKind.HINGE, JointKind.SLIDE)
+        return [joint for joint in self.model.joints if joint not in root and joint.kind in kinds]
+
+
+def task_template(model: Model, file: str, name: str, floating: bool = False) -> str:
+    """Return the text of a task file.
+
+    Args:
+        model: The robot, loaded with a ground.
+        file: Path of the robot file relative to the task file.
+        name: Name of the task, which is that of the function.
+        floating: Whether the file is loaded with a free joint added to its base.
+    """
+    robot = _study(model)
+    if robot.feet:
+        body, imports = _walking(robot, name), ("JointTargets", "Task", "walk")
+    elif robot.base:
+        body, imports = _running(robot, name), ("JointTargets", "NoisyReset", "RobotTask", "Task")
+    else:
+        body, imports = _holding(robot, name), ("JointTargets", "NoisyReset", "Task", "observations", "rewards")
+    free = ", floating=True" if floating else ""
+    return f'''"""A task for {file}.
+
+ahac play THIS_FILE.py:{name}          # does the robot stand with actions of zero?
+ahac train THIS_FILE.py:{name}         # Ctrl-C stops; `ahac resume RUN` continues
+ahac play runs/{name}-ahac-s0          # watch the policy; also: ahac eval, ahac export
+"""
+
+from pathlib import Path
+
+from ahac.envs import {", ".join(imports)}
+from ahac.sim import load_model
+
+# MJCF or URDF; `ahac inspect` lists joints, bodies, geoms with contact points, and what is not simulated.
+ROBOT = Path(__file__).parent / "{file}"
+{_stance(robot)}
+
+def {name}(variant: str = "paper") -> Task:
+    """Return the task. Errors list the names that exist."""
+    model = load_model(ROBOT, ground=True{free})
+{body}'''
+
+
+def _study(model: Model) -> _Robot:
+    root = model.links[0]
+    world = World(model, _pose(model), [0.0] * model.nv, [0.0] * model.nu)
+    base = root.name if is_floating(root.joints) else ""
+    geoms = dict.fromkeys(candidate.geom for candidate in model.contact_candidates)
+    lowest = {geom: -max(float(point.depth) for point in foot_points(world, [geom])[0]) for geom in geoms}
+    ground = min(lowest.values(), default=0.0)
+    height = float(world.position(root.name).z) - ground
+    driven = [actuator for actuator in model.actuators if actuator.tendon is None]
+    has_servos = bool(driven) and all(any(actuator.bias[1:]) for actuator in driven)
+    feet = _feet(world, {geom: z - ground for geom, z in lowest.items()}, height) if base else {}
+    return _Robot(model, base, list(feet.values()), height, has_servos, _bent(world, list(feet)))
+
+
+def _pose(model: Model) -> Sequence[float]:
+    return model.keyframes[HOME].q if HOME in model.keyframes else model.rest_q
+
+
+def _feet(world: World, heights: dict[str, float], base_height: float) -> dict[int, str]:
+    """Return a pattern for the geoms of each foot, by its link; empty if the robot does not have two or four."""
+    model = world.model
+    parents = {link.parent for link in model.links}
+    leaves: dict[int, list[str]] = {}
+    for link, geom in dict.fromkeys((candidate.link, candidate.geom) for candidate in model.contact_candidates):
+        leaves.setdefault(link, []).append(geom)
+    geoms: dict[int, list[str]] = {}
+    for link, names in leaves.items():
+        lowest = min(heights[name] for name in names)
+        if link not in parents and lowest < FOOT_HEIGHT * base_height:
+            geoms[link] = [name for name in names if heights[name] - lowest < SOLE * base_height]
+    patterns = {link: _pattern(names, list(heights)) for link, names in geoms.items()}
+    if len(patterns) not in (2, 4) or None in patterns.values():
+        return {}
+    place = {link: world.motion.position[link] for link in patterns}
+    by_x = sorted(patterns, key=lambda link: -float(place[link].x))
+    pairs = [by_x] if len(by_x) == 2 else [by_x[:2], by_x[2:]]
+    ordered = [link for pair in pairs for link in sorted(pair, key=lambda link: -float(place[link].y))]
+    return {link: pattern for link in ordered if (pattern := patterns[link]) is not None}
+
+
+def _bent(world: World, feet: Sequence[int]) -> dict[str, float]:
+    """Return joint positions with bent knees, for legs that are straight in the rest pose."""
+    model = world.model
+    stance = {joint.name: _clipped(model.rest_q[joint.q], joint) for joint in model.joints if len(joint.dofs) == 1}
+    for foot in feet:
+        leg = []
+        for link in reversed(model.chain(foot)):
+            for joint in model.links[link].joints:
+                turn = float((world.motion.rotation[link] @ Vec3.of(joint.axis)).y)
+                if joint.kind is JointKind.HINGE and abs(turn) > LATERAL:
+                    leg.append((joint, math.copysign(1.0, turn)))
+        if len(leg) < 2:
+            continue
+        (hip, hip_turn), (knee, knee_turn), *ankles = leg
+        middle = 0.0 if knee.range is None else sum(knee.range) * knee_turn
+        forward = math.copysign(1.0, middle) if middle else (1.0 if len(feet) == 2 else -1.0)
+        bent = _clipped(KNEE[len(feet)] * forward * knee_turn, knee)
+        stance[knee.name] = bent
+        stance[hip.name] = _clipped(-0.5 * bent * knee_turn * hip_turn, hip)
+        for ankle, turn in ankles[:1]:
+            stance[ankle.name] = _clipped(-0.5 * bent * knee_turn * turn, ankle)
+    return stance
+
+
+def _clipped(position: float, joint: Joint) -> float:
+    low, high = joint.range or (-math.inf, math.inf)
+    return min(max(position, low), high)
+
+
+def _pattern(names: Sequence[str], all_names: Sequence[str]) -> str | None:
+    """Return a pattern that matches these names only, or None."""
+    candidates = [names[0]] if len(names) == 1 else [f"{_common_start(names)}*"]
+    return next((p for p in candidates if {n for n in all_names if fnmatchcase(n, p)} == set(names)), None)
+
+
+def _common_start(names: Sequence[str]) -> str:
+    return "".join(
+        letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    )
+
+
+def _stance(robot: _Robot) -> str:
+    """Return the lines that define the stance."""
+    if HOME in robot.model.keyframes:
+        return f'STANCE = "{HOME}"  # keyframe of the file; actions of zero hold it\n'
+    lines = [
+        f"# Joint positions to start in and to hold with actions of zero [rad or m]. There is no keyframe {HOME!r},",
+        f"# so this is a guess{', with bent knees' * bool(robot.feet)}: check it with `ahac play`, and edit it.",
+        "STANCE = {",
+    ]
+    for joint in robot.joints:
+        span = "" if joint.range is None else f"  # range {joint.range[0]:.2f} to {joint.range[1]:.2f}"
+        lines.append(f'    "{joint.name}": {robot.stance[joint.name]:.2f},{span}')
+    return "\n".join([*lines, "}\n"])
+
+
+def _actions(robot: _Robot) -> str:
+    """Return the lines that define what actions mean."""
+    if robot.has_servos:
+        return """        # Actions move the targets of the file's servos by up to this much around the stance [rad].
+        actions=JointTargets(scale=0.5),
+"""
+    weight = sum(link.mass for link in robot.model.links) * math.hypot(*robot.model.gravity)
+    kp = float(f"{max(STIFFNESS * weight * max(robot.height, 0.1), 1.0):.2g}")
+    return f"""        # Position servos replace the file's actuators; actions move their targets by up to `scale`
+        # around the stance [rad]. The gains are estimated from weight and height: use those of your robot.
+        actions=JointTargets(scale=0.5, kp={kp:g}, kd={kp * DAMPING:.2g}),
+"""
+
+
+def _walking(robot: _Robot, name: str) -> str:
+    feet = "".join(f'            "{foot}",\n' for foot in robot.feet)
+    order = "left, right" if len(robot.feet) == 2 else "front left, front right, rear left, rear right"
+    swing = round(min(0.25 * robot.height if len(robot.feet) == 4 else 0.12 * robot.height, 0.1), 2)
+    return f"""    # Follow velocity commands; docs/guides/walking.md describes reward, gait and disturbances.
+    return walk(
+        model,
+        name="{name}",
+        base="{robot.base}",  # body with the free joint
+        feet=(  # geoms: {order}
+{feet}        ),
+        stance=STANCE,
+{_actions(robot)}        lin_vel_x=(-0.5, 1.0),  # commands [m/s]
+        lin_vel_y=(-0.4, 0.4),
+        ang_vel_z=(-0.8, 0.8),  # [rad/s]
+        swing_height={swing:g},  # of the feet [m]
+    )
+"""
+
+
+def _reset(robot: _Robot) -> str:
+    stance = 'keyframe="home"' if HOME in robot.model.keyframes else "keyframe=None, pose=STANCE"
+    return f"        reset=NoisyReset({stance}, joint_position=0.05, velocity=0.1),\n"
+
+
+def _running(robot: _Robot, name: str) -> str:
+    return f"""    # Run along x: observations and reward have defaults, see docs/guides/your-own-robot.md.
+    return RobotTask(
+        name="{name}",
+        model=model,
+        torso="{robot.base}",  # body that should run
+        terminate_below={0.6 * robot.height:.2g},  # end the episode when it is lower [m]
+{_reset(robot)}{_actions(robot)}        dt=0.02,
+        episode_steps=500,
+    )
+"""
+
+
+def _holding(robot: _Robot, name: str) -> str:
+    return f"""
+    def pose(world, action):
+        \"\"\"Return the squared distance of the joints from zero; rewards are plain functions of the state.\"\"\"
+        return sum((q**2 for q in world.q), 0.0)
+
+    return Task(
+        name="{name}",
+        model=model,
+        observation={{
+            "positions": lambda world, action: list(world.q),
+            "velocities": lambda world, action: [0.1 * v for v in world.v],
+            "last action": observations.last_action(),
+        }},
+        reward={{
+            "pose": rewards.weighted(-1.0, pose),
+            "effort": rewards.weighted(-0.01, rewards.action_l2()),
+        }},
+{_reset(robot)}{_actions(robot)}        dt=0.02,
+        episode_steps=250,
+    )
+"""

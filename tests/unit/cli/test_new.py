@@ -1,0 +1,87 @@
+"""`ahac new`: task files for robots."""
+
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import ahac
+from ahac.cli.main import main
+from ahac.envs import RobotTask, make_task
+
+ASSETS = resources.files("ahac.envs") / "assets"
+
+
+def mjlab(robot: str) -> Path:
+    package = find_spec("mjlab")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / f"asset_zoo/robots/unitree_{robot}/xmls/{robot}.xml"
+
+
+def written(robot: Path, tmp_path: Path, *options: str) -> str:
+    """Write a task file and return FILE.py:NAME."""
+    target = tmp_path / "own.py"
+    assert main(["new", str(robot), "--out", str(target), "--name", "own", *options]) == 0
+    return f"{target}:own"
+
+
+@pytest.mark.parametrize(
+    ("robot", "feet", "knee"),
+    [
+        (mjlab("go1"), ("FL_foot_collision", "FR_foot_collision", "RL_foot_collision", "RR_foot_collision"), -1.4),
+        (mjlab("g1"), ("left_foot*", "right_foot*"), 0.7),
+        (Path(str(ASSETS / "go2.xml")), ("FL_foot", "FR_foot", "RL_foot", "RR_foot"), None),
+        (Path(str(ASSETS / "g1.xml")), ("left_foot_*", "right_foot_*"), None),
+    ],
+)
+def test_legged_robots_walk(robot: Path, feet: tuple[str, ...], knee: float | None, tmp_path: Path) -> None:
+    name = written(robot, tmp_path)
+    text = (tmp_path / "own.py").read_text(encoding="utf-8")
+    assert [line.strip(' ",\n') for line in text.split("feet=(")[1].split("),")[0].splitlines()[1:-1]] == list(feet)
+    task = make_task(name)
+    assert {"track_lin_vel_xy", "swing_height", "foothold"} <= set(task.reward)
+    assert task.recipe == ("g1" if len(feet) == 2 else "go1")
+    if knee is None:
+        assert 'STANCE = "home"' in text
+    else:
+        assert f": {knee:.2f}," in text
+
+
+def test_a_robot_without_two_or_four_feet_runs(tmp_path: Path) -> None:
+    task = make_task(written(Path(str(ASSETS / "ant.xml")), tmp_path))
+    assert isinstance(task, RobotTask)
+    assert task.torso == "torso"
+
+
+@pytest.mark.parametrize("robot", ["cartpole", "double_pendulum"])
+def test_a_robot_on_a_fixed_base_holds_a_pose(robot: str, tmp_path: Path) -> None:
+    name = written(Path(str(ASSETS / f"{robot}.xml")), tmp_path)
+    run = ahac.train(name, "shac", num_envs=4, iterations=1, out=str(tmp_path), device="cpu", display=False)
+    assert run.metrics()["iteration"].tolist() == [1]
+
+
+def test_a_quadruped_stands_with_actions_of_zero(tmp_path: Path) -> None:
+    env = ahac.make(written(mjlab("go1"), tmp_path), num_envs=4)
+    obs = env.reset()
+    assert obs.isfinite().all()
+    ended = 0
+    for _ in range(50):
+        step = env.step(obs.new_zeros(4, env.spec.action_size))
+        ended += int(step.terminated.sum())
+    assert ended == 0
+
+
+def test_existing_files_and_wrong_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    robot = str(ASSETS / "ant.xml")
+    target = tmp_path / "own.py"
+    target.write_text("# mine\n", encoding="utf-8")
+    assert main(["new", robot, "--out", str(target)]) == 2
+    assert main(["new", robot, "--out", str(tmp_path / "own.txt")]) == 2
+    assert main(["new", robot, "--name", "my robot", "--out", str(tmp_path / "b.py")]) == 2
+    assert main(["new", str(tmp_path / "none.xml")]) == 2
+    err = capsys.readouterr().err
+    for message in ("exists; remove it", "use the suffix .py", "must be a Python name", "no file"):
+        assert message in err
+    assert target.read_text(encoding="utf-8") == "# mine\n"
