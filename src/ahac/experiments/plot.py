@@ -145,6 +145,9 @@ def _panel(
         axes.plot(x, values.mean(axis=0), linestyle + marker, color=color, linewidth=1.6, label=label)
         if len(records) > 1:
             axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=alpha, linewidth=0)
+    if not any(len(np.asarray(line.get_ydata())) for line in axes.get_lines()):
+        empty = "no episode has ended yet:\ntrain longer" if column == RETURN else "runs of a group do not overlap"
+        axes.text(0.5, 0.5, empty, ha="center", va="center", color=MUTED, transform=axes.transAxes)
     axes.set_xlabel(AXES[axis])
     axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))

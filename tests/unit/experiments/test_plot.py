@@ -236,3 +236,10 @@ def test_a_missing_matplotlib_is_named_with_the_extra_that_brings_it(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r"pip install 'ahac\[plot\]'"):
         plot(tmp_path / "a.png", group_runs([runs]))
+
+
+def test_a_plot_without_any_return_says_so(tmp_path: Path, figures: "list[Figure]") -> None:
+    made_run(tmp_path / "runs" / "ant-a-0", 0, [None, None])
+    plot(tmp_path / "curves.png", group_runs([tmp_path / "runs"]), ["episode_return"])
+    texts = [text.get_text() for axes in figures[0].axes for text in axes.texts]
+    assert texts == ["no episode has ended yet:\ntrain longer"] * 2
