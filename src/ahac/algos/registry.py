@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
 from inspect import getdoc
-from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from ahac.algos.algorithm import Algorithm
 from ahac.algos.config import ShortHorizonConfig
@@ -93,16 +93,9 @@ def settings_class(name: str) -> type[Any]:
 
 
 def saved_settings_class(algo: str, settings: object) -> type[Any]:
-    """Return the dataclass of settings that were saved for an algorithm.
-
-    If no algorithm has this name, it is the dataclass with the same fields, if there is one.
-    """
+    """Return the dataclass of settings that were saved for an algorithm."""
     if algo in _algorithms.names():
         return settings_class(algo)
-    given = set(cast("Mapping[str, object]", settings)) if isinstance(settings, Mapping) else set[str]()
-    for name in _algorithms.names():
-        if given == {item.name for item in fields(settings_class(name))}:
-            return settings_class(name)
     raise InputError(
         f"its algorithm {algo!r} is not known in this program; known: {', '.join(_algorithms.names())}. If it is your "
         "own, call ahac.register_algorithm before you open the run, from Python; the command line finds algorithms of "

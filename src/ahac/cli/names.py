@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import entry_points
 
 from ahac.core.errors import InputError
+from ahac.core.task_names import is_task_file
 from ahac.core.text import suggestion
 
 __all__ = ["ALGOS", "PRESETS", "TASKS", "algo_names", "check_task", "is_task", "task_names"]
@@ -35,7 +36,7 @@ def algo_names() -> list[str]:
 
 def is_task(name: str) -> bool:
     """Return whether this is the name of a task, or has the form FILE.py:NAME."""
-    return ".py:" in name or name in task_names()
+    return is_task_file(name) or name in task_names()
 
 
 def check_task(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from keyword import iskeyword
 from pathlib import Path
 
 from ahac.cli.parser import Parser
@@ -19,6 +20,9 @@ ABOUT = (
     "it, then train with `ahac train FILE.py:NAME`."
 )
 
+TAKEN = frozenset({"load_model", "observations", "rewards", "walk"})
+"""Names that task files import."""
+
 
 def new(arguments: list[str]) -> int:
     """Run `ahac new`."""
@@ -30,8 +34,10 @@ def new(arguments: list[str]) -> int:
     options = parser.parse(arguments)
     check_file(options.robot, "the path of an MJCF or URDF file")
     name = options.name or _identifier(options.robot.stem)
-    if not name.isidentifier():
-        raise InputError(f"--name must be a Python name such as my_robot, got {name!r}")
+    if not name.isidentifier() or iskeyword(name) or name in TAKEN:
+        raise InputError(
+            f"--name must be a Python name that the file does not use otherwise, got {name!r}; try my_{name}"
+        )
     target = options.out or Path(f"{name}_task.py")
     if target.suffix != ".py":
         raise InputError(f"--out must be a Python file, got {str(target)!r}; use the suffix .py")

@@ -55,6 +55,9 @@ def split_grid(arguments: Sequence[str]) -> tuple[argparse.Namespace | None, lis
         "--seed": "--seeds lists the seeds of several runs",
         "--name": "several runs are named TASK-ALGO-sSEED",
         "--watch": "--watch shows a single run; `ahac play RUN --newest` follows one of several",
+        "--port": "--port is an option of --watch, which shows a single run",
+        "--no-browser": "--no-browser is an option of --watch, which shows a single run",
+        "--quiet": "several runs show no progress anyway",
     }.items():
         if name in given:
             raise InputError(f"{reason}; omit {name}")
@@ -80,10 +83,14 @@ def train_many(grid: argparse.Namespace, rest: list[str], read_config: Callable[
     from ahac.experiments.sweep import folder_of
     from ahac.experiments.sweep import sweep as run_sweep
 
+    if grid.jobs is not None and grid.jobs < 1:
+        raise InputError(f"--jobs must be at least 1, got {grid.jobs}")
     jobs = grid.jobs or min(len(configs), max(1, usable_cores() // 2))
     sys.stderr.write(f"{len(configs)} runs, {jobs} at a time; the same command continues after Ctrl-C\n")
     status = summary(run_sweep(configs, jobs, on_event=print_event))
     trained = [str(folder) for config in configs if (folder := folder_of(config)).is_dir()]
+    if not any((Path(folder) / "metrics.csv").is_file() for folder in trained):
+        return status  # nothing to compare
     runs = group_runs(trained)
     sys.stdout.write("".join(f"{line}\n" for line in lines(summarize(runs, [], []))))
     picture = Path(configs[0].out) / f"{configs[0].task_name}-{'-'.join(dict.fromkeys(grid.algo))}.png"

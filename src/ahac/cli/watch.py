@@ -32,7 +32,7 @@ def viewer_process(folder: Path, port: int | None = None, open_browser: bool = T
     try:
         # In a separate process group: Ctrl-C in the terminal goes to training, which then ends the viewer.
         viewer = subprocess.Popen(
-            [*COMMAND, str(folder), *options],
+            [*COMMAND, str(folder), "--trust", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -10,6 +10,7 @@ import torch
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.registry import Registry
+from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs.ant import ant
 from ahac.envs.anymal import anymal
 from ahac.envs.cartpole import cartpole
@@ -22,7 +23,7 @@ from ahac.envs.hopper import hopper
 from ahac.envs.humanoid import humanoid
 from ahac.envs.snu_humanoid import snu_humanoid
 from ahac.envs.task import Task
-from ahac.envs.task_file import is_task_file, load_task_file, split_task_file
+from ahac.envs.task_file import load_task_file
 from ahac.envs.vec_env import VecEnv
 from ahac.sim import Integrator
 

@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -17,19 +17,10 @@ from types import ModuleType
 from ahac.core.errors import InputError
 from ahac.envs.task import Task
 
-__all__ = ["is_task_file", "load_task_file", "read_task_file", "split_task_file"]
+__all__ = ["load_task_file", "read_task_file"]
 
-
-def is_task_file(name: str) -> bool:
-    """Return whether the name of a task has the form FILE.py:NAME."""
-    file, colon, _ = name.rpartition(":")
-    return bool(colon) and file.endswith(".py")
-
-
-def split_task_file(name: str) -> tuple[Path, str]:
-    """Return the absolute path of the file and the name of the task in it."""
-    file, _, attribute = name.rpartition(":")
-    return Path(file).resolve(), attribute
+_helpers: set[str] = set()
+"""Modules that task files have imported from their own folders."""
 
 
 def read_task_file(file: Path, attribute: str) -> bytes:
@@ -43,30 +34,38 @@ def read_task_file(file: Path, attribute: str) -> bytes:
         ) from error
 
 
-def load_task_file(file: Path, attribute: str, variant: str = "paper", source: bytes | None = None) -> Task:
+def load_task_file(
+    file: Path, attribute: str, variant: str = "paper", copy: Path | None = None, imports: bool = True
+) -> Task:
     """Run a file and return a task of it.
 
     Args:
-        file: The file; `__file__` while it runs, and the folder from which it can import modules.
+        file: The file; `__file__` while it runs.
         attribute: Name of a `Task`, or of a function that returns one.
-        variant: Passed to the function if it takes an argument.
-        source: Content to run in place of the file's own, such as the copy in a run folder.
+        variant: Passed to the function if it has such a parameter.
+        copy: File whose content to run in place of the file's own: the copy in a run folder.
+        imports: Whether the file can import modules next to it.
     """
-    content = read_task_file(file, attribute) if source is None else source
-    with _user_code(file):
-        module = _run(file, content)
+    code = file if copy is None else copy
+    content = read_task_file(code, attribute)
+    with _user_code(code, file.parent if imports else None):
+        module = _run(file, content, code)
         if not hasattr(module, attribute):
             raise InputError(f"it has no {attribute!r}; it defines: {', '.join(_candidates(module)) or 'no task'}")
         value = getattr(module, attribute)
         task = _call(value, variant) if callable(value) else value
     if not isinstance(task, Task):
-        raise InputError(f"{file}:{attribute} must be a Task or a function that returns one, got {type(task).__name__}")
+        raise InputError(f"{code}:{attribute} must be a Task or a function that returns one, got {type(task).__name__}")
     return task
 
 
-def _call(function: object, variant: str) -> object:
-    assert callable(function)
-    return function(variant) if inspect.signature(function).parameters else function()
+def _call(function: Callable[..., object], variant: str) -> object:
+    """Call a function with the variant, if it has a parameter of that name or one without a default."""
+    parameters = inspect.signature(function).parameters
+    required = [p for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    if "variant" in parameters:
+        return function(variant=variant)
+    return function(variant) if required else function()
 
 
 def _candidates(module: ModuleType) -> list[str]:
@@ -80,32 +79,48 @@ def _candidates(module: ModuleType) -> list[str]:
 
 
 @contextmanager
-def _user_code(file: Path) -> Iterator[None]:
-    """Let the block import modules next to the file, and raise InputError with the file's line on any error."""
-    folder = str(file.parent)
-    sys.path.insert(0, folder)
+def _user_code(code: Path, folder: Path | None) -> Iterator[None]:
+    """Let the block import modules from a folder, and raise InputError with the file's line on any error."""
+    _forget_helpers_of_other_folders(folder)
+    before = set(sys.modules)
+    if folder is not None:
+        sys.path.insert(0, str(folder))
     try:
         yield
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-        where = f"{file}, line {lines[-1]}" if lines else f"{file}"
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(code)]
+        where = f"{code}, line {lines[-1]}" if lines else f"{code}"
         if isinstance(error, InputError):
             raise InputError(f"{where}: {error}") from error
         raise InputError(
             f"{where}: {type(error).__name__}: {error}; the task file failed to run; fix the error and retry"
         ) from error
     finally:
-        if folder in sys.path:
-            sys.path.remove(folder)
+        if folder is not None:
+            if str(folder) in sys.path:
+                sys.path.remove(str(folder))
+            _helpers.update(name for name in set(sys.modules) - before if _folder_of(name) == folder)
 
 
-def _run(file: Path, source: bytes) -> ModuleType:
+def _forget_helpers_of_other_folders(folder: Path | None) -> None:
+    """Forget modules that other task files have imported: this one may have modules of the same names."""
+    for name in [name for name in _helpers if _folder_of(name) != folder]:
+        sys.modules.pop(name, None)
+        _helpers.discard(name)
+
+
+def _folder_of(module: str) -> Path | None:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return None if file is None else Path(file).parent
+
+
+def _run(file: Path, source: bytes, code: Path) -> ModuleType:
     """Run the content of a file as a module with a unique name."""
     name = f"_ahac_task_{hashlib.sha256(str(file).encode() + source).hexdigest()[:16]}"
     module = sys.modules[name] = ModuleType(name)  # dataclasses look their module up
     module.__file__ = str(file)
     try:
-        exec(compile(source, str(file), "exec"), module.__dict__)
+        exec(compile(source, str(code), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

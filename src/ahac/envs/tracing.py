@@ -14,9 +14,9 @@ from functools import update_wrapper
 from ahac.core.errors import TraceError
 from ahac.envs.draws import Draw, UniformInputs
 from ahac.envs.memory import MemoryValues
-from ahac.envs.observations import values_of
 from ahac.envs.resets import NoisyReset
-from ahac.envs.task import ObsTerm, Task
+from ahac.envs.task import Task
+from ahac.envs.terms import evaluate_observation, evaluate_reward, scalar
 from ahac.sim import (
     AppliedForce,
     Controller,
@@ -85,13 +85,15 @@ def step_outputs(
         # No gradient crosses the end of an episode.
         before = last
         last = _map_memory(task, updated, lambda name, i, x: stop_gradient(unless_diverged(x, before[name][i])))
-    margin = _scalar("alive", task.alive(world)) if task.alive is not None and early_termination else 1.0
+    margin = scalar("alive", task.alive(world)) if task.alive is not None and early_termination else 1.0
     fallen = where(margin < 0.0, 1.0, 0.0)
     terminated = unless_diverged(fallen, 1.0)
     steps = steps + 1.0
     timeout = where(steps < task.episode_steps, 0.0, 1.0)
     assert world.before is not None, "step outputs need the world before the step"
-    terms = [unless_diverged(_scalar(name, term(world.before, action)), 0.0) for name, term in task.reward.items()]
+    terms = [
+        unless_diverged(evaluate_reward(name, term, world.before, action), 0.0) for name, term in task.reward.items()
+    ]
     reward = sum(terms, 0.0)
     seen = {
         n: [unless_diverged(x, 0.0) for x in obs]
@@ -358,7 +360,7 @@ def _terms(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict
     groups = {"obs": task.policy_observation, "critic_obs": task.critic_observation}
     world.random = draw
     result = {
-        group: {name: _evaluate(name, term, world, action) for name, term in terms.items()}
+        group: {name: evaluate_observation(name, term, world, action) for name, term in terms.items()}
         for group, terms in groups.items()
         if terms is not None
     }
@@ -370,7 +372,7 @@ def _signals(task: Task, world: World, action: Sequence[Real], controls: Sequenc
     """Return the signals of a world whose actuators received these controls."""
     seen = World(world.model, world.q, world.v, controls, act=world.act)
     seen.before, seen.memory, seen.parameters, seen.clock = world.before, world.memory, world.parameters, world.clock
-    return {name: _evaluate(name, term, seen, action) for name, term in task.signals.items()}
+    return {name: evaluate_observation(name, term, seen, action) for name, term in task.signals.items()}
 
 
 def _check_reset(task: Task, result: object) -> tuple[list[Real], list[Real]]:
@@ -378,21 +380,8 @@ def _check_reset(task: Task, result: object) -> tuple[list[Real], list[Real]]:
     if isinstance(result, tuple) and len(result) == 2 and all(isinstance(part, Sequence) for part in result):
         q, v = result
         if (len(q), len(v)) == (nq, nv):
-            return [_scalar("reset", x) for x in q], [_scalar("reset", x) for x in v]
+            return [scalar("reset", x) for x in q], [scalar("reset", x) for x in v]
         result = f"{len(q)} and {len(v)}"
     raise TraceError(
         f"the reset of {task.name!r} must return a tuple of two lists, {nq} positions and {nv} velocities, got {result}"
-    )
-
-
-def _evaluate(name: str, term: ObsTerm, world: World, action: Sequence[Real]) -> list[Real]:
-    return [_scalar(name, x) for x in values_of(term, world, action)]
-
-
-def _scalar(name: str, value: object) -> Real:
-    if isinstance(value, Scalar | float | int):
-        return value
-    raise TraceError(
-        f"{name!r} must return numbers such as world.position('torso').z - 0.3, not comparisons or tensors; got "
-        f"{type(value).__name__}"
     )

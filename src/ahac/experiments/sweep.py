@@ -27,7 +27,7 @@ from ahac.training.names import check_name
 from ahac.training.preflight import clear_leftovers, is_leftover, validate_config
 from ahac.training.process import catch_signals
 from ahac.training.run import create_run, open_run
-from ahac.training.task_source import resolve_task
+from ahac.training.task_source import pin_task, resolve_task
 
 __all__ = ["FolderError", "Outcome", "folder_of", "log_of", "run_status", "sweep"]
 
@@ -78,7 +78,7 @@ def sweep(
         seconds: Time limit of the sweep [s]; by default none.
         on_event: Called with a line of text for each run that starts or ends.
     """
-    all_configs = list(configs)
+    all_configs = [pin_task(config) for config in configs]
     check_int("jobs", jobs, 1)
     end = math.inf if seconds is None else time.monotonic() + check_finite("seconds", seconds, 0.0)
     pending, outcomes = _pending_runs(all_configs)
@@ -201,7 +201,8 @@ def _launch(config: RunConfig, cores: set[int]) -> Worker:
                 clear_leftovers(folder)
             create_run(config)
         # The absolute path, because a name may start with a dash.
-        return launch(config, cores, [*COMMAND, str(folder.absolute())], _log(config))
+        trusted = ["--trust"] if config.task_source else []  # this process has loaded the same file
+        return launch(config, cores, [*COMMAND, str(folder.absolute()), *trusted], _log(config))
 
 
 def _outcome_of(worker: Worker) -> Outcome:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.errors import InputError
+from ahac.core.task_names import is_task_file
 from ahac.envs import Task, make, tasks
 from ahac.envs.state import TaskState
 from ahac.gradients.policies import find_task
@@ -92,7 +93,7 @@ def build_check_case(what: str | os.PathLike[str] | Task | Model, states: int, s
                 f"{', '.join(tasks())}, or your own as FILE.py:NAME"
             )
         return _model_case(load_model(what, ground=True), states, steps, seed)
-    if isinstance(what, Task) or str(what) in tasks() or ".py:" in str(what):
+    if isinstance(what, Task) or str(what) in tasks() or is_task_file(str(what)):
         return _task_case(what if isinstance(what, Task) else find_task(str(what)), states, steps, seed)
     raise InputError(
         f"{str(what)!r} is neither a task nor a robot file ({', '.join(ROBOT_SUFFIXES)}); tasks: {', '.join(tasks())}, "

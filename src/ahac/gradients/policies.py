@@ -17,9 +17,9 @@ from ahac.algos.recipes import recipe
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.device import resolve_run_device
 from ahac.core.errors import InputError
+from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs import VecEnv, make, make_task, tasks
 from ahac.envs.task import Task
-from ahac.envs.task_file import is_task_file, split_task_file
 from ahac.nets.actor import SquashedGaussian
 from ahac.nets.normalizer import FrozenNormalizer
 from ahac.training.checkpoint import load_checkpoint

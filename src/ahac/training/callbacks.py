@@ -5,6 +5,7 @@ The trainer calls them on rank 0, in this order:
     on_training_start     the state of the run is loaded
     on_iteration          after each iteration, whose metrics are in metrics.csv and whose state is kept
     on_evaluation         if the final policy is evaluated
+    on_error              if training ends with an error
     on_training_end       always, also after an error; the last checkpoint is on disk
 
 A callback reads the run; results change only if it modifies the run. If it raises an error, training ends with that
@@ -46,6 +47,9 @@ class Callback:
 
     def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
         """Do something with the evaluation of the final policy, as `ahac train` makes it."""
+
+    def on_error(self, run: Run, error: BaseException) -> None:
+        """Do something if training ends with an error or an interrupt; `on_training_end` follows."""
 
     def on_training_end(self, run: Run) -> None:
         """Do something at the end, whether the run is complete, stopped or failed."""
@@ -102,7 +106,8 @@ class CallbackList(AbstractContextManager["CallbackList"]):
 
     def on_iteration(self, metrics: Mapping[str, float]) -> bool:
         """Call all; return whether training should continue."""
-        return all([callback.on_iteration(self.run, metrics) is not False for callback in self.started])
+        answers = [callback.on_iteration(self.run, metrics) for callback in self.started]
+        return all(answer is None or bool(answer) for answer in answers)
 
     def on_evaluation(self, evaluation: Evaluation) -> None:
         """Call all."""
@@ -116,6 +121,8 @@ class CallbackList(AbstractContextManager["CallbackList"]):
         while self.started:
             callback = self.started.pop()
             try:
+                if error is not None:
+                    callback.on_error(self.run, error)
                 callback.on_training_end(self.run)
             except Exception as raised:  # the others must end, and the first error must not be hidden
                 if first is None:

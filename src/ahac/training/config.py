@@ -11,6 +11,7 @@ from ahac.algos.registry import AlgorithmConfig, saved_settings_class
 from ahac.core.checks import check_int
 from ahac.core.config import from_dict, to_dict
 from ahac.core.errors import InputError
+from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs import Task
 from ahac.sim import Integrator
 from ahac.training.names import check_folder_name
@@ -108,7 +109,7 @@ class RunConfig:
     @property
     def task_name(self) -> str:
         """Name of the task, without the file of a FILE.py:NAME."""
-        return self.task.rpartition(":")[2] if ".py:" in self.task else self.task
+        return split_task_file(self.task)[1] if is_task_file(self.task) else self.task
 
     @property
     def length(self) -> tuple[str, int]:

@@ -10,12 +10,12 @@ from ahac.core.device import resolve_run_device
 from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError
 from ahac.core.files import write_json
+from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs import Task, make_task
-from ahac.envs.task_file import is_task_file, split_task_file
 from ahac.training.config import RunConfig, config_to_file
 from ahac.training.manifest import manifest
 from ahac.training.preflight import claim_folder, free_names, new_folder, validate_config
-from ahac.training.task_source import COPY, ORIGIN, read_source, resolve_task, trust
+from ahac.training.task_source import COPY, ORIGIN, ROBOT, read_source, resolve_task, robot_file, trust
 
 __all__ = ["create_folder"]
 
@@ -24,20 +24,24 @@ logger = logging.getLogger("ahac")
 
 def create_folder(config: RunConfig, ranks: ProcessGroup, task: Task | None) -> tuple[Path, RunConfig]:
     """Create the folder with its files atomically; return it and the settings with the folder's name."""
-    validate_config(config, ranks, task)
-    given, config = config, resolve_task(config, task)
+    definition = make_task(config.task, config.variant) if task is None else task
+    validate_config(config, ranks, definition)
+    given, config = config, resolve_task(config, task, definition)
     about = manifest(config.seed, resolve_run_device(config.device, ranks)) | {"ranks": ranks.size}
-    if randomized := (make_task(given.task, given.variant) if task is None else task).randomized:
+    if randomized := definition.randomized:
         about["randomized"] = randomized
+    source = b""
     from_file = is_task_file(given.task) and task is None
     if from_file:
-        about[ORIGIN] = str(split_task_file(given.task)[0])
-        trust(config)
+        file, _ = split_task_file(given.task)
+        about |= {ORIGIN: str(file), ROBOT: robot_file(definition)}
+        source = read_source(given, config.task_source)
+        trust(config, file)
     preferred = Path(config.out) / (config.name or f"{config.task_name}-{config.algo}-s{config.seed}")
     with new_folder(preferred) as temporary:
         write_json(temporary / "manifest.json", about)
         if from_file:
-            (temporary / COPY).write_bytes(read_source(given))
+            (temporary / COPY).write_bytes(source)
         for folder in free_names(preferred):
             named = replace(config, name=folder.name)
             write_json(temporary / "config.json", config_to_file(named), checksum=True)

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from ahac.core.files import atomic_write, explain_write_errors, set_aside
 
-__all__ = ["CsvLog", "read_csv"]
+__all__ = ["CsvLog", "read_columns", "read_csv"]
 
 logger = logging.getLogger("ahac")
 
@@ -100,6 +103,13 @@ def read_csv(path: Path) -> list[dict[str, float]]:
     for number in contents.damaged:
         logger.warning("line %d of %s is damaged and skipped", number, path)
     return [{OLD_COLUMNS.get(name, name): value for name, value in row.items()} for row in contents.rows]
+
+
+def read_columns(path: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the columns of a CSV file of numbers, with NaN for empty cells; no columns if there is no file."""
+    rows = read_csv(path) if path.is_file() else []
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
 
 
 def _read(path: Path) -> CsvContents:

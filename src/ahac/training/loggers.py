@@ -37,9 +37,11 @@ class WandbLogger(Callback):
         self.wandb: Any = _import("wandb")
         self.init = {"project": project, **init}
         self.session: Any = None
+        self.failed = False
 
     def on_training_start(self, run: Run) -> None:
         """Start the run in Weights & Biases, or continue it."""
+        self.failed = False
         path = run.folder / "wandb.json"
         if not path.is_file():
             write_json(path, {"id": uuid.uuid4().hex})
@@ -55,9 +57,13 @@ class WandbLogger(Callback):
         """Add the evaluation to the run's summary."""
         self.session.summary.update(_evaluation_metrics(evaluation))
 
+    def on_error(self, run: Run, error: BaseException) -> None:
+        """Mark the run as failed."""
+        self.failed = True
+
     def on_training_end(self, run: Run) -> None:
         """Upload what is left."""
-        self.session.finish()
+        self.session.finish(exit_code=int(self.failed))
 
 
 class MLflowLogger(Callback):
@@ -75,9 +81,11 @@ class MLflowLogger(Callback):
         self.experiment = experiment
         self.tracking_uri = tracking_uri
         self.start = start
+        self.failed = False
 
     def on_training_start(self, run: Run) -> None:
         """Start the run in MLflow, or continue it."""
+        self.failed = False
         if self.tracking_uri is not None:
             self.mlflow.set_tracking_uri(self.tracking_uri)
         self.mlflow.set_experiment(self.experiment)
@@ -97,9 +105,13 @@ class MLflowLogger(Callback):
         """Log the evaluation as metrics."""
         self.mlflow.log_metrics(_evaluation_metrics(evaluation))
 
+    def on_error(self, run: Run, error: BaseException) -> None:
+        """Mark the run as failed."""
+        self.failed = True
+
     def on_training_end(self, run: Run) -> None:
         """End the run."""
-        self.mlflow.end_run()
+        self.mlflow.end_run(status="FAILED" if self.failed else "FINISHED")
 
 
 def _import(name: str) -> Any:  # noqa: ANN401 - a module

@@ -40,7 +40,7 @@ logger = logging.getLogger("ahac")
 
 
 def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS, task: Task | None = None) -> None:
-    """Raise an InputError if no machine could run these settings, with the task if it was given as an object."""
+    """Raise an InputError if no machine could run these settings, with the task if it is loaded already."""
     if config.name:
         check_name(config.name)
     if task is None:

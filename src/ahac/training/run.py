@@ -32,6 +32,7 @@ from ahac.algos.registry import make_algorithm
 from ahac.core.checks import check_int
 from ahac.core.device import resolve_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
+from ahac.core.errors import InputError
 from ahac.core.files import remove_leftovers, set_aside, write_json
 from ahac.envs import Task, VecEnv, make
 from ahac.runtime.cuda_graphs import make_executor
@@ -47,7 +48,7 @@ from ahac.training.checkpoint import (
 )
 from ahac.training.config import OBJECT, RunConfig, config_to_file
 from ahac.training.create import create_folder
-from ahac.training.csv_log import read_csv
+from ahac.training.csv_log import read_columns
 from ahac.training.evaluate import Evaluation, evaluate
 from ahac.training.process import exclusive_lock, torch_settings
 from ahac.training.replay_files import ReplayFiles
@@ -256,10 +257,7 @@ class Run:
 
     def metrics(self) -> dict[str, npt.NDArray[np.float64]]:
         """Return the columns of metrics.csv, one number per iteration; NaN where an iteration has none."""
-        path = self.folder / "metrics.csv"
-        rows = read_csv(path) if path.is_file() else []
-        names = dict.fromkeys(name for row in rows for name in row)
-        return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+        return read_columns(self.folder / "metrics.csv")
 
     def record(self, path: str | os.PathLike[str], seconds: float = 10.0, seed: int = 0) -> Path:
         """Record the policy in one world and return the path of the file.
@@ -393,6 +391,8 @@ def open_run(
     """
     path = Path(folder)
     config = ranks.run_on_rank_zero(lambda: read_settings(path))
+    if task is not None and config.task_source != OBJECT:
+        raise InputError(f"{path} was not trained with a Task object but with {config.task}; omit task")
     if trust and config.task_source not in ("", OBJECT):
         logger.warning("%s is trusted and runs as the task of the run", path / COPY)
     run = Run(path, config, ranks, task=task, trusted=trust, networks=Networks(policy, critic))

@@ -43,6 +43,8 @@ MAX_CONSECUTIVE_FAILURES = 10
 """Number of consecutive skipped updates after which training stops."""
 MAX_SAVED_FAILURES = 20
 """Number of reproducers that a run keeps; older ones are removed."""
+RESERVED = frozenset({"iteration", "env_steps", "seconds", "compile_seconds", "steps_per_second"})
+"""Columns of metrics.csv that the trainer writes."""
 SMALL_STATE_BYTES = 2**27
 """Maximum state size in bytes for a copy after every iteration. After a crash, larger runs resume from a checkpoint."""
 
@@ -187,7 +189,7 @@ class _Loop(AbstractContextManager["_Loop"]):
             "compile_seconds": self.clock.compile_seconds,
             "steps_per_second": result.env_steps / max(seconds - before, 1e-9),
             **self.episodes.metrics(),
-            **result.metrics,
+            **_checked(result.metrics),
             **{f"seconds_{part}": spent for part, spent in result.seconds.items()},
             **failure_metrics,
         }
@@ -281,6 +283,17 @@ class _Loop(AbstractContextManager["_Loop"]):
                 self.run.save(self.pending[0], state)
                 self.pending.pop(0)
             return self.run.save(LAST, state)
+
+
+def _checked(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of an algorithm as floats; raise a TrainingError for names that metrics.csv cannot have."""
+    for name in metrics:
+        if name in RESERVED or not name.isprintable() or "," in name or '"' in name:
+            raise TrainingError(
+                f"the algorithm returned a metric named {name!r}, which metrics.csv cannot have; names must not have "
+                f"commas or quotes, and must not be one of {', '.join(sorted(RESERVED))}"
+            )
+    return {name: float(value) for name, value in metrics.items()}
 
 
 def _check_not_started(run: Run) -> None:

@@ -34,7 +34,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return SimpleNamespace(
             log=lambda values, step: calls.append(("log", {"values": values, "step": step})),
             summary=SimpleNamespace(update=lambda values: calls.append(("summary", values))),
-            finish=lambda: calls.append(("finish", {})),
+            finish=lambda **given: calls.append(("finish", given)),
         )
 
     install("wandb", monkeypatch, init=init)
@@ -60,7 +60,7 @@ def mlflow(monkeypatch: pytest.MonkeyPatch) -> Calls:
         log_params=lambda values: calls.append(("log_params", values)),
         set_experiment=lambda name: calls.append(("set_experiment", {"name": name})),
         set_tracking_uri=lambda uri: calls.append(("set_tracking_uri", {"uri": uri})),
-        end_run=lambda: calls.append(("end_run", {})),
+        end_run=lambda **given: calls.append(("end_run", given)),
     )
     return calls
 
@@ -159,3 +159,18 @@ def test_tags_are_unique_and_every_metric_of_a_run_has_a_group(tmp_path: Path) -
 )
 def test_tags(metric: str, tag: str) -> None:
     assert tag_of(metric) == tag
+
+
+@pytest.mark.parametrize(("tool", "ended"), [("wandb", {"exit_code": 1}), ("mlflow", {"status": "FAILED"})])
+def test_a_run_that_fails_is_marked(
+    tool: str, ended: dict[str, object], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    calls = request.getfixturevalue(tool)
+    logger = WandbLogger("robots") if tool == "wandb" else MLflowLogger("robots")
+
+    def fail(run: Run, metrics: Mapping[str, float]) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train(new_run(tmp_path), display=False, callbacks=[logger, fail])
+    assert calls[-1][1] == ended

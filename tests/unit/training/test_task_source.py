@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import torch
 import ahac
 from ahac.algos.config import ShortHorizonConfig
 from ahac.cli.main import main
-from ahac.core.errors import InputError
+from ahac.core.errors import InputError, TraceError
 from ahac.envs import Task, make_task
-from ahac.experiments.sweep import run_status
+from ahac.experiments.sweep import run_status, sweep
+from ahac.sim import World
 from ahac.training.api import configure
 from ahac.training.run import Run, open_run
 
@@ -223,3 +225,90 @@ def test_registering_a_name_again_replaces_it() -> None:
         assert make_task("twice").episode_steps == steps
     with pytest.raises(InputError, match="built in"):
         ahac.register_task("ant", factory)
+
+
+@pytest.mark.usefixtures("stranger")
+@pytest.mark.parametrize("source", ["", None])
+def test_a_config_without_a_hash_runs_no_file(file: Path, tmp_path: Path, source: str | None) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    content = {"schema": 3, "task": f"{file}:pole", "algo": "shac"} | (
+        {} if source is None else {"task_source": source}
+    )
+    (folder / "config.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InputError, match="no hash of the task file"):
+        _ = open_run(folder, trust=True).task
+
+
+def test_a_trusted_file_imports_nothing_from_the_run_folder(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "helper_of_task.py").write_text("STEPS = 5\n", encoding="utf-8")
+    (own / "own.py").write_text(
+        "from dataclasses import replace\nfrom ahac.envs import make_task\nimport helper_of_task\n"
+        "task = replace(make_task('cartpole'), episode_steps=helper_of_task.STEPS)\n",
+        encoding="utf-8",
+    )
+    run = ahac.train(f"{own}/own.py:task", "shac", out=str(tmp_path), **SMALL)
+    theirs = shutil.copytree(run.folder, tmp_path / "theirs")
+    manifest = json.loads((theirs / "manifest.json").read_text(encoding="utf-8"))
+    (theirs / "manifest.json").write_text(json.dumps(manifest | {"task_file": str(theirs / "x.py")}), encoding="utf-8")
+    (theirs / "helper_of_task.py").write_text("STEPS = 99\n", encoding="utf-8")
+    assert open_run(theirs).task.episode_steps == 5
+    shutil.rmtree(own)
+    with pytest.raises(InputError, match=r"task\.py, line 3: ModuleNotFoundError: No module named 'helper_of_task'"):
+        _ = open_run(theirs).task
+
+
+def test_task_files_have_modules_of_their_own(tmp_path: Path) -> None:
+    for name, steps in (("a", 3), ("b", 4)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "steps_of_task.py").write_text(f"STEPS = {steps}\n", encoding="utf-8")
+        (tmp_path / name / "own.py").write_text(
+            "from dataclasses import replace\nfrom ahac.envs import make_task\nfrom steps_of_task import STEPS\n"
+            "def task(steps=STEPS):\n    return replace(make_task('cartpole'), episode_steps=steps)\n",
+            encoding="utf-8",
+        )
+    assert [make_task(f"{tmp_path}/{name}/own.py:task").episode_steps for name in "aba"] == [3, 4, 3]
+
+
+def test_a_file_that_changes_during_a_sweep_is_not_mixed(file: Path, tmp_path: Path) -> None:
+    first = configure(
+        f"{file}:pole", "shac", num_envs=4, iterations=1, eval_episodes=2, device="cpu", out=str(tmp_path)
+    )
+    configs = [replace(first, seed=seed, name=f"pole-{seed}") for seed in (0, 1)]
+
+    def edit(event: str) -> None:
+        if "started" in event:
+            file.write_text(FILE + "# changed\n", encoding="utf-8")
+
+    outcomes = sweep(configs, on_event=edit)
+    assert [outcome.state for outcome in outcomes] == ["finished", "failed"]
+    assert "has changed since the command started" in outcomes[1].detail
+
+
+def test_another_task_object_is_refused_for_a_run_of_a_file(run: Run) -> None:
+    with pytest.raises(InputError, match="not trained with a Task object"):
+        open_run(run.folder, task=make_task("hopper"))
+
+
+def test_a_changed_robot_file_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    robot = tmp_path / "cart.xml"
+    robot.write_text(resources.files("ahac.envs").joinpath("assets/cartpole.xml").read_text("utf-8"), encoding="utf-8")
+    assert main(["new", str(robot), "--out", str(tmp_path / "own.py"), "--name", "cart"]) == 0
+    run = ahac.train(f"{tmp_path}/own.py:cart", "shac", out=str(tmp_path), **SMALL)
+    _ = open_run(run.folder).task
+    assert "has changed" not in caplog.text
+    robot.write_text(robot.read_text(encoding="utf-8") + "<!-- heavier -->\n", encoding="utf-8")
+    _ = open_run(run.folder).task
+    assert "the robot file has changed since" in caplog.text
+
+
+def test_errors_name_the_term() -> None:
+    task = make_task("cartpole")
+
+    def bad(world: World, action: object) -> object:
+        return world.position("nowhere")
+
+    with pytest.raises(TraceError, match="reward 'bad': the model has no body"):
+        ahac.make(replace(task, reward={**task.reward, "bad": bad}), num_envs=2)
