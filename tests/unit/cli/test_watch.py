@@ -148,7 +148,7 @@ def test_viewer_takes_port_and_browser_options(
         assert f"port {port} of 127.0.0.1 is in use" in capsys.readouterr().err
     assert main(["train", "--watch", "--port", str(port), "--no-browser", "cartpole", *SMALL]) == 0
     assert "the viewer is starting\n" in capsys.readouterr().err
-    assert until(seen) == f"--port {port} --no-browser"
+    assert until(seen) == f"--trust --port {port} --no-browser"
     for option in (["--port", "8090"], ["--no-browser"]):
         assert main(["train", "cartpole", *SMALL, *option]) == 2
         assert "are options of the viewer; add --watch" in capsys.readouterr().err

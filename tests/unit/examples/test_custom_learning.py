@@ -72,7 +72,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Steps that are logged."""
     logged: list[int] = []
     module: Any = ModuleType("wandb")
-    module.init = lambda **_: SimpleNamespace(log=lambda values, step: logged.append(step), finish=lambda: None)
+    module.init = lambda **_: SimpleNamespace(log=lambda values, step: logged.append(step), finish=lambda **_: None)
     monkeypatch.setitem(sys.modules, "wandb", module)
     return logged
 
@@ -92,7 +92,7 @@ def test_the_mlflow_example_logs(
     module.set_experiment = module.log_params = lambda _: None
     module.start_run = lambda **_: SimpleNamespace(info=SimpleNamespace(run_id="x"))
     module.log_metrics = lambda values, step: logged.append(step)
-    module.end_run = lambda: None
+    module.end_run = lambda **_: None
     monkeypatch.setitem(sys.modules, "mlflow", module)
     assert "in runs/cartpole-shac-s0" in main("log_to_mlflow", tmp_path, monkeypatch, capsys)
     assert len(logged) == 2
