@@ -8,6 +8,7 @@ import sys
 from keyword import iskeyword
 from pathlib import Path
 
+from ahac.cli.names import TASKS
 from ahac.cli.parser import Parser
 from ahac.cli.paths import check_file
 from ahac.core.errors import InputError
@@ -62,6 +63,8 @@ def new(arguments: list[str]) -> int:
 
 
 def _identifier(name: str) -> str:
-    """Return a file's name as a Python name."""
+    """Return a file's name as a Python name that no bundled task has."""
     words = re.sub(r"\W+", "_", name).strip("_").lower() or "robot"
+    if words in TASKS or words in TAKEN or iskeyword(words):  # runs of a bundled task would have the same names
+        return f"my_{words}"
     return f"robot_{words}" if words[0].isdigit() else words
