@@ -92,7 +92,7 @@ def settings_class(name: str) -> type[Any]:
     return _registered(name).config
 
 
-def saved_settings_class(algo: str, settings: object) -> type[Any]:
+def saved_settings_class(algo: str) -> type[Any]:
     """Return the dataclass of settings that were saved for an algorithm."""
     if algo in _algorithms.names():
         return settings_class(algo)

@@ -20,6 +20,7 @@ from ahac.core.config import flatten, to_dict
 from ahac.core.device import resolve_run_device
 from ahac.core.errors import AhacError, InputError
 from ahac.core.hardware import pin_to_cores, split_cores
+from ahac.envs import make_task
 from ahac.experiments.run_files import read_run
 from ahac.experiments.workers import Worker, launch, terminate_on_exit
 from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig
@@ -132,7 +133,8 @@ def run_status(config: RunConfig) -> RunStatus:
         FolderError: The folder of that name is damaged or not a run.
         InputError: The settings are invalid, or the run was created with different ones.
     """
-    validate_config(config)
+    task = make_task(config.task, config.variant)
+    validate_config(config, task=task)
     folder = folder_of(config)
     try:
         if not os.path.lexists(folder) or is_leftover(folder):
@@ -144,7 +146,7 @@ def run_status(config: RunConfig) -> RunStatus:
         raise
     except (AhacError, OSError) as error:
         raise FolderError(str(error)) from error
-    requested = flatten(to_dict(resolve_task(config)))
+    requested = flatten(to_dict(resolve_task(config, definition=task)))
     if different := [
         name
         for name in {**requested, **saved}

@@ -39,7 +39,7 @@ Comparisons of runs with different seeds ignore `seed` as well.
 
 def _algorithm_kind(saved: Mapping[str, Any]) -> type[Any]:
     """Return the dataclass of the field `algorithm` in saved settings."""
-    return saved_settings_class(str(saved.get("algo", RunConfig.algo)), saved["algorithm"])
+    return saved_settings_class(str(saved.get("algo", RunConfig.algo)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ahac.core.device import resolve_run_device
 from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError
-from ahac.core.files import write_json
+from ahac.core.files import atomic_write, write_json
 from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs import Task, make_task
 from ahac.training.config import RunConfig, config_to_file
@@ -41,7 +41,8 @@ def create_folder(config: RunConfig, ranks: ProcessGroup, task: Task | None) -> 
     with new_folder(preferred) as temporary:
         write_json(temporary / "manifest.json", about)
         if from_file:
-            (temporary / COPY).write_bytes(source)
+            with atomic_write(temporary / COPY) as copy:
+                copy.write_bytes(source)
         for folder in free_names(preferred):
             named = replace(config, name=folder.name)
             write_json(temporary / "config.json", config_to_file(named), checksum=True)
