@@ -65,7 +65,7 @@ curriculum = Curriculum(lasting.track_lin_vel_xy(TRUNK), threshold=10.0, start=0
 clock = GaitClock(frequency=(1.0, 3.0), offsets=(0.0, 0.5))
 actions = ActionHistory(2, steps=3)
 delay = ActionDelay(2, steps=(0, 3))
-late = ObservationDelay(observations.joint_pos("left", "right"), 2, steps=(1, 2), name="late")
+late = ObservationDelay(observations.joint_pos("left", "right"), 2, steps=(1, 2), name="late", history=2)
 past = ObservationHistory(observations.height(TRUNK), 1, steps=4, name="past")
 noisy_past = ObservationHistory(noisy(observations.height(TRUNK), std=0.1), 1, steps=3, name="noisy past")
 pushes = RandomPushes(TRUNK, velocity=0.4, every=(0.1, 0.2))

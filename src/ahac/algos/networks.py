@@ -17,7 +17,16 @@ from ahac.core.errors import InputError
 from ahac.nets.actor import Actor, CustomActor, SquashedGaussian
 from ahac.nets.critic import Critic, CustomCritic, Ensemble
 
-__all__ = ["BUILT_IN", "CriticFactory", "Networks", "PolicyFactory", "make_actor", "make_critic", "with_networks"]
+__all__ = [
+    "BUILT_IN",
+    "CriticFactory",
+    "Networks",
+    "PolicyFactory",
+    "check_networks",
+    "make_actor",
+    "make_critic",
+    "with_networks",
+]
 
 Config = TypeVar("Config")
 
@@ -98,6 +107,14 @@ def make_critic(config: CriticConfig, spec: EnvSpec, seed: int, rng: torch.Gener
                 raise InputError(f"all parameters of the critic are trained, got requires_grad=False for {frozen[0]}")
         critic = CustomCritic(nets)
     return critic.to(spec.device, spec.dtype)
+
+
+def check_networks(config: ShortHorizonConfig, spec: EnvSpec, networks: Networks) -> None:
+    """Make the custom networks once, to raise their errors before a run is created."""
+    if networks.policy is not None:
+        make_actor(config.actor, spec, 0, torch.Generator(), networks)
+    if networks.critic is not None and config.critic is not None:
+        make_critic(config.critic, spec, 0, torch.Generator(), networks)
 
 
 def _name(make: Callable[..., object]) -> str:

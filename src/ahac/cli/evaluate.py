@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from ahac.cli.parser import Parser, number, whole_number
 from ahac.cli.play import add_engine_options, engine_settings
 from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
+from ahac.cli.progress import progress_of
 from ahac.view.recording import check_suffix, formats_help, save_recording
 
 if TYPE_CHECKING:
     from ahac.training.checkpoint import Checkpoint
+    from ahac.training.engines import EngineEvaluation
     from ahac.training.run import Run
 
 __all__ = ["evaluate"]
@@ -70,8 +72,19 @@ def _compare_engines(run: Run, options: argparse.Namespace) -> Save:
     """Evaluate in our own engine and in MuJoCo."""
     from ahac.training.engines import EngineSettings, comparison_table, evaluate_in_engine, save_engine_evaluation
 
-    settings = [EngineSettings(engine="ahac", num_threads=options.threads), engine_settings(options)]
-    results = [evaluate_in_engine(run, each, episodes=options.episodes, seed=options.seed) for each in settings]
+    episodes = run.config.eval_episodes if options.episodes is None else options.episodes
+    results: list[EngineEvaluation] = []
+    for settings in (EngineSettings(engine="ahac", num_threads=options.threads), engine_settings(options)):
+        with progress_of(episodes, f"evaluating {episodes} episodes in {settings.engine}") as advance:
+            results.append(
+                evaluate_in_engine(
+                    run,
+                    settings,
+                    episodes=episodes,
+                    seed=options.seed,
+                    observe=lambda step, advance=advance: advance(int(step.done.sum())),
+                )
+            )
     sys.stdout.write(f"{len(results[0].evaluation.returns)} episodes\n")
     sys.stdout.write("".join(f"{line}\n" for line in comparison_table(results)))
     return lambda checkpoint: save_engine_evaluation(run, results, checkpoint)

@@ -98,10 +98,12 @@ def _check_target(name: str) -> None:
 def _model(options: argparse.Namespace) -> tuple[Model, list[str]]:
     """Load the robot, and set the options of the step that were not given; describe what a task randomizes."""
     from ahac.envs import make_task
+    from ahac.envs.tracing import plan
     from ahac.sim import load_model
 
     if is_task(options.what):
         task = make_task(options.what)
+        plan(task)  # raises the errors of its functions
         defaults: dict[str, Any] = {"dt": task.dt, "substeps": task.substeps, "integrator": task.integrator}
         model, randomized = task.model, task.randomized
     else:
@@ -161,8 +163,8 @@ def _text(report: Inspection, measured: dict[str, float] | None) -> list[str]:
         "",
         f"stability ({report.integrator}): {report.stability.message}",
         f"operations per substep: {cost.forward_operations:,} forward, {cost.backward_operations:,} backward",
-        f"expected speed with gradients: {_rounded(cost.core_steps_per_second)} steps/s on one core of this machine, "
-        f"{_rounded(cost.h200_steps_per_second)} steps/s on an H200 with 4096 worlds",
+        f"expected speed of the physics with gradients: {_rounded(cost.core_steps_per_second)} steps/s on one core of "
+        f"this machine, {_rounded(cost.h200_steps_per_second)} steps/s on an H200 with 4096 worlds; training is slower",
     ]
     if measured is not None:
         forward, both = (_rounded(measured[f"{kind}steps_per_second"]) for kind in ("forward_", ""))

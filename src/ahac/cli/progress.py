@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["progress_bar"]
+__all__ = ["progress_bar", "progress_of"]
 
 Item = TypeVar("Item")
 
@@ -18,3 +19,17 @@ def progress_bar(items: Sequence[Item], label: str) -> Iterable[Item]:
 
     console = Console(file=sys.stderr)
     return track(items, description=label, console=console, disable=not console.is_terminal)
+
+
+@contextmanager
+def progress_of(total: int, label: str) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar, or one line if stderr is no terminal; yield a function that advances it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        sys.stderr.write(f"{label}\n")
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda count: progress.advance(task, count)

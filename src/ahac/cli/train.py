@@ -73,11 +73,9 @@ def _train_parser(arguments: Sequence[str]) -> tuple[Parser, RunConfig]:
     task = rest[0]
     check_task(task)
 
-    from ahac.envs import make_task
     from ahac.training.api import configure
     from ahac.training.config import RunConfig
 
-    make_task(task)
     recipe = configure(task, options.algo, options.preset)
     parser = Parser(
         "ahac train",

@@ -104,7 +104,7 @@ def _numbers(key: str, name: str, term: ObsTerm, measured: _Measured) -> list[di
     if not isinstance(owner, ObservationHistory | ObservationDelay):
         return measured.numbers(key, name)
     inner = _numbers(f"{key}/", name, owner.term, measured)
-    steps = owner.steps if isinstance(owner, ObservationHistory) else 1
+    steps = owner.steps if isinstance(owner, ObservationHistory) else owner.history
     return [{**number, "steps_ago": number.get("steps_ago", 0) + k} for k in range(steps) for number in inner]
 
 

@@ -11,7 +11,7 @@ __all__ = ["g1"]
 
 WEIGHTS = WalkRewards(
     alive=10.0,
-    ang_vel_z_l2=-1.0,
+    ang_vel_z_l2=-2.0,
     swing_height=-150.0,
     slip=-1.0,
     foothold=-10.0,
@@ -33,6 +33,7 @@ def g1(variant: str = "paper") -> Task:
         feet=("left_foot*", "right_foot*"),
         frequency=2.0,
         swing_height=0.1,
+        history=3,
         actions=JointTargets(
             scale={
                 "*_hip_pitch_joint": 0.7,

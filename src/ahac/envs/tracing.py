@@ -204,7 +204,7 @@ class Plan:
 
 
 def plan(task: Task) -> Plan:
-    """Call the functions of a task once, to count observations and random numbers."""
+    """Call the functions of a task once, to count observations and random numbers; their errors name the term."""
     sizes: list[dict[str, int]] = []
     counts: dict[str, int] = {}
 
@@ -219,7 +219,8 @@ def plan(task: Task) -> Plan:
         return {}
 
     trace(begin, {"noise": 1})
-    step_noise = _count_draws_of_step(task) if task.memory else counts["step_noise"]
+    of_step = _count_draws_of_step(task)
+    step_noise = of_step if task.memory else counts["step_noise"]
     return Plan(sizes[0], sizes[1] if len(sizes) > 1 else None, counts["noise"], step_noise)
 
 

@@ -25,7 +25,7 @@ from ahac.envs.state import TaskState, select
 from ahac.envs.task import Task
 from ahac.sim import Simulator, State
 
-__all__ = ["VecEnv"]
+__all__ = ["VecEnv", "env_spec"]
 
 PROBE_SEED = 0x5EED
 """XORed into the seed of the probe generator, so that probes and resets draw different numbers."""
@@ -87,8 +87,7 @@ class VecEnv(EnvProtocols):
         if not isinstance(task, Task):
             raise InputError(f"task must be a Task or a name from ahac.tasks(), got {type(task).__name__}")
         num_envs = check_int("num_envs", num_envs, 1)
-        self.task = task
-        self.ranks = ranks
+        self.task, self.ranks = task, ranks
         plan = tracing.plan(task)
         self._random = plan.random_inputs
         """Sizes of the groups of random numbers."""
@@ -106,7 +105,7 @@ class VecEnv(EnvProtocols):
         """Size of each observation term of the policy, in order."""
         self.critic_obs_layout = self.obs_layout if plan.critic is None else dict(plan.critic)
         """Size of each observation term of critics, in order."""
-        self.spec = _spec(task, self.sim, plan)
+        self.spec = env_spec(task, plan, num_envs, self.sim.device, self.sim.dtype)
         self._reset_function = self.sim.compile_function(
             "episode reset",
             partial(tracing.reset_outputs, task),
@@ -384,17 +383,18 @@ def _physics(task: Task) -> dict[str, Any]:
     }
 
 
-def _spec(task: Task, sim: Simulator, plan: tracing.Plan) -> EnvSpec:
+def env_spec(task: Task, plan: tracing.Plan, num_envs: int, device: torch.device, dtype: torch.dtype) -> EnvSpec:
+    """Return the sizes and names of an environment of a task."""
     return EnvSpec(
         name=task.name,
-        num_envs=sim.num_worlds,
+        num_envs=num_envs,
         obs_size=sum(plan.policy.values()),
         critic_obs_size=sum((plan.critic or plan.policy).values()),
         asymmetric=plan.critic is not None,
         action_size=task.model.nu,
         episode_steps=task.episode_steps,
         dt=task.dt,
-        device=sim.device,
-        dtype=sim.dtype,
+        device=device,
+        dtype=dtype,
         reward_terms=tuple(task.reward),
     )

@@ -123,6 +123,7 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
     frequency: float | None = None,
     offsets: Sequence[float] | None = None,
     swing_height: float = 0.08,
+    history: int = 1,
     actions: JointTargets = DEFAULT_ACTIONS,
     disturbances: Disturbances = DEFAULT_DISTURBANCES,
     weights: WalkRewards = DEFAULT_REWARDS,
@@ -148,6 +149,7 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
         frequency: Gait cycles per second [Hz]; by default 1.5 for two feet and 2 for four.
         offsets: Phase of each foot in cycles; by default alternating for two feet, a trot for four.
         swing_height: Height of a foot in the middle of its swing [m].
+        history: How many measurements of each sensor the policy sees, the latest first.
         actions: Joint targets; by default ± 0.5 rad around the stance, with the model's servos.
         disturbances: Noise, delay, pushes and randomized parameters.
         weights: Weights of the reward terms.
@@ -161,23 +163,24 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
     )
     clock = _gait_clock(len(feet), frequency, offsets)
     steps = Footsteps(feet, clock, command, base, start.footholds, swing_height)
-    history = ActionHistory(len(actions.select(model)), steps=1)
+    last = ActionHistory(len(actions.select(model)), steps=1)
     pushes = RandomPushes(base, velocity=disturbances.push, every=5.0)
-    parts = _Parts(base, start, command, clock, steps, pushes, history)
-    return _task(name or model.name, model, parts, actions, disturbances, weights, round(episode_seconds * RATE))
+    parts = _Parts(base, start, command, clock, steps, pushes, last)
+    late = parts.measurements(disturbances, history)
+    return _task(name or model.name, model, parts, late, actions, disturbances, weights, round(episode_seconds * RATE))
 
 
 def _task(
     name: str,
     model: Model,
     parts: _Parts,
+    late: Mapping[str, ObservationDelay],
     actions: JointTargets,
     disturbances: Disturbances,
     weights: WalkRewards,
     episode_steps: int,
 ) -> Task:
     """Put a task together from its parts."""
-    late = parts.measurements(disturbances)
     known = {
         "last action": observations.last_action(),
         "command": parts.command.observation,
@@ -259,7 +262,7 @@ class _Parts:
             "push": self.pushes.observation,
         }
 
-    def measurements(self, disturbances: Disturbances) -> dict[str, ObservationDelay]:
+    def measurements(self, disturbances: Disturbances, history: int) -> dict[str, ObservationDelay]:
         """Return the measurements with noise and delay."""
         d, count = disturbances, len(self.limbs)
         noise = {
@@ -269,7 +272,9 @@ class _Parts:
             "joint velocities": (d.joint_vel_noise * JOINT_VEL_SCALE, count),
         }
         return {
-            label: ObservationDelay(noisy(term, uniform=noise[label][0]), noise[label][1], d.delay, f"late {label}")
+            label: ObservationDelay(
+                noisy(term, uniform=noise[label][0]), noise[label][1], d.delay, f"late {label}", history
+            )
             for label, term in self.exact.items()
         }
 

@@ -141,17 +141,23 @@ def _panel(
         x, values = curve(records, axis, column)
         seeds = len({record.settings["seed"] for record in records})
         label = f"{plain(name)} ({seeds} seed{'s' * (seeds != 1)})"
+        if not len(x):
+            label += f"\n{_why_empty(column)}"
         marker = "o" if len(x) and x[0] == x[-1] else ""
         axes.plot(x, values.mean(axis=0), linestyle + marker, color=color, linewidth=1.6, label=label)
         if len(records) > 1:
             axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=alpha, linewidth=0)
     if not any(len(np.asarray(line.get_ydata())) for line in axes.get_lines()):
-        empty = "no episode has ended yet:\ntrain longer" if column == RETURN else "runs of a group do not overlap"
-        axes.text(0.5, 0.5, empty, ha="center", va="center", color=MUTED, transform=axes.transAxes)
+        axes.text(0.5, 0.5, _why_empty(column), ha="center", va="center", color=MUTED, transform=axes.transAxes)
     axes.set_xlabel(AXES[axis])
     axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.8g}"))
+
+
+def _why_empty(column: str) -> str:
+    """Return why a group has no curve."""
+    return "no episode has ended yet: train longer" if column == RETURN else "its runs do not overlap"
 
 
 def _wide(axes: Axes) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -41,6 +41,9 @@ def configure(task: str | Task, algo: str = "ahac", preset: str = "default", **s
         algorithm=base.algorithm,
     )
     for name, value in settings.items():
+        if name == "algorithm" and isinstance(value, Mapping):
+            dotted = {f"algorithm.{key}": entry for key, entry in cast("Mapping[str, object]", value).items()}
+            raise InputError(f"algorithm must be a settings dataclass, got a dictionary; write **{dotted} instead")
         config = _replaced(config, name, name.split("."), value)
     return config
 

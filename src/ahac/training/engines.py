@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +99,12 @@ def engine_env(task: Task, settings: EngineSettings, num_worlds: int, seed: int,
 
 
 def evaluate_in_engine(
-    run: Run, settings: EngineSettings | None = None, *, episodes: int | None = None, seed: int | None = None
+    run: Run,
+    settings: EngineSettings | None = None,
+    *,
+    episodes: int | None = None,
+    seed: int | None = None,
+    observe: Callable[[Step], None] | None = None,
 ) -> EngineEvaluation:
     """Evaluate the policy of a run over complete episodes on an engine; episodes begin as in `Run.evaluate`.
 
@@ -108,6 +113,7 @@ def evaluate_in_engine(
         settings: The engine; MuJoCo with the task's own robot by default.
         episodes: Number of episodes; the run's eval_episodes by default.
         seed: Random seed; the run's evaluation seed by default.
+        observe: Called with every step.
     """
     settings = settings or EngineSettings()
     count = check_int("episodes", run.config.eval_episodes if episodes is None else episodes, 1)
@@ -115,7 +121,7 @@ def evaluate_in_engine(
     env = engine_env(run.task, settings, worlds, run.eval_seed if seed is None else seed, run.device)
     recorder = _Recorder(env, -(-count // worlds))
     with torch_settings(run.config, run.device):
-        evaluation = evaluate(env, run.algo.act, count, recorder.add)
+        evaluation = evaluate(env, run.algo.act, count, [recorder.add, *([] if observe is None else [observe])])
     return EngineEvaluation(settings, evaluation, measure(recorder.recording()))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,11 +59,11 @@ class Evaluation:
 
 
 def evaluate(
-    env: Env, act: Callable[[Tensor], Tensor], episodes: int, observe: Callable[[Step], None] | None = None
+    env: Env, act: Callable[[Tensor], Tensor], episodes: int, observers: Iterable[Callable[[Step], None]] = ()
 ) -> Evaluation:
     """Run at least the given number of episodes, the same number in every world, and return the first `episodes`.
 
-    Taking the first episodes to finish over all worlds would favor short ones. `observe` is called with every step.
+    Taking the first episodes to finish over all worlds would favor short ones. Observers are called with every step.
     """
     check_int("episodes", episodes, 1)
     each = -(-episodes // env.spec.num_envs)
@@ -75,7 +75,7 @@ def evaluate(
         while bool((finished < each).any()):
             step = env.step(act(obs))
             obs = step.obs
-            if observe is not None:
+            for observe in observers:
                 observe(step)
             for world in np.flatnonzero(step.done.cpu().numpy()).tolist():
                 if finished[world] < each:

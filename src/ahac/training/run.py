@@ -364,7 +364,7 @@ def create_run(
     ranks.local_count(config.num_envs)
     networks = Networks(policy, critic)
     named = replace(config, algorithm=with_networks(config.algorithm, networks))
-    folder, config = ranks.run_on_rank_zero(lambda: create_folder(named, ranks, task))
+    folder, config = ranks.run_on_rank_zero(lambda: create_folder(named, ranks, task, networks))
     return Run(folder, config, ranks, task=task, trusted=True, networks=networks)  # the user named the task
 
 

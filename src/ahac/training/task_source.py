@@ -19,6 +19,7 @@ from ahac.core.files import read_json
 from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs import Task, make_task
 from ahac.envs.task_file import load_task_file, read_task_file
+from ahac.sim.model.notes import without_warnings
 from ahac.training.config import OBJECT, TASK, RunConfig
 
 __all__ = ["COPY", "ORIGIN", "ROBOT", "pin_task", "read_source", "resolve_task", "robot_file", "task_of_run", "trust"]
@@ -105,7 +106,8 @@ def task_of_run(folder: Path, config: RunConfig, trusted: bool) -> Task:
     origin = known.get(config.task_source) or (_origin(folder) if trusted else None)
     found = origin is not None and origin.parent.is_dir()
     file = origin if origin is not None and found else copy.resolve()
-    task = load_task_file(file, attribute, config.variant, copy, imports=found or trusted)
+    with without_warnings():  # training has logged them
+        task = load_task_file(file, attribute, config.variant, copy, imports=found or trusted)
     if (robot := robot_file(task)) != (saved := _manifest(folder).get(ROBOT, robot)):
         logger.warning("the robot file has changed since %s was trained: it was %s, is %s", folder, saved, robot)
     return config.with_integrator(task)

@@ -24,9 +24,11 @@ def formats_help() -> str:
 
 
 def check_suffix(path: Path, what: str = "a recording") -> str:
-    """Return the suffix of a file name; raise an error if it is not one of a trajectory."""
+    """Return the suffix of a file name; raise an error if it is not one of a trajectory, or the folder is missing."""
     if path.suffix not in FORMATS:
         raise InputError(f"{what} must be a {', '.join(FORMATS)} file, got {path.name!r}; change the suffix")
+    if not path.parent.is_dir():
+        raise InputError(f"no folder {str(path.parent)!r} to write {path.name!r} to; create it first")
     return path.suffix
 
 

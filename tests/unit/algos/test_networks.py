@@ -223,6 +223,13 @@ def test_unusable_policies_are_refused(policy: Any, message: str) -> None:  # no
         make_algorithm(ahac_config_with(policy), env.spec, 0, networks=Networks(policy))
 
 
+def test_unusable_networks_leave_no_run_folder(tmp_path: Path) -> None:
+    for networks in ({"policy": lambda obs, actions: nn.Linear(obs, 7)}, {"critic": lambda obs: nn.Linear(obs, 7)}):
+        with pytest.raises(InputError, match=r"must return a tensor of shape"):
+            ahac.train("cartpole", "shac", out=str(tmp_path), device="cpu", **networks)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_line_has_no_option_for_networks() -> None:
     from ahac.cli.options import add_settings
     from ahac.cli.parser import Parser

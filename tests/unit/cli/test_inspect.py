@@ -117,6 +117,17 @@ def test_wrong_input_is_one_line(words: list[str], message: str, capsys: pytest.
     assert message in capsys.readouterr().err
 
 
+def test_errors_in_the_functions_of_a_task_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = """
+from dataclasses import replace
+from ahac.envs import make_task
+task = replace(make_task("cartpole"), reward={"height": lambda world, action: max(world.q[0], 0.0)})
+"""
+    (tmp_path / "broken.py").write_text(code, encoding="utf-8")
+    assert main(["inspect", f"{tmp_path}/broken.py:task"]) == 2
+    assert "reward 'height': a traced comparison has no truth value" in capsys.readouterr().err
+
+
 def test_a_task_shows_what_it_randomizes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     task = replace(envs.make_task("cartpole"), randomize={"gravity": envs.uniform(0.9, 1.1, "scale")})
     assert "randomized" not in shown(capsys, "cartpole")

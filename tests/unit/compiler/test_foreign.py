@@ -24,6 +24,8 @@ TWO = np.array([1.0, 2.0])
 
 NAMED: dict[str, tuple[Mistake, str]] = {
     "numpy.sin": (lambda a, b: np.sin(a), "use ahac.sim.sin"),
+    "numpy.norm": (lambda a, b: np.linalg.norm(ahac.sim.Vec3(a, b, 0.0)), "use ahac.sim.norm"),
+    "numpy.cross": (lambda a, b: np.cross(ahac.sim.Vec3(a, b, 0.0), [1.0, 0.0, 0.0]), r"use a.cross\(b\)"),
     "numpy.absolute": (lambda a, b: np.abs(a), "use ahac.sim.abs_"),
     "numpy.arctan2": (lambda a, b: np.arctan2(a, b), "use ahac.sim.atan2"),
     "numpy.maximum": (lambda a, b: np.maximum(a, 0.0), "use ahac.sim.maximum"),

@@ -63,7 +63,7 @@ def test_histories_and_delays_are_described_by_what_they_contain() -> None:
     task = walker()
     gravity = noisy(observations.projected_gravity(BASE), std=0.1)
     history = ObservationHistory(gravity, 3, 2, "gravity history")
-    delay = ObservationDelay(observations.base_ang_vel(BASE), 3, 2, "late")
+    delay = ObservationDelay(observations.base_ang_vel(BASE), 3, 2, "late", history=2)
     actions = ActionHistory(12, steps=2)
     task = replace(
         task,
@@ -73,7 +73,7 @@ def test_histories_and_delays_are_described_by_what_they_contain() -> None:
     labels = [(n["quantity"], n["part"], n["steps_ago"]) for n in numbers(task, "history")]
     assert labels == [("projected_gravity", axis, age) for age in (0, 1) for axis in "xyz"]
     assert [(n["quantity"], n["part"], n["steps_ago"]) for n in numbers(task, "late")] == [
-        ("base_ang_vel", axis, 0) for axis in "xyz"
+        ("base_ang_vel", axis, age) for age in (0, 1) for axis in "xyz"
     ]
     names = [actuator["name"] for actuator in describe_actuators(task)]
     assert [(n["of"], n["steps_ago"]) for n in numbers(task, "actions")] == [(x, k) for k in (1, 2) for x in names]

@@ -168,8 +168,10 @@ def test_pushes_last_one_step_and_come_when_they_are_due(record: Record) -> None
 def test_delayed_and_stacked_observations_are_earlier_ones(record: Record) -> None:
     joints, height = record.obs["joints"], record.obs["height"]
     steps = np.floor(record.memory["late delay"])
-    choices = [previous(record, joints, k, at_start(record, joints)) for k in range(3)]
-    assert np.allclose(record.obs["late"], np.select([steps == k for k in range(3)], choices))
+    choices = [previous(record, joints, k, at_start(record, joints)) for k in range(4)]
+    for age, observed in enumerate(np.split(record.obs["late"], 2, axis=-1)):
+        expected = np.select([steps == k for k in range(3)], choices[age : age + 3])
+        assert np.allclose(observed, expected)
     stack = [previous(record, height, k, at_start(record, height)) for k in range(4)]
     assert np.allclose(record.obs["past"], np.concatenate(stack, axis=-1))
 

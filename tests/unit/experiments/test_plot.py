@@ -117,7 +117,7 @@ def test_a_group_has_one_color_in_all_rows_and_a_single_point_has_a_marker(
     made_run(tmp_path / "more" / "ant-d-0", 0, [8.0, 9.0])
     plot(tmp_path / "a.png", group_runs([runs / "ant-a-0", tmp_path / "more"]), ["episode_return", "growth"])
     returns, _, growth, _ = figures[0].axes
-    drawn = {str(line.get_label()): line for line in returns.get_lines()}
+    drawn = {str(line.get_label()).partition("\n")[0]: line for line in returns.get_lines()}
     (alone,) = growth.get_lines()
     assert alone.get_color() == drawn[str(alone.get_label())].get_color()
     assert len({line.get_color() for line in drawn.values()}) == len(drawn) == 3
@@ -242,4 +242,14 @@ def test_a_plot_without_any_return_says_so(tmp_path: Path, figures: "list[Figure
     made_run(tmp_path / "runs" / "ant-a-0", 0, [None, None])
     plot(tmp_path / "curves.png", group_runs([tmp_path / "runs"]), ["episode_return"])
     texts = [text.get_text() for axes in figures[0].axes for text in axes.texts]
-    assert texts == ["no episode has ended yet:\ntrain longer"] * 2
+    assert texts == ["no episode has ended yet: train longer"] * 2
+
+
+def test_a_group_without_a_curve_says_why_in_the_legend(tmp_path: Path, figures: "list[Figure]") -> None:
+    made_run(tmp_path / "runs" / "ant-a-0", 0, [None, None])
+    made_run(tmp_path / "runs" / "ant-b-0", 0, [1.0, 2.0])
+    plot(tmp_path / "curves.png", group_runs([tmp_path / "runs"]))
+    legend = figures[0].axes[1].get_legend()
+    assert legend is not None
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["ant-b (1 seed)", "ant-a (1 seed)\nno episode has ended yet: train longer"]

@@ -8,7 +8,7 @@ import mujoco
 import pytest
 
 from ahac.sim import ModelError, load_model
-from ahac.sim.model.notes import log_once
+from ahac.sim.model.notes import log_once, without_warnings
 from support.robots import FREE_SPHERE, SHAPES, TWO_TREES, gymnasium_file
 
 BALL = '<geom name="{name}" size="0.5" {filters}/>'
@@ -88,6 +88,14 @@ def test_contact_between_bodies_is_reported_once(caplog: pytest.LogCaptureFixtur
         load_model(gymnasium_file("hopper"))
     assert [record.name for record in caplog.records] == ["ahac"]
     assert "model 'hopper': contact between 3 pairs of geoms, first ('torso_geom', 'leg_geom')" in caplog.text
+
+
+def test_a_model_can_be_loaded_without_a_report(caplog: pytest.LogCaptureFixture) -> None:
+    source = CROWD.replace("<mujoco>", '<mujoco model="silent">')
+    with caplog.at_level(logging.WARNING, logger="ahac"), without_warnings():
+        model = load_model(source)
+    assert caplog.records == []
+    assert any("contact between" in note for note in model.notes)
 
 
 def test_contact_between_bodies_can_be_refused() -> None:

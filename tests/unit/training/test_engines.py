@@ -56,6 +56,12 @@ def test_eval_in_mujoco(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert saved["checkpoint"] == "last"
 
 
+def test_eval_says_what_it_is_doing(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(run.folder), "--engine", "mujoco", "--episodes", "2"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"evaluating 2 episodes in {engine}" for engine in ("ahac", "mujoco")]
+
+
 def test_another_robot_file_has_results_of_its_own(run: Run) -> None:
     file = resources.files("ahac.envs") / "assets" / "hopper.xml"
     assert main(["eval", str(run.folder), "--engine", "mujoco"]) == 0

@@ -202,6 +202,7 @@ def test_an_opened_run_evaluates_its_trained_policy(run: Run) -> None:
         ({"n_envs": 3}, "no setting named 'n_envs' .did you mean num_envs"),
         ({"algorithm.actor.learning_rat": 1.0}, "'algorithm.actor.learning_rat' .did you mean learning_rate"),
         ({"iterations": 1.5}, "iterations"),
+        ({"algorithm": {"gamma": 0.9}}, r"got a dictionary; write \*\*{'algorithm.gamma': 0.9} instead"),
     ],
 )
 def test_misspelled_settings_suggest_the_closest_name(settings: dict[str, Any], message: str) -> None:
@@ -302,6 +303,13 @@ def test_a_changed_robot_file_is_reported(tmp_path: Path, caplog: pytest.LogCapt
     robot.write_text(robot.read_text(encoding="utf-8") + "<!-- heavier -->\n", encoding="utf-8")
     _ = open_run(run.folder).task
     assert "the robot file has changed since" in caplog.text
+
+
+def test_a_task_with_a_broken_reward_leaves_no_run_folder(tmp_path: Path) -> None:
+    broken = replace(make_task("cartpole"), reward={"x": lambda world, action: max(world.q[0], 0.0)})
+    with pytest.raises(TraceError, match="reward 'x': "):
+        ahac.train(broken, "shac", out=str(tmp_path), device="cpu")
+    assert not list(tmp_path.iterdir())
 
 
 def test_errors_name_the_term() -> None:

@@ -75,30 +75,35 @@ class ObservationDelay:
         size: How many numbers the term returns.
         steps: Control steps of delay, or the least and most of a delay drawn for each episode.
         name: Name of its memory.
+        history: How many values are observed: the delayed one, then those before it.
     """
 
     term: ObsTerm
     size: int
     steps: Steps
     name: str
+    history: int = 1
 
     def __post_init__(self) -> None:
         check_callable(f"term of {self.name!r}", self.term, "(world, action)")
         check_int(f"size of {self.name!r}", self.size, 1)
+        check_int(f"history of {self.name!r}", self.history, 1)
         object.__setattr__(self, "steps", _check_steps(f"steps of {self.name!r}", self.steps))
 
     @property
     def memory(self) -> dict[str, Memory]:
         """The latest values, and under a name of its own the delay [steps]."""
         least, most = _bounds(self.steps)
-        history = ObservationHistory(self.term, self.size, most + 1, self.name)
+        history = ObservationHistory(self.term, self.size, most + self.history, self.name)
         delay = Memory(1, start=lambda world, memory, draw: _draw_steps(draw, least, most), owner=self)
         return {self.name: replace(history.memory[self.name], owner=self), self._delay: delay}
 
     def observation(self, world: World, action: Action) -> list[Real]:
-        """Observe the delayed value."""
+        """Observe the delayed value, then those before it."""
         (delay,) = memory_of(self, world.memory, self._delay)
-        return _delayed(memory_of(self, world.memory, self.name), self.size, _bounds(self.steps), delay)
+        values, bounds = memory_of(self, world.memory, self.name), _bounds(self.steps)
+        rows = (_delayed(values[k * self.size :], self.size, bounds, delay) for k in range(self.history))
+        return [value for row in rows for value in row]
 
     @property
     def _delay(self) -> str:

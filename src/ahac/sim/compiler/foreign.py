@@ -33,6 +33,7 @@ COUNTERPARTS = {
     "expm1": "ahac.sim.exp(x) - 1.0",
     "hypot": "ahac.sim.sqrt(x * x + y * y)",
     "log1p": "ahac.sim.log(1.0 + x)",
+    "cross": "a.cross(b) of ahac.sim.Vec3",
     "mean": "sum(x) / len(x)",
     "negative": "-x",
     "reciprocal": "1.0 / x",

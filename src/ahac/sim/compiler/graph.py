@@ -143,7 +143,7 @@ class Condition(Traced):
     def __bool__(self) -> NoReturn:
         raise TraceError(
             "a traced comparison has no truth value, because one trace serves every world; "
-            "write where(a < b, x, y), minimum(a, b) or maximum(a, b) instead of if or min"
+            "write where(a < b, x, y) instead of if, minimum(a, b) and maximum(a, b) instead of min and max"
         )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
-__all__ = ["Notes", "counted"]
+__all__ = ["Notes", "counted", "without_warnings"]
 
 logger = logging.getLogger("ahac")
+
+_silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 class Notes:
@@ -25,11 +29,22 @@ class Notes:
     def warn(self, line: str) -> None:
         """Add a note and log it, once per process."""
         self.add(line)
-        log_once(f"model {self._model!r}: {line}")
+        if not _silent.get():
+            log_once(f"model {self._model!r}: {line}")
 
     def lines(self) -> tuple[str, ...]:
         """Return all notes."""
         return tuple(self._lines)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Load models without logging their notes, which the user has seen already."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
 
 
 @cache

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ahac.core.errors import TraceError
+from ahac.sim.compiler.foreign import Traced
 from ahac.sim.compiler.graph import Real, Scalar
 from ahac.sim.compiler.operations import atan2, cos, sin, sqrt, where
 
@@ -30,7 +31,7 @@ TINY = 1e-20
 """Added under square roots that may reach zero, so that their derivative stays finite; far below rounding."""
 
 
-class Vec3:
+class Vec3(Traced):
     """A vector of three numbers."""
 
     __slots__ = ("x", "y", "z")

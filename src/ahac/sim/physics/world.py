@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NoReturn, Protocol, TypeVar
 
 from ahac.core.errors import TraceError
+from ahac.core.text import suggestion
 from ahac.sim.compiler.graph import Real
 from ahac.sim.model.types import WORLD, Frame, Joint, Model
 from ahac.sim.physics import actuators, contact, dynamics, kinematics
@@ -211,5 +212,8 @@ class World:
 
 def _find(kind: str, name: str, table: Mapping[str, Item]) -> Item:
     if name not in table:
-        raise TraceError(f"the model has no {kind} named {name!r}; it has: {', '.join(sorted(table)) or 'none'}")
+        raise TraceError(
+            f"the model has no {kind} named {name!r}{suggestion(name, table)}; it has: "
+            f"{', '.join(sorted(table)) or 'none'}"
+        )
     return table[name]
