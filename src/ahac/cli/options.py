@@ -36,17 +36,18 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, option == self.option_strings[0])
 
 
-def add_settings(parser: Parser, defaults: Any, prefix: str = "", skip: tuple[str, ...] = ()) -> None:  # noqa: ANN401 - any dataclass
+def add_settings(parser: Parser, defaults: Any, prefix: str = "") -> None:  # noqa: ANN401 - any dataclass
     """Add an option for every field of a dataclass, `--field`, and of dataclasses inside it, `--outer.field`.
+
+    Fields with the metadata `{"option": False}` have none.
 
     Args:
         parser: The parser to extend.
         defaults: The dataclass, with the values to show as defaults.
         prefix: What precedes the names of fields, "outer.".
-        skip: Fields that are not options.
     """
     hints, docs = get_type_hints(type(defaults)), _field_docs(type(defaults))
-    options = [item.name for item in fields(defaults) if item.metadata.get("option", True) and item.name not in skip]
+    options = [item.name for item in fields(defaults) if item.metadata.get("option", True)]
     values = {name: getattr(defaults, name) for name in options}
     group = parser.add_argument_group(f"{prefix}* settings", docs[""]) if prefix else parser
     for name, value in values.items():
@@ -57,17 +58,14 @@ def add_settings(parser: Parser, defaults: Any, prefix: str = "", skip: tuple[st
             add_settings(parser, value, f"{prefix}{name}.")
 
 
-def add_settings_from_source(
-    parser: Parser, module: str, kind: str, defaults: Mapping[str, str], skip: tuple[str, ...] = ()
-) -> None:
-    """Add an option for every simple field of a dataclass, without importing its module, which may take seconds.
+def add_settings_from_source(parser: Parser, module: str, kind: str, defaults: Mapping[str, str]) -> None:
+    """Add an option for every field with a constant default, without importing the module, which may take seconds.
 
     Args:
         parser: The parser to extend.
         module: Name of the module.
         kind: Name of the dataclass.
         defaults: Text shown as the default of some fields, in place of the one in the source.
-        skip: Fields that are not options.
     """
     spec = find_spec(module)  # imports the parent packages only
     assert spec is not None
@@ -77,7 +75,7 @@ def add_settings_from_source(
     docs = _docs_below_fields(definition)
     for field in definition.body:
         match field:
-            case ast.AnnAssign(target=ast.Name(name), annotation=hint, value=ast.Constant(value)) if name not in skip:
+            case ast.AnnAssign(target=ast.Name(name), annotation=hint, value=ast.Constant(value)):
                 _add_option(parser, name, ANNOTATIONS[ast.unparse(hint)], docs[name], defaults.get(name, _shown(value)))
 
 

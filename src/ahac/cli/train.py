@@ -31,8 +31,6 @@ BASIC = (
     "--out", "--name", "--watch", "--quiet",
 )  # fmt: skip
 """Options of the short help."""
-NOT_OPTIONS = ("task", "task_source")
-"""Settings of a run that are not options."""
 ABOUT = (
     "Train a policy and evaluate it. Ctrl-C stops with a checkpoint; continue with `ahac resume RUN`. With several "
     "algorithms after --algo, or with --seeds, train all combinations and compare them."
@@ -88,7 +86,7 @@ def _train_parser(arguments: Sequence[str]) -> tuple[Parser, RunConfig]:
     )
     _add_task(parser)
     _add_display_options(parser)
-    add_settings(parser, replace(recipe, algo=RunConfig.algo, preset=RunConfig.preset), skip=NOT_OPTIONS)
+    add_settings(parser, replace(recipe, algo=RunConfig.algo, preset=RunConfig.preset))
     return parser, recipe
 
 
@@ -99,7 +97,7 @@ def _print_general_help(arguments: Sequence[str]) -> None:
     _add_task(parser)
     _add_display_options(parser)
     of_recipe = {"num_envs": "by task and algorithm", "iterations": "by task and algorithm"}
-    add_settings_from_source(parser, "ahac.training.config", "RunConfig", of_recipe, skip=NOT_OPTIONS)
+    add_settings_from_source(parser, "ahac.training.config", "RunConfig", of_recipe)
     parser.parse(arguments)
 
 

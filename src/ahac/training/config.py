@@ -46,9 +46,9 @@ def _algorithm_kind(saved: Mapping[str, Any]) -> type[Any]:
 class RunConfig:
     """Settings of a run, saved as config.json in its run folder."""
 
-    task: str = "hopper"
+    task: str = field(default="hopper", metadata={"option": False})
     """Task name, see `ahac list tasks`; or FILE.py:NAME, a Task in a Python file or a function that returns one."""
-    task_source: str = ""
+    task_source: str = field(default="", metadata={"option": False})
     """Set by the run: hash of the task's file, or "object" for a Task given in Python; empty for a task by name."""
     algo: str = "ahac"
     """Algorithm name; see `ahac list algos`."""

@@ -24,7 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["MLflowLogger", "WandbLogger"]
 
 
-class WandbLogger(Callback):
+class _Logger(Callback):
+    """Notes whether training failed."""
+
+    failed = False
+
+    def on_training_start(self, run: Run) -> None:
+        """Forget an earlier training."""
+        self.failed = False
+
+    def on_error(self, run: Run, error: BaseException) -> None:
+        """Mark the run as failed."""
+        self.failed = True
+
+
+class WandbLogger(_Logger):
     """Logs settings, metrics and the final evaluation to Weights & Biases."""
 
     def __init__(self, project: str, **init: Any) -> None:  # noqa: ANN401 - arguments of another package
@@ -37,11 +51,10 @@ class WandbLogger(Callback):
         self.wandb: Any = _import("wandb")
         self.init = {"project": project, **init}
         self.session: Any = None
-        self.failed = False
 
     def on_training_start(self, run: Run) -> None:
         """Start the run in Weights & Biases, or continue it."""
-        self.failed = False
+        super().on_training_start(run)
         path = run.folder / "wandb.json"
         if not path.is_file():
             write_json(path, {"id": uuid.uuid4().hex})
@@ -57,16 +70,12 @@ class WandbLogger(Callback):
         """Add the evaluation to the run's summary."""
         self.session.summary.update(_evaluation_metrics(evaluation))
 
-    def on_error(self, run: Run, error: BaseException) -> None:
-        """Mark the run as failed."""
-        self.failed = True
-
     def on_training_end(self, run: Run) -> None:
         """Upload what is left."""
         self.session.finish(exit_code=int(self.failed))
 
 
-class MLflowLogger(Callback):
+class MLflowLogger(_Logger):
     """Logs settings, metrics and the final evaluation to MLflow."""
 
     def __init__(self, experiment: str, tracking_uri: str | None = None, **start: Any) -> None:  # noqa: ANN401 - arguments of another package
@@ -81,11 +90,10 @@ class MLflowLogger(Callback):
         self.experiment = experiment
         self.tracking_uri = tracking_uri
         self.start = start
-        self.failed = False
 
     def on_training_start(self, run: Run) -> None:
         """Start the run in MLflow, or continue it."""
-        self.failed = False
+        super().on_training_start(run)
         if self.tracking_uri is not None:
             self.mlflow.set_tracking_uri(self.tracking_uri)
         self.mlflow.set_experiment(self.experiment)
@@ -104,10 +112,6 @@ class MLflowLogger(Callback):
     def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
         """Log the evaluation as metrics."""
         self.mlflow.log_metrics(_evaluation_metrics(evaluation))
-
-    def on_error(self, run: Run, error: BaseException) -> None:
-        """Mark the run as failed."""
-        self.failed = True
 
     def on_training_end(self, run: Run) -> None:
         """End the run."""
