@@ -10,8 +10,8 @@ import numpy as np
 import onnxruntime
 
 
-def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict) -> np.ndarray:
-    """Return the observation [1, size]; each number is scale · quantity + offset."""
+def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict, past: list[dict]) -> np.ndarray:
+    """Return the observation [1, size]; each number is scale · quantity + offset. Measurements go to `past`."""
 
     def angle(name: str, foot: int) -> float:
         return 2.0 * np.pi * (np.mean((c := about["components"][name])["frequency"]) * data.time + c["offsets"][foot])
@@ -27,9 +27,13 @@ def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict) 
         "cos_phase": lambda clock, foot: np.cos(angle(clock, foot)),
     }
     numbers = [number for term in about["observation"] for number in term["numbers"]]
-    if unknown := [n["label"] for n in numbers if n["quantity"] not in read or n["steps_ago"] > 1]:
+    if unknown := [n["label"] for n in numbers if n["quantity"] not in read]:
         sys.exit(f"this example cannot measure: {', '.join(unknown)}")
-    return np.array([[n["scale"] * read[n["quantity"]](n["of"], n["part"]) + n["offset"] for n in numbers]], np.float32)
+    past.insert(0, {(q := n["quantity"], n["of"], n["part"]): read[q](n["of"], n["part"]) for n in numbers})
+    ages = [min(n["steps_ago"] - (n["quantity"] == "last_action"), len(past) - 1) for n in numbers]
+    del past[max(ages) + 1 :]
+    values = [past[k][n["quantity"], n["of"], n["part"]] for k, n in zip(ages, numbers, strict=True)]
+    return np.array([[n["scale"] * x + n["offset"] for n, x in zip(numbers, values, strict=True)]], np.float32)
 
 
 def main(policy: str, robot: str, seconds: str = "5", *velocity: str) -> None:
@@ -42,11 +46,11 @@ def main(policy: str, robot: str, seconds: str = "5", *velocity: str) -> None:
     for joint in about["joints"]:
         data.joint(joint["name"]).qpos, model.joint(joint["name"]).armature = joint["stance"], joint["armature"]
     command = dict(zip(("lin_vel_x", "lin_vel_y", "ang_vel_z"), map(float, velocity or "000"), strict=True))
-    actions = {servo["name"]: 0.0 for servo in servos}
+    actions, past = {servo["name"]: 0.0 for servo in servos}, []
     for step in range(round(float(seconds) * about["control_rate"]) * steps):
         if step % steps == 0:
             mujoco.mj_forward(model, data)
-            (action,), (control,) = session.run(None, {"obs": observe(about, data, actions, command)})
+            (action,), (control,) = session.run(None, {"obs": observe(about, data, actions, command, past)})
             actions = dict(zip(actions, action, strict=True))
         for servo, target in zip(servos, control, strict=True):
             joint, (low, high) = data.joint(servo["joint"]), servo["force_range"] or (-np.inf, np.inf)

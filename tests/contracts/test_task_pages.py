@@ -16,7 +16,7 @@ from ahac.envs import (
     make_task,
     tasks,
 )
-from ahac.envs.tracing import observation_sizes
+from ahac.envs.planning import observation_sizes
 from ahac.envs.variants import VARIANTS
 
 PAGES = Path(__file__).parents[2] / "docs" / "tasks"

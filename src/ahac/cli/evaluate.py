@@ -13,7 +13,7 @@ from ahac.cli.parser import Parser, number, whole_number
 from ahac.cli.play import add_engine_options, engine_settings
 from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
 from ahac.cli.progress import progress_of
-from ahac.view.recording import check_suffix, formats_help, save_recording
+from ahac.view.recording import check_target, formats_help, save_recording
 
 if TYPE_CHECKING:
     from ahac.training.checkpoint import Checkpoint
@@ -70,21 +70,14 @@ def _evaluate(run: Run, options: argparse.Namespace) -> Save:
 
 def _compare_engines(run: Run, options: argparse.Namespace) -> Save:
     """Evaluate in our own engine and in MuJoCo."""
+    from ahac.core.checks import check_int
     from ahac.training.engines import EngineSettings, comparison_table, evaluate_in_engine, save_engine_evaluation
 
-    episodes = run.config.eval_episodes if options.episodes is None else options.episodes
+    episodes = check_int("episodes", run.config.eval_episodes if options.episodes is None else options.episodes, 1)
     results: list[EngineEvaluation] = []
     for settings in (EngineSettings(engine="ahac", num_threads=options.threads), engine_settings(options)):
-        with progress_of(episodes, f"evaluating {episodes} episodes in {settings.engine}") as advance:
-            results.append(
-                evaluate_in_engine(
-                    run,
-                    settings,
-                    episodes=episodes,
-                    seed=options.seed,
-                    observe=lambda step, advance=advance: advance(int(step.done.sum())),
-                )
-            )
+        with progress_of(f"evaluating {episodes} episodes in {settings.engine}") as show:
+            results.append(evaluate_in_engine(run, settings, episodes=episodes, seed=options.seed, progress=show))
     sys.stdout.write(f"{len(results[0].evaluation.returns)} episodes\n")
     sys.stdout.write("".join(f"{line}\n" for line in comparison_table(results)))
     return lambda checkpoint: save_engine_evaluation(run, results, checkpoint)
@@ -125,7 +118,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     # Before the evaluation, which may take minutes.
     if options.save_trajectory is not None:
-        check_suffix(options.save_trajectory, "a trajectory")
+        check_target(options.save_trajectory, "a trajectory")
     check_finite("seconds", options.seconds, 0.0)
     return options
 

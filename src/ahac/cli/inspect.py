@@ -98,7 +98,7 @@ def _check_target(name: str) -> None:
 def _model(options: argparse.Namespace) -> tuple[Model, list[str]]:
     """Load the robot, and set the options of the step that were not given; describe what a task randomizes."""
     from ahac.envs import make_task
-    from ahac.envs.tracing import plan
+    from ahac.envs.planning import plan
     from ahac.sim import load_model
 
     if is_task(options.what):

@@ -36,7 +36,7 @@ def list_(arguments: list[str]) -> int:
 
 def _task_rows() -> list[str]:
     from ahac.envs import make_task, tasks
-    from ahac.envs.tracing import observation_sizes
+    from ahac.envs.planning import observation_sizes
 
     rows = []
     for name in tasks():

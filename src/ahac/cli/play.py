@@ -13,7 +13,7 @@ from ahac.cli.paths import ROBOT_SUFFIXES, RUNS, check_file, run_names
 from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
 from ahac.core.errors import InputError
 from ahac.core.text import suggestion
-from ahac.view.recording import check_suffix, formats_help, save_recording
+from ahac.view.recording import check_target, formats_help, save_recording
 
 if TYPE_CHECKING:
     from ahac.engines import EngineEnv
@@ -90,7 +90,7 @@ def show(options: argparse.Namespace) -> int:
     options.what = run_folder(options.what, pretrained=True) if options.pretrained else _find_target(options.what)
     engine_settings(options)
     if options.record is not None:
-        check_suffix(options.record)
+        check_target(options.record)
         save_recording(_trajectory(options), options.record)
         sys.stdout.write(f"{options.record}\n")
         return 0

@@ -22,8 +22,8 @@ def progress_bar(items: Sequence[Item], label: str) -> Iterable[Item]:
 
 
 @contextmanager
-def progress_of(total: int, label: str) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar, or one line if stderr is no terminal; yield a function that advances it."""
+def progress_of(label: str) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar, or one line if stderr is no terminal; yield a function that sets the fraction done."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -31,5 +31,5 @@ def progress_of(total: int, label: str) -> Iterator[Callable[[int], None]]:
     if not console.is_terminal:
         sys.stderr.write(f"{label}\n")
     with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda count: progress.advance(task, count)
+        task = progress.add_task(label, total=1.0)
+        yield lambda fraction: progress.update(task, completed=fraction)

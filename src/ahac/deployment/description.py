@@ -21,6 +21,8 @@ NOTES = [
     "obs is the concatenation of the observation terms in order; each number is scale * quantity + offset.",
     "Observations are raw: the program contains the normalization. They carry no noise and no delay here; the "
     "measurements of a robot have their own.",
+    "steps_ago is the age of a number in control steps: 0 is the latest measurement, 1 the latest action. Where a "
+    "history begins before the start, its numbers are those of the first measurement.",
     "actions are in [-1, 1], and are those that last_action refers to in the next step.",
     "controls = middle + scale * actions, in the order of the actuators, before any delay. A position servo exerts "
     "kp * (control - position) - kd * velocity, within force_range.",

@@ -105,7 +105,13 @@ def _numbers(key: str, name: str, term: ObsTerm, measured: _Measured) -> list[di
         return measured.numbers(key, name)
     inner = _numbers(f"{key}/", name, owner.term, measured)
     steps = owner.steps if isinstance(owner, ObservationHistory) else owner.history
-    return [{**number, "steps_ago": number.get("steps_ago", 0) + k} for k in range(steps) for number in inner]
+    return [_older(number, k) for k in range(steps) for number in inner]
+
+
+def _older(number: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Return the description of a number that is observed some steps later."""
+    age = f" ({steps} step{'s' * (steps > 1)} ago)" if steps else ""
+    return {**number, "label": number["label"] + age, "steps_ago": number.get("steps_ago", 0) + steps}
 
 
 def _component(term: ObsTerm) -> object:

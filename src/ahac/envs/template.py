@@ -208,7 +208,7 @@ def _actions(robot: _Robot) -> str:
 def _walking(robot: _Robot, name: str) -> str:
     feet = "".join(f'            "{foot}",\n' for foot in robot.feet)
     order = "left, right" if len(robot.feet) == 2 else "front left, front right, rear left, rear right"
-    alive = 10.0 if len(robot.feet) == 2 else 1.0
+    alive, history = (10.0, 3) if len(robot.feet) == 2 else (1.0, 1)
     swing = round(min(0.25 * robot.height if len(robot.feet) == 4 else 0.12 * robot.height, 0.1), 2)
     return f"""    # Follow velocity commands; docs/guides/walking.md describes reward, gait and disturbances.
     return walk(
@@ -222,6 +222,7 @@ def _walking(robot: _Robot, name: str) -> str:
         lin_vel_y=(-0.4, 0.4),
         ang_vel_z=(-0.8, 0.8),  # [rad/s]
         swing_height={swing:g},  # of the feet [m]
+        history={history},  # measurements of each sensor that the policy sees
         weights=WalkRewards(alive={alive:g}),  # other terms: track_lin_vel_xy, swing_height, foothold, action_rate, ...
     )
 """

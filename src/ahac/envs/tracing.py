@@ -22,22 +22,20 @@ from ahac.sim import (
     Controller,
     ForceLaw,
     Real,
-    Scalar,
     World,
     clip,
     maximum,
     stop_gradient,
-    trace,
     where,
 )
 
 __all__ = [
     "CLOCK",
-    "Plan",
+    "Draws",
     "controller",
+    "first_world",
     "forces",
-    "observation_sizes",
-    "plan",
+    "observation_terms",
     "reset_outputs",
     "step_outputs",
 ]
@@ -64,9 +62,9 @@ def step_outputs(
     """
     steps, total = world.context["clock"]
     size = sum((x * x for x in (*world.q, *world.v, *world.act, *(ACTION_PROBE * u for u in world.control))), 0.0)
-    draws = _Draws.of(world.context)
+    draws = Draws.of(world.context)
     # With memory, an episode may depend on the end of the previous one.
-    fresh = None if task.memory else _first_outputs(task, _first_world(task, draws.reset), draws)
+    fresh = None if task.memory else _first_outputs(task, first_world(task, draws.reset), draws)
 
     def unless_diverged(value: Real, otherwise: Real) -> Real:
         # With "<", NaN counts as diverged.
@@ -102,7 +100,7 @@ def step_outputs(
     signals = {} if controls is None else _signals(task, world, action, [unless_diverged(u, 0.0) for u in controls])
     done = maximum(terminated, timeout) > 0.5
     if fresh is None:
-        fresh = _first_outputs(task, _first_world(task, draws.reset, last), draws)
+        fresh = _first_outputs(task, first_world(task, draws.reset, last), draws)
     kept = {**_state(world), **seen, **_inputs(world)}
     return {
         **{n: [where(done, a, b) for a, b in zip(fresh[n], group, strict=True)] for n, group in kept.items()},
@@ -161,14 +159,14 @@ def reset_outputs(
         step_noise: The same for memory and observations.
         memory: All memory at the end of the previous episode.
     """
-    draws, numbers = _Draws.of({"noise": noise, "step_noise": step_noise}), iter(memory)
+    draws, numbers = Draws.of({"noise": noise, "step_noise": step_noise}), iter(memory)
     sizes = {name: entry.size for name, entry in task.memory.items()}
     last = MemoryValues(task.memory, ((name, [next(numbers) for _ in range(size)]) for name, size in sizes.items()))
-    return _first_outputs(task, _first_world(task, draws.reset, last), draws)
+    return _first_outputs(task, first_world(task, draws.reset, last), draws)
 
 
 @dataclass(frozen=True)
-class _Draws:
+class Draws:
     """Random sources of a step with a reset."""
 
     reset: Draw
@@ -179,79 +177,10 @@ class _Draws:
     """For an observation. The last one of an episode and the first one of the next use the same random numbers."""
 
     @classmethod
-    def of(cls, noise: Mapping[str, Sequence[Real] | UniformInputs]) -> _Draws:
+    def of(cls, noise: Mapping[str, Sequence[Real] | UniformInputs]) -> Draws:
+        """Return the draws from groups of random numbers."""
         step = noise.get("step_noise", ())
         return cls(Draw(noise["noise"]), lambda: Draw(step), lambda: Draw(reversed(step)))
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What an environment must know of a task before it is traced with the physics."""
-
-    policy: Mapping[str, int]
-    """Size of each observation term of the policy, in order."""
-    critic: Mapping[str, int] | None
-    """Size of each observation term of critics; None if they see what the policy sees."""
-    noise: int
-    """Number of random numbers that a reset draws."""
-    step_noise: int
-    """Number of random numbers that memory and observations draw in every step."""
-
-    @property
-    def random_inputs(self) -> dict[str, int]:
-        """Groups of random numbers that a step takes, and their sizes."""
-        return {"noise": max(self.noise, 1), **({"step_noise": self.step_noise} if self.step_noise else {})}
-
-
-def plan(task: Task) -> Plan:
-    """Call the functions of a task once, to count observations and random numbers; their errors name the term."""
-    sizes: list[dict[str, int]] = []
-    counts: dict[str, int] = {}
-
-    def begin(noise: list[Scalar]) -> dict[str, list[Real]]:
-        groups = {name: UniformInputs(noise[0], name) for name in ("noise", "step_noise")}
-        draws = _Draws.of(groups)
-        last = MemoryValues(task.memory, ((name, [0.0] * entry.size) for name, entry in task.memory.items()))
-        world = _first_world(task, draws.reset, last)
-        for terms in _terms(task, world, [0.0] * task.model.nu, draws.observation()).values():
-            sizes.append({name: len(values) for name, values in terms.items()})
-        counts.update({name: group.count for name, group in groups.items()})
-        return {}
-
-    trace(begin, {"noise": 1})
-    of_step = _count_draws_of_step(task)
-    step_noise = of_step if task.memory else counts["step_noise"]
-    return Plan(sizes[0], sizes[1] if len(sizes) > 1 else None, counts["noise"], step_noise)
-
-
-def observation_sizes(task: Task) -> dict[str, int]:
-    """Return the size of each observation term of the policy, in order."""
-    return dict(plan(task).policy)
-
-
-def _count_draws_of_step(task: Task) -> int:
-    """Return how many random numbers memory and observations draw in a step."""
-    m = task.model
-    parameters = None if task.randomization is None else task.randomization.parameters
-    counted: list[int] = []
-
-    def step(clock: list[Scalar], memory: list[Scalar], q: list[Scalar], v: list[Scalar], **rest: list[Scalar]) -> dict:
-        u, act, numbers = rest["u"], rest.get("act", ()), UniformInputs(clock[0], "step_noise")
-        robot = m if parameters is None else parameters.apply(m, rest["p"])
-        world = World(robot, q, v, u, before=World(robot, q, v, u, act=act), act=act)
-        if parameters is not None:
-            world.parameters = parameters.by_name(rest["p"])
-        left = iter(memory)
-        world.memory = {name: [next(left) for _ in range(entry.size)] for name, entry in task.memory.items()}
-        noise = UniformInputs(clock[0], "noise")
-        world.context = {"clock": clock, "noise": noise, "step_noise": numbers}  # pyright: ignore[reportAttributeAccessIssue]
-        step_outputs(task, world, early_termination=True)
-        counted.append(numbers.count)
-        return {}
-
-    memory, p = sum(entry.size for entry in task.memory.values()), 0 if parameters is None else parameters.size
-    trace(step, {"clock": CLOCK, "memory": memory, "q": m.nq, "v": m.nv, "u": m.nu, "act": m.na, "p": p})
-    return counted[0]
 
 
 def _finite(
@@ -293,7 +222,7 @@ def _update(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dic
     return updated
 
 
-def _first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> World:
+def first_world(task: Task, draw: Draw, last: MemoryValues | None = None) -> World:
     """Return the first world of an episode, given all memory at the end of the previous episode."""
     last = MemoryValues(task.memory) if last is None else last
     more = {"memory": last} if _takes_memory(task) else {}
@@ -319,7 +248,7 @@ def _takes_memory(task: Task) -> bool:
         return False
 
 
-def _first_outputs(task: Task, world: World, draws: _Draws) -> dict[str, list[Real]]:
+def _first_outputs(task: Task, world: World, draws: Draws) -> dict[str, list[Real]]:
     """Return state, first observation and memory of a fresh world."""
     seen = _observe(task, world, [0.0] * task.model.nu, draws.observation())
     return {**_state(world), **seen, **_inputs(world)}
@@ -352,11 +281,11 @@ def _clock(steps: Real, more: float, dt: float) -> Callable[[], Real]:
 
 def _observe(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict[str, list[Real]]:
     """Return the observations of all groups, each the concatenation of its terms."""
-    groups = _terms(task, world, action, draw)
+    groups = observation_terms(task, world, action, draw)
     return {group: [x for values in terms.values() for x in values] for group, terms in groups.items()}
 
 
-def _terms(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict[str, dict[str, list[Real]]]:
+def observation_terms(task: Task, world: World, action: Sequence[Real], draw: Draw) -> dict[str, dict[str, list[Real]]]:
     """Return the observation terms of all groups."""
     groups = {"obs": task.policy_observation, "critic_obs": task.critic_observation}
     world.random = draw

@@ -16,16 +16,17 @@ from torch import Tensor
 
 from ahac.core.checks import check_int, check_tensor, describe_type, is_dense
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
-from ahac.core.env import EnvSpec, Step
+from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.core.rng import is_generator_state, restore_generator
 from ahac.envs import stiffness, tracing
+from ahac.envs.planning import plan
 from ahac.envs.protocols import EnvProtocols
 from ahac.envs.state import TaskState, select
 from ahac.envs.task import Task
 from ahac.sim import Simulator, State
 
-__all__ = ["VecEnv", "env_spec"]
+__all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
 """XORed into the seed of the probe generator, so that probes and resets draw different numbers."""
@@ -87,9 +88,10 @@ class VecEnv(EnvProtocols):
         if not isinstance(task, Task):
             raise InputError(f"task must be a Task or a name from ahac.tasks(), got {type(task).__name__}")
         num_envs = check_int("num_envs", num_envs, 1)
-        self.task, self.ranks = task, ranks
-        plan = tracing.plan(task)
-        self._random = plan.random_inputs
+        self.task = task
+        self.ranks = ranks
+        counts = plan(task)
+        self._random = counts.random_inputs
         """Sizes of the groups of random numbers."""
         self.sim = self._simulator(
             task.model,
@@ -101,11 +103,11 @@ class VecEnv(EnvProtocols):
             readouts={"step": lambda world: tracing.step_outputs(task, world, early_termination)},
             **_physics(task),
         )
-        self.obs_layout = dict(plan.policy)
+        self.obs_layout = dict(counts.policy)
         """Size of each observation term of the policy, in order."""
-        self.critic_obs_layout = self.obs_layout if plan.critic is None else dict(plan.critic)
+        self.critic_obs_layout = self.obs_layout if counts.critic is None else dict(counts.critic)
         """Size of each observation term of critics, in order."""
-        self.spec = env_spec(task, plan, num_envs, self.sim.device, self.sim.dtype)
+        self.spec = counts.spec(task, num_envs, self.sim.device, self.sim.dtype)
         self._reset_function = self.sim.compile_function(
             "episode reset",
             partial(tracing.reset_outputs, task),
@@ -381,20 +383,3 @@ def _physics(task: Task) -> dict[str, Any]:
         "parameters": None if task.randomization is None else task.randomization.parameters,
         "validate_parameters": False,  # the task has checked the bounds of their distributions
     }
-
-
-def env_spec(task: Task, plan: tracing.Plan, num_envs: int, device: torch.device, dtype: torch.dtype) -> EnvSpec:
-    """Return the sizes and names of an environment of a task."""
-    return EnvSpec(
-        name=task.name,
-        num_envs=num_envs,
-        obs_size=sum(plan.policy.values()),
-        critic_obs_size=sum((plan.critic or plan.policy).values()),
-        asymmetric=plan.critic is not None,
-        action_size=task.model.nu,
-        episode_steps=task.episode_steps,
-        dt=task.dt,
-        device=device,
-        dtype=dtype,
-        reward_terms=tuple(task.reward),
-    )

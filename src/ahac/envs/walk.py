@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ahac.core.checks import check_int
 from ahac.core.errors import InputError
 from ahac.envs import observations, rewards
 from ahac.envs.actions import JointTargets
@@ -132,8 +133,8 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
     """Return a task in which a robot follows velocity commands that change every five seconds.
 
     The policy runs at 50 Hz. It sees gyroscope, direction of gravity, joint positions relative to the stance, joint
-    velocities, its last action, the command and a gait clock; measurements are noisy and delayed. Critics see all
-    of this without noise and delay, and more.
+    velocities, its last action, the command and a gait clock; measurements are noisy and delayed. Critics see the
+    current values of all this without noise and delay, and more.
     Actions are joint position targets around the stance.
 
     Args:
@@ -155,6 +156,7 @@ def walk(  # noqa: PLR0913 - keyword-only settings of a public entry point
         weights: Weights of the reward terms.
         episode_seconds: Time limit of an episode [s].
     """
+    check_int("history", history, 1)
     keyframe, pose = (stance, {}) if isinstance(stance, str) else (None, stance)
     reset = NoisyReset(keyframe=keyframe, pose=pose, joint_position=0.1, root_rotation=0.1, velocity=0.2)
     start = stand(model, reset, base, feet)

@@ -37,7 +37,7 @@ def plot(path: Path, groups: Mapping[str, Sequence[RunFiles]], columns: Sequence
     """
     rows = _rows(groups, list(dict.fromkeys(columns)))
     styles = _styles(groups)
-    heights = [max(3.8, 0.6 + 0.22 * len(row_groups)) for _, _, row_groups in rows]  # at least as high as the legend
+    heights = [max(3.8, 0.6 + 0.3 * len(row_groups)) for _, _, row_groups in rows]  # at least as high as the legend
     with new_figure([path], 11.0, 0.4 + sum(heights)) as figure:
         panels: Any = figure.subplots(len(rows), 2, sharey="row", squeeze=False, height_ratios=heights)
         above = ""
@@ -142,22 +142,25 @@ def _panel(
         seeds = len({record.settings["seed"] for record in records})
         label = f"{plain(name)} ({seeds} seed{'s' * (seeds != 1)})"
         if not len(x):
-            label += f"\n{_why_empty(column)}"
+            label += f"\n{_why_empty(records, column)}"
         marker = "o" if len(x) and x[0] == x[-1] else ""
         axes.plot(x, values.mean(axis=0), linestyle + marker, color=color, linewidth=1.6, label=label)
         if len(records) > 1:
             axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=alpha, linewidth=0)
     if not any(len(np.asarray(line.get_ydata())) for line in axes.get_lines()):
-        axes.text(0.5, 0.5, _why_empty(column), ha="center", va="center", color=MUTED, transform=axes.transAxes)
+        reasons = dict.fromkeys(_why_empty(records, column) for records in groups.values())
+        axes.text(0.5, 0.5, "\n".join(reasons), ha="center", va="center", color=MUTED, transform=axes.transAxes)
     axes.set_xlabel(AXES[axis])
     axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.8g}"))
 
 
-def _why_empty(column: str) -> str:
+def _why_empty(records: Sequence[RunFiles], column: str) -> str:
     """Return why a group has no curve."""
-    return "no episode has ended yet: train longer" if column == RETURN else "its runs do not overlap"
+    if all(any(math.isfinite(row.get(column, math.nan)) for row in record.rows) for record in records):
+        return "its runs do not overlap"
+    return "no episode has ended yet: train longer" if column == RETURN else "a run has no finite value"
 
 
 def _wide(axes: Axes) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from ahac.algos.hyperparameters import has_hyperparameters
 from ahac.algos.networks import CriticFactory, PolicyFactory
 from ahac.algos.recipes import recipe
+from ahac.core.config import flatten
 from ahac.core.distributed import init_distributed
 from ahac.core.errors import InputError
 from ahac.core.text import suggestion
@@ -41,9 +42,6 @@ def configure(task: str | Task, algo: str = "ahac", preset: str = "default", **s
         algorithm=base.algorithm,
     )
     for name, value in settings.items():
-        if name == "algorithm" and isinstance(value, Mapping):
-            dotted = {f"algorithm.{key}": entry for key, entry in cast("Mapping[str, object]", value).items()}
-            raise InputError(f"algorithm must be a settings dataclass, got a dictionary; write **{dotted} instead")
         config = _replaced(config, name, name.split("."), value)
     return config
 
@@ -65,6 +63,9 @@ def _replaced(settings: Settings, full: str, path: list[str], value: object) -> 
     if head not in names:
         known = f"; settings: {', '.join(names)}" if names else ""
         raise InputError(f"no setting named {full!r}{suggestion(head, names)}{known}")
+    if isinstance(value, Mapping) and not rest:
+        dotted = flatten({full: value})
+        raise InputError(f"{full} must be a settings dataclass, got a dictionary; write **{dotted} instead")
     changed = _replaced(getattr(settings, head), full, rest, value) if rest else value
     return cast("Settings", replace(settings, **{head: changed}))  # pyright: ignore[reportArgumentType] - a dataclass
 

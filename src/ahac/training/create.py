@@ -16,8 +16,7 @@ from ahac.core.errors import InputError
 from ahac.core.files import atomic_write, write_json
 from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs import Task, make_task
-from ahac.envs.tracing import plan
-from ahac.envs.vec_env import env_spec
+from ahac.envs.planning import plan
 from ahac.training.config import RunConfig, config_to_file
 from ahac.training.manifest import manifest
 from ahac.training.preflight import claim_folder, free_names, new_folder, validate_config
@@ -34,7 +33,7 @@ def create_folder(
     """Create the folder with its files atomically; return it and the settings with the folder's name."""
     definition = make_task(config.task, config.variant) if task is None else task
     validate_config(config, ranks, definition)
-    spec = env_spec(definition, plan(definition), config.num_envs, torch.device("cpu"), torch.float32)
+    spec = plan(definition).spec(definition, config.num_envs, torch.device("cpu"), torch.float32)
     if isinstance(config.algorithm, ShortHorizonConfig):
         check_networks(config.algorithm, spec, networks)
     given, config = config, resolve_task(config, task, definition)

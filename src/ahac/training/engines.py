@@ -104,7 +104,7 @@ def evaluate_in_engine(
     *,
     episodes: int | None = None,
     seed: int | None = None,
-    observe: Callable[[Step], None] | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
 ) -> EngineEvaluation:
     """Evaluate the policy of a run over complete episodes on an engine; episodes begin as in `Run.evaluate`.
 
@@ -113,7 +113,7 @@ def evaluate_in_engine(
         settings: The engine; MuJoCo with the task's own robot by default.
         episodes: Number of episodes; the run's eval_episodes by default.
         seed: Random seed; the run's evaluation seed by default.
-        observe: Called with every step.
+        progress: Called after every step with the fraction of the episodes that have ended.
     """
     settings = settings or EngineSettings()
     count = check_int("episodes", run.config.eval_episodes if episodes is None else episodes, 1)
@@ -121,7 +121,7 @@ def evaluate_in_engine(
     env = engine_env(run.task, settings, worlds, run.eval_seed if seed is None else seed, run.device)
     recorder = _Recorder(env, -(-count // worlds))
     with torch_settings(run.config, run.device):
-        evaluation = evaluate(env, run.algo.act, count, [recorder.add, *([] if observe is None else [observe])])
+        evaluation = evaluate(env, run.algo.act, count, [recorder.add, lambda step: progress(recorder.fraction)])
     return EngineEvaluation(settings, evaluation, measure(recorder.recording()))
 
 
@@ -174,6 +174,11 @@ class _Recorder:
             }
         )
         self._finished += done
+
+    @property
+    def fraction(self) -> float:
+        """Fraction of the counted episodes that have ended."""
+        return float(np.minimum(self._finished / self._episodes, 1.0).mean())
 
     def recording(self) -> Recording:
         """Return everything that was added."""

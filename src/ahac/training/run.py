@@ -268,10 +268,10 @@ class Run:
             seed: Random seed of the resets.
         """
         from ahac.training.viewing import EnvSource, record_trajectory
-        from ahac.view.recording import check_suffix, save_recording
+        from ahac.view.recording import check_target, save_recording
 
         target = Path(path)
-        check_suffix(target)
+        check_target(target)
         policy, env = self.policy, make(self.task, num_envs=1, device=self.device, seed=seed)
         save_recording(record_trajectory(EnvSource(env, policy), seconds), target)
         return target

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,9 @@ def task_of_run(folder: Path, config: RunConfig, trusted: bool) -> Task:
     origin = known.get(config.task_source) or (_origin(folder) if trusted else None)
     found = origin is not None and origin.parent.is_dir()
     file = origin if origin is not None and found else copy.resolve()
-    with without_warnings():  # training has logged them
+    saved = _manifest(folder).get(ROBOT)
+    seen = config.task_source in known and saved == (saved and _file_hash(Path(saved["path"])))
+    with without_warnings() if seen else nullcontext():  # this user has seen the notes on the robot in training
         task = load_task_file(file, attribute, config.variant, copy, imports=found or trusted)
     if (robot := robot_file(task)) != (saved := _manifest(folder).get(ROBOT, robot)):
         logger.warning("the robot file has changed since %s was trained: it was %s, is %s", folder, saved, robot)
@@ -118,7 +121,11 @@ def robot_file(task: Task) -> dict[str, str] | None:
     source = task.model.source
     if source is None or "<" in source.label:  # XML
         return None
-    path = Path(source.label)
+    return _file_hash(Path(source.label))
+
+
+def _file_hash(path: Path) -> dict[str, str] | None:
+    """Return path and hash of a file; None if there is none."""
     return {"path": str(path), "hash": _hash(path.read_bytes())} if path.is_file() else None
 
 

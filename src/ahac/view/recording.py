@@ -10,7 +10,7 @@ from ahac.core.errors import InputError
 if TYPE_CHECKING:
     from ahac.view.trajectory import Trajectory
 
-__all__ = ["check_suffix", "formats_help", "save_recording"]
+__all__ = ["check_target", "formats_help", "save_recording"]
 
 FORMATS = {
     ".html": "page that plays in any browser", ".mp4": "video", ".gif": "animated image", ".npz": "numbers",
@@ -23,7 +23,7 @@ def formats_help() -> str:
     return ", ".join(f"{suffix} ({description})" for suffix, description in FORMATS.items())
 
 
-def check_suffix(path: Path, what: str = "a recording") -> str:
+def check_target(path: Path, what: str = "a recording") -> str:
     """Return the suffix of a file name; raise an error if it is not one of a trajectory, or the folder is missing."""
     if path.suffix not in FORMATS:
         raise InputError(f"{what} must be a {', '.join(FORMATS)} file, got {path.name!r}; change the suffix")
@@ -34,7 +34,7 @@ def check_suffix(path: Path, what: str = "a recording") -> str:
 
 def save_recording(trajectory: Trajectory, path: Path) -> None:
     """Save a trajectory in the format that the file's suffix selects."""
-    match check_suffix(path):
+    match check_target(path):
         case ".npz":
             trajectory.save(path)
         case ".html":

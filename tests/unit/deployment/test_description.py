@@ -9,7 +9,7 @@ import pytest
 from ahac.deployment.observation import describe_components, describe_observation
 from ahac.deployment.robot import control_ranges, describe_actuators, describe_joints, describe_root
 from ahac.envs import ActionHistory, ObservationDelay, ObservationHistory, Task, make_task, noisy, observations, uniform
-from ahac.envs.tracing import observation_sizes
+from ahac.envs.planning import observation_sizes
 from ahac.sim import World
 from support.deployed import BASE, walker
 

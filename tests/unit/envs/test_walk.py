@@ -15,7 +15,7 @@ import torch
 import ahac
 from ahac.envs import Disturbances, Footsteps, JointTargets, NoisyReset, Task, VecEnv, WalkRewards, make_task, walk
 from ahac.envs.g1 import WEIGHTS
-from ahac.envs.tracing import observation_sizes
+from ahac.envs.planning import observation_sizes
 from ahac.sim import InputError, Model, World, load_model
 from support.robots import mjcf
 
@@ -299,6 +299,7 @@ FIXED = '<joint name="rail" type="slide" axis="1 0 0"/>'
         (robot(LEGS), {"stance": {"ankle": 0.1}}, "no hinge or slide matches 'ankle'"),
         (robot(LEGS), {"actions": JointTargets(scale=0.5)}, "set kp and kd"),
         (robot(LEGS), {"swing_height": -0.1}, "swing_height"),
+        (robot(LEGS), {"history": 0}, "history must be a whole number of at least 1, got 0"),
     ],
 )
 def test_errors_say_what_is_wrong(model: Model, settings: dict[str, Any], message: str) -> None:

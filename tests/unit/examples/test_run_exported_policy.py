@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 import torch
 
 import ahac
-from ahac.envs import registry
+from ahac.deployment.observation import describe_components, describe_observation
+from ahac.deployment.robot import describe_actuators
+from ahac.envs import ActionHistory, ObservationHistory, observations, registry
 from ahac.training.run import Run
 from support.deployed import untrained, walker
 from support.small_runs import small_algorithm, small_config
@@ -56,7 +59,32 @@ def test_the_example_observes_what_the_task_does(policy: Path) -> None:
     names = [actuator["name"] for actuator in about["actuators"]]
     last = dict(zip(names, action[0].tolist(), strict=True))
     command = dict(zip(("lin_vel_x", "lin_vel_y", "ang_vel_z"), env.memory["command"][0, :3].tolist(), strict=True))
-    np.testing.assert_allclose(observe(about, data, last, command), env.obs.numpy(), atol=TOLERANCE)
+    np.testing.assert_allclose(observe(about, data, last, command, []), env.obs.numpy(), atol=TOLERANCE)
+
+
+def test_the_example_observes_histories() -> None:
+    observe = runpy.run_path(str(SCRIPT))["observe"]
+    task = walker("quiet")
+    joints = ObservationHistory(observations.limb_joint_vel("base", 0.1), 12, 3, "joint velocities")
+    actions = ActionHistory(12, steps=2)
+    task = replace(
+        task,
+        memory={**task.memory, **joints.memory, **actions.memory},
+        observation={"velocities": joints.observation, "actions": actions.observation},
+    )
+    about = {"observation": describe_observation(task), "components": describe_components(task)}
+    env = ahac.make(task, num_envs=1, seed=4)
+    rng = torch.Generator().manual_seed(1)
+    data = mujoco.MjData(mujoco.MjModel.from_xml_path(str(ROBOT)))
+    names = [actuator["name"] for actuator in describe_actuators(task)]
+    action, past = torch.zeros(1, 12), []
+    for _ in range(5):
+        data.qpos, data.qvel = env.state.q[0].numpy(), env.state.v[0].numpy()
+        mujoco.mj_forward(data.model, data)
+        seen = observe(about, data, dict(zip(names, action[0].tolist(), strict=True)), {}, past)
+        np.testing.assert_allclose(seen, env.obs.numpy(), atol=TOLERANCE)
+        action = 2.0 * torch.rand(1, 12, generator=rng) - 1.0
+        env.step(action)
 
 
 def test_the_example_runs_without_ahac_and_torch(policy: Path) -> None:
@@ -75,4 +103,4 @@ def test_the_example_says_what_it_cannot_measure(policy: Path, tmp_path: Path) -
     about = json.loads(policy.with_suffix(".json").read_text(encoding="utf-8"))
     about["observation"][0]["numbers"][0] = {"label": "height[0]", "quantity": None}
     with pytest.raises(SystemExit, match=r"cannot measure: height\[0\]"):
-        runpy.run_path(str(SCRIPT))["observe"](about, None, {}, {})
+        runpy.run_path(str(SCRIPT))["observe"](about, None, {}, {}, [])

@@ -15,8 +15,10 @@ from ahac.algos.config import ShortHorizonConfig
 from ahac.cli.main import main
 from ahac.core.errors import InputError, TraceError
 from ahac.envs import Task, make_task
+from ahac.envs.planning import plan
 from ahac.experiments.sweep import run_status, sweep
-from ahac.sim import World
+from ahac.sim import AppliedForce, Vec3, World
+from ahac.sim.model.notes import log_once
 from ahac.training.api import configure
 from ahac.training.run import Run, open_run
 
@@ -25,6 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ahac.envs import Task, make_task
+from ahac.envs.planning import plan
 
 SCALE = float((Path(__file__).parent / "scale.txt").read_text())
 
@@ -202,7 +205,7 @@ def test_an_opened_run_evaluates_its_trained_policy(run: Run) -> None:
         ({"n_envs": 3}, "no setting named 'n_envs' .did you mean num_envs"),
         ({"algorithm.actor.learning_rat": 1.0}, "'algorithm.actor.learning_rat' .did you mean learning_rate"),
         ({"iterations": 1.5}, "iterations"),
-        ({"algorithm": {"gamma": 0.9}}, r"got a dictionary; write \*\*{'algorithm.gamma': 0.9} instead"),
+        ({"algorithm": {"actor": {"hidden": (3,)}}}, r"write \*\*{'algorithm.actor.hidden': \[3\]} instead"),
     ],
 )
 def test_misspelled_settings_suggest_the_closest_name(settings: dict[str, Any], message: str) -> None:
@@ -305,18 +308,61 @@ def test_a_changed_robot_file_is_reported(tmp_path: Path, caplog: pytest.LogCapt
     assert "the robot file has changed since" in caplog.text
 
 
-def test_a_task_with_a_broken_reward_leaves_no_run_folder(tmp_path: Path) -> None:
-    broken = replace(make_task("cartpole"), reward={"x": lambda world, action: max(world.q[0], 0.0)})
-    with pytest.raises(TraceError, match="reward 'x': "):
-        ahac.train(broken, "shac", out=str(tmp_path), device="cpu")
+def push(world: World) -> list[AppliedForce]:
+    return [world.apply_force("nowhere", Vec3(1.0, 0.0, 0.0))]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reward": {"x": lambda world, action: max(world.q[0], 0.0)}},
+        {"reward": {"x": lambda world, action: max(world.after.q[0] - world.q[0], 0.0)}},
+        {"alive": lambda world: max(world.q[0], 0.0)},
+        {"control": lambda world, action: [max(action[0], 0.0)]},
+        {"forces": [push]},
+    ],
+)
+def test_a_task_with_a_broken_function_leaves_no_run_folder(changes: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"truth value|no body"):
+        ahac.train(replace(make_task("cartpole"), **changes), "shac", out=str(tmp_path), device="cpu")
     assert not list(tmp_path.iterdir())
+
+
+def test_progress_per_step_may_be_a_divisor() -> None:
+    task = replace(make_task("cartpole"), reward={"x": lambda w, action: 1.0 / (w.after.q[0] - w.q[0])})
+    assert plan(task).policy == plan(make_task("cartpole")).policy
+
+
+def test_notes_on_a_robot_are_logged_once_per_user(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = '<body pos="0 {0} 1"><freejoint/><geom name="g{0}" size=".1"/></body>'
+    robot = f"<mujoco model='pair'><worldbody>{body.format(0)}{body.format(1)}</worldbody></mujoco>"
+    code = f"""
+from dataclasses import replace
+from ahac.envs import make_task
+from ahac.sim import load_model
+
+load_model({robot!r}, ground=True)
+cart = replace(make_task("cartpole"), name="cart")
+"""
+    (tmp_path / "own.py").write_text(code, encoding="utf-8")
+    run = ahac.train(f"{tmp_path}/own.py:cart", "shac", out=str(tmp_path), **SMALL)
+    assert "contact between" in caplog.text
+    log_once.cache_clear()
+    caplog.clear()
+    _ = open_run(run.folder).task
+    assert "contact between" not in caplog.text
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "stranger"))
+    _ = open_run(run.folder, trust=True).task
+    assert "contact between" in caplog.text
 
 
 def test_errors_name_the_term() -> None:
     task = make_task("cartpole")
 
     def bad(world: World, action: object) -> object:
-        return world.position("nowhere")
+        return world.position("polo")
 
-    with pytest.raises(TraceError, match="reward 'bad': the model has no body"):
+    with pytest.raises(TraceError, match=r"reward 'bad': the model has no body or site named 'polo' \(did you mean pole"):
         ahac.make(replace(task, reward={**task.reward, "bad": bad}), num_envs=2)

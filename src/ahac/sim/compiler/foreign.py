@@ -30,10 +30,10 @@ COUNTERPARTS = {
     "arctan": "ahac.sim.atan2(x, 1.0)",
     "atan": "ahac.sim.atan2(x, 1.0)",
     "clamp": "ahac.sim.clip",
+    "cross": "a.cross(b) of ahac.sim.Vec3",
     "expm1": "ahac.sim.exp(x) - 1.0",
     "hypot": "ahac.sim.sqrt(x * x + y * y)",
     "log1p": "ahac.sim.log(1.0 + x)",
-    "cross": "a.cross(b) of ahac.sim.Vec3",
     "mean": "sum(x) / len(x)",
     "negative": "-x",
     "reciprocal": "1.0 / x",
@@ -86,7 +86,7 @@ class Traced:
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         """Refuse to become an element of an array, also of one that a function of numpy makes of a list."""
-        _refuse("a numpy array", "use a list or ahac.sim.Vec3, and functions of ahac.sim on its entries")
+        _refuse("a numpy array", "use a list or ahac.sim.Vec3 as it is, and functions of ahac.sim on its entries")
 
     @classmethod
     def __torch_function__(cls, function: Callable[..., Any], *_: object) -> NoReturn:
