@@ -55,6 +55,8 @@ def new(arguments: list[str]) -> int:
     with atomic_write(target) as file:
         file.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{target}\n")
+    if options.name is None and name.startswith("my_"):
+        sys.stderr.write(f"the task is named {name}: {name.removeprefix('my_')} is taken\n")
     sys.stderr.write(
         f"edit it, then: `ahac play {target}:{name}` shows the robot with actions of zero, "
         f"`ahac train {target}:{name}` trains\n"

@@ -251,5 +251,6 @@ def _run_to_end(run: Run, quiet: bool) -> int:
         return 130
     sys.stdout.write(f"{evaluation}\n{run.folder}\n")
     if not quiet:
-        sys.stderr.write(f"watch it: `ahac play {shlex.quote(str(run.folder))}`\n")
+        name = shlex.quote(str(run.folder))
+        sys.stderr.write(f"next: `ahac play {name}`, `ahac eval {name} --engine mujoco`, `ahac export {name}`\n")
     return 0

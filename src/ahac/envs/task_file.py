@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ahac.core.errors import InputError
+from ahac.core.text import suggestion
 from ahac.envs.task import Task
 
 __all__ = ["load_task_file", "read_task_file"]
@@ -28,9 +29,10 @@ def read_task_file(file: Path, attribute: str) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
+        others = [other.name for other in file.parent.glob("*.py")]
         raise InputError(
-            f"no file {str(file)!r} can be read ({error.strerror}); expected a Python file that defines the task "
-            f"{attribute!r}"
+            f"no file {str(file)!r} can be read ({error.strerror}){suggestion(file.name, others)}; expected a Python "
+            f"file that defines the task {attribute!r}"
         ) from error
 
 

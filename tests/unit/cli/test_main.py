@@ -114,7 +114,7 @@ def test_train_prints_the_evaluation_and_the_folder(algo: str, ahac: Shell) -> N
     assert where == str(folder)
     assert done.err.startswith(f"{algo} on cartpole, 4 worlds on cpu, in {folder}\n")
     assert "2/2" in done.err
-    assert done.err.endswith(f"watch it: `ahac play {folder}`\n")
+    assert f"next: `ahac play {folder}`, `ahac eval {folder} --engine mujoco`, " in done.err.splitlines()[-1]
     assert len(table(folder)) == 2
     config = open_run(folder).config
     assert (config.task, config.algo, config.seed) == ("cartpole", algo, 7)

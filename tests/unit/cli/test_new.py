@@ -87,8 +87,11 @@ def test_existing_files_and_wrong_names_are_refused(tmp_path: Path, capsys: pyte
     assert target.read_text(encoding="utf-8") == "# mine\n"
 
 
-def test_the_default_name_is_not_that_of_a_bundled_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_name_is_not_that_of_a_bundled_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["new", str(ASSETS / "ant.xml")]) == 0
+    assert "the task is named my_ant: ant is taken\n" in capsys.readouterr().err
     assert make_task("my_ant_task.py:my_ant").name == "my_ant"
     assert main(["new", str(ASSETS / "ant.xml"), "--name", "walk", "--out", "walk.py"]) == 2

@@ -100,7 +100,8 @@ def test_complete_run_is_not_evaluated_again(
     out, err = capsys.readouterr()
     complete = f"{run.folder} is complete (4/4 iterations); `--iterations N` makes it longer\n"
     assert err.startswith(complete)
-    assert err.endswith(f"watch it: `ahac play {run.folder}`\n")
+    name = run.folder
+    assert err.endswith(f"next: `ahac play {name}`, `ahac eval {name} --engine mujoco`, `ahac export {name}`\n")
     before = state(run.folder)
     monkeypatch.delattr(Run, "evaluate")
     assert main(["resume", str(run.folder)]) == 0

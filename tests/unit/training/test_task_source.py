@@ -154,6 +154,7 @@ def test_without_a_state_folder_training_works_and_warns(
     [
         ("poles.py:nothing", "it has no 'nothing'; it defines: pole, balance"),
         ("missing.py:pole", "no file .*missing.py"),
+        ("pole.py:pole", r"no file .*pole.py' can be read .* \(did you mean poles.py\?\)"),
         ("poles.py", "written FILE.py:NAME"),
         ("poles.py:SCALE", "must be a Task or a function that returns one, got float"),
     ],
