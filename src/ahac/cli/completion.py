@@ -26,7 +26,9 @@ ABOUT = (
     "fish: ahac completion fish > ~/.config/fish/completions/ahac.fish"
 )
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9.-]*")
-TAKE_RUNS = frozenset({"resume", "eval", "play", "export", "compare", "grad study", "grad landscape"})
+TAKE_RUNS = frozenset(
+    {"resume", "eval", "play", "export", "compare", "report", "collect", "grad study", "grad landscape"}
+)
 """Commands whose argument can be a run folder."""
 TAKE_TASKS = frozenset(
     {"demo", "train", "play", "inspect", "grad study", "grad landscape", "grad check", "bench tasks", "bench memory",
@@ -101,6 +103,7 @@ def _values() -> dict[str, list[str]]:
         "--preset": list(PRESETS),
         "--device": ["auto", "cpu", "cuda"],
         "--engine": ["ahac", "mujoco"],
+        "--reference": ["paper"],
     }
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from ahac import __version__
 from ahac.cli.bench import bench
+from ahac.cli.collect import collect
 from ahac.cli.compare import compare
 from ahac.cli.completion import completion
 from ahac.cli.console import BROKEN_PIPE_STATUS, escape_unencodable, log_to_stderr, silence_broken_pipes
@@ -23,6 +24,7 @@ from ahac.cli.list import list_
 from ahac.cli.new import new
 from ahac.cli.parser import Commands, run_command
 from ahac.cli.play import play
+from ahac.cli.report import report
 from ahac.cli.sweep import sweep
 from ahac.cli.train import resume, train
 from ahac.core.errors import AhacError
@@ -43,6 +45,8 @@ COMMANDS: Commands = {
     "identify": ("estimate parameters of a robot from recorded motions", identify),
     "sweep": ("train a list of runs", sweep),
     "compare": ("compare groups of runs", compare),
+    "report": ("write a page with tables, learning curves and statistics of runs", report),
+    "collect": ("write the metrics of runs to one table", collect),
     "grad": ("study and check gradients", grad),
     "list": ("list tasks, algorithms, runs or pretrained policies", list_),
     "doctor": ("show versions and hardware, and check the folders", doctor),

@@ -63,11 +63,16 @@ def _replaced(settings: Settings, full: str, path: list[str], value: object) -> 
     if head not in names:
         known = f"; settings: {', '.join(names)}" if names else ""
         raise InputError(f"no setting named {full!r}{suggestion(head, names)}{known}")
-    if isinstance(value, Mapping) and not rest:
-        dotted = flatten({full: value})
-        raise InputError(f"{full} must be a settings dataclass, got a dictionary; write **{dotted} instead")
+    _check_not_mapping(full, value)
     changed = _replaced(getattr(settings, head), full, rest, value) if rest else value
     return cast("Settings", replace(settings, **{head: changed}))  # pyright: ignore[reportArgumentType] - a dataclass
+
+
+def _check_not_mapping(name: str, value: object) -> None:
+    """Raise an InputError with dotted names if a dictionary is given in place of a settings dataclass."""
+    if isinstance(value, Mapping):
+        dotted = flatten({name: value})
+        raise InputError(f"{name} must be a settings dataclass, got a dictionary; write **{dotted} instead")
 
 
 def train(

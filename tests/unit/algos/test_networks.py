@@ -224,7 +224,11 @@ def test_unusable_policies_are_refused(policy: Any, message: str) -> None:  # no
 
 
 def test_unusable_networks_leave_no_run_folder(tmp_path: Path) -> None:
-    for networks in ({"policy": lambda obs, actions: nn.Linear(obs, 7)}, {"critic": lambda obs: nn.Linear(obs, 7)}):
+    wrong: list[dict[str, Any]] = [
+        {"policy": lambda obs, actions: nn.Linear(obs, 7)},
+        {"critic": lambda obs: nn.Linear(obs, 7)},
+    ]
+    for networks in wrong:
         with pytest.raises(InputError, match=r"must return a tensor of shape"):
             ahac.train("cartpole", "shac", out=str(tmp_path), device="cpu", **networks)
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,311 @@
+"""Reports of synthetic run folders: what their tables say, and the files that are written."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from ahac.core.errors import InputError
+from ahac.experiments.report.data import read_report_data
+from ahac.experiments.report.document import Document, Section, Table, Text
+from ahac.experiments.report.page import make_report, write_report
+from ahac.experiments.report.paper import ALGORITHMS, RETURNS
+from ahac.experiments.report.run_tables import changed_settings, machine_table, run_table, skipped_table
+from ahac.experiments.report.tables import number_text, raw_table, summary_table
+from ahac.experiments.run_files import read_run
+from support.run_folders import MANIFEST, write_run
+
+SECTIONS = [
+    "Summary",
+    "Learning curves",
+    "Aggregate metrics",
+    "Score distributions",
+    "Probability of improvement",
+    "Tasks by algorithms",
+    "Machines and versions",
+    "Runs",
+]
+VOID = {"meta", "link", "img"}
+"""Elements without an end tag."""
+
+
+class Page(HTMLParser):
+    """Checks that elements are nested and collects cells, images, identifiers and addresses."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        assert not [name for name, _ in attrs if name.startswith("on")], "no scripts"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two tasks: AHAC and PPO with two seeds on each."""
+    folder = tmp_path / "runs"
+    for task, scale in (("ant", 1.0), ("hopper", 10.0)):
+        for seed in (0, 1):
+            ahac, ppo = scale * (300.0 + 100.0 * seed), scale * (100.0 + 200.0 * seed)
+            write_run(folder / f"{task}-ahac-s{seed}", seed, task=task, algo="ahac", score=ahac, manifest=MANIFEST)
+            write_run(folder / f"{task}-ppo-s{seed}", seed, task=task, algo="ppo", score=ppo, manifest=MANIFEST)
+    return folder
+
+
+def table(part: Document | Section, *titles: str) -> Table:
+    """The table of a section."""
+    title, *rest = titles
+    (section,) = [section for section in part.sections if section.title == title]
+    if rest:
+        return table(section, *rest)
+    (found,) = [block for block in section.blocks if isinstance(block, Table)]
+    return found
+
+
+def texts(document: Document, title: str) -> str:
+    """The paragraphs of a section."""
+    (section,) = [section for section in document.sections if section.title == title]
+    return " ".join(block.text for block in section.blocks if isinstance(block, Text))
+
+
+def test_a_report_has_all_sections_in_order(runs: Path) -> None:
+    document = make_report([runs], reference="paper")
+    assert [section.title for section in document.sections] == SECTIONS
+    assert [part.title for part in document.sections[1].sections] == ["hopper", "ant"], "as in the paper"
+    assert [figure.name for figure in document.figures()] == ["curves-1", "curves-2", "aggregates", "profiles"]
+    for figure in document.figures():
+        assert ElementTree.fromstring(figure.svg).tag.endswith("svg")
+    found = table(document, "Aggregate metrics")
+    assert found.header == ("algorithm", "mean", "median", "interquartile mean", "optimality gap")
+    # PPO's mean is the unit, 200 and 2000; AHAC's mean is 350 and 3500.
+    # Both runs of both tasks are the lower ones in 1/16 of the bootstrap samples, more than 2.5 %.
+    assert [row[:3] for row in found.rows] == [
+        ("ahac", "1.75 [1.50, 2.00]", "1.75 [1.50, 2.00]"),
+        ("ppo", "1.00 [0.50, 1.50]", "1.00 [0.50, 1.50]"),
+    ]
+    assert "divided by the mean score of PPO" in texts(document, "Aggregate metrics")
+    # AHAC's 300 and 400 against PPO's 100 and 300: three wins and a tie of four pairs.
+    assert [row[:3] for row in table(document, "Probability of improvement").rows] == [("ahac", "ppo", "0.88")]
+    normalized = table(document, "Tasks by algorithms", "Normalized")
+    assert normalized.header[:5] == ("task", "ahac", "ahac, paper", "shac, paper", "ppo")
+    assert normalized.rows[0][:5] == ("hopper", "1.75", "1.10", "1.02", "1.00")
+
+
+def test_the_summary_has_a_row_per_task_and_algorithm(runs: Path) -> None:
+    write_run(runs / "hopper-sac-s0", task="hopper", algo="sac", returns=[1.0, 2.0])
+    found = summary_table(read_report_data([runs]))
+    assert found.header[:3] == ("task", "algorithm", "score")
+    assert found.rows == [
+        ("hopper", "ahac", "3,500", "[3,000, 4,000]", "6", "300", "2", ""),
+        ("", "ppo", "2,000", "[1,000, 3,000]", "6", "300", "2", ""),
+        ("", "sac", "–", "–", "4", "200", "1", "0 of 1 runs evaluated; 1 of 1 runs incomplete"),
+        ("ant", "ahac", "350", "[300, 400]", "6", "300", "2", ""),
+        ("", "ppo", "200", "[100, 300]", "6", "300", "2", ""),
+    ]
+
+
+def test_the_papers_figures_are_next_to_ours(runs: Path) -> None:
+    write_run(runs / "ant-bptt-s0", algo="bptt", score=5.0)
+    data = read_report_data([runs])
+    ours = raw_table(data, paper=False)
+    assert ours.header == ("task", "ahac", "ppo", "bptt")
+    assert ours.rows == [("hopper", "3,500", "2,000", "–"), ("ant", "350", "200", "5")]
+    both = raw_table(data, paper=True)
+    assert both.header == (
+        "task", "ahac", "ahac, paper", "shac, paper", "ppo", "ppo, paper", "sac, paper", "svg, paper", "bptt"
+    )  # fmt: skip
+    assert both.rows[1] == ("ant", "350", "9,313", "7,662", "200", "6,605", "6,275", "5,482", "5")
+
+
+def test_a_task_that_the_paper_lacks_has_no_figures_of_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "go1-ahac-s0", task="go1", algo="ahac", score=5.0)
+    assert raw_table(read_report_data([tmp_path]), paper=True).header == ("task", "ahac")
+
+
+def test_figures_of_the_paper() -> None:
+    assert [RETURNS[task]["ahac"] for task in RETURNS] == [5216, 9313, 17562, 9846, 6746]
+    assert [RETURNS["anymal"][algo] for algo in ALGORITHMS] == [17562, 15157, 12029, 11788, 10104]
+    assert list(RETURNS["humanoid"].values()) == [9846, 8387, 7293, 7285, 7731]
+
+
+def test_incomplete_runs_are_marked_and_unusable_ones_listed(runs: Path) -> None:
+    write_run(runs / "ant-shac-s0", returns=[1.0])
+    write_run(runs / "ant-sac-s0", algo="sac", returns=[1.0], env_steps=5000)
+    write_run(runs / "ant-svg-s0", algo="svg", returns=[])
+    (write_run(runs / "ant-svg-s1", 1, algo="svg") / "evaluation.json").write_text("{", encoding="utf-8")
+    data = read_report_data([runs])
+    rows = {row[0]: row for row in run_table(data).rows}
+    assert len(rows) == 10
+    assert rows["ant-shac-s0"][-1] == "no: 1 of 3 iterations"
+    assert rows["ant-sac-s0"][-1] == "no: 100 of 5,000 steps"
+    assert rows["ant-ahac-s1"][-1] == "yes"
+    assert rows["ant-ahac-s1"][5:9] == ("1", "300", "6", "400")
+    skipped = {row[0]: row[1] for row in skipped_table(data).rows}
+    assert list(skipped) == ["ant-svg-s0", "ant-svg-s1"]
+    assert skipped["ant-svg-s0"] == "it has no completed iteration"
+    assert "evaluation.json is damaged" in skipped["ant-svg-s1"]
+    document = make_report([runs])
+    assert table(document, "Runs", "Skipped").rows == skipped_table(data).rows
+    introduction = " ".join(block.text for block in document.introduction if isinstance(block, Text))
+    assert introduction == "10 runs of 2 tasks, in 6 groups; 2 incomplete; 2 more skipped as unusable."
+
+
+def test_an_incomplete_run_does_not_shorten_the_curve_of_complete_ones(runs: Path) -> None:
+    write_run(runs / "ant-ahac-s2", 2, algo="ahac", returns=[1.0])
+    write_run(runs / "ant-sac-s0", algo="sac", returns=[1.0])
+    data = read_report_data([runs])
+    lengths = {
+        column: [len(run.rows) for run in group.curve_runs]
+        for column in ("ahac", "sac")
+        if (group := data.group("ant", column)) is not None
+    }
+    assert lengths == {"ahac": [3, 3], "sac": [1]}
+
+
+def test_runs_of_several_folders_are_listed_with_their_folder(runs: Path) -> None:
+    write_run(runs.parent / "more" / "ant-ahac-s0", algo="ahac", score=1.0)
+    data = read_report_data([runs, runs.parent / "more"])
+    assert {row[0].partition("/")[0] for row in run_table(data).rows} == {"runs", "more"}
+
+
+def test_machines_and_versions_are_those_of_the_manifests(runs: Path) -> None:
+    write_run(runs / "ant-shac-s0", manifest={**MANIFEST, "gpu": "NVIDIA H200", "git": None})
+    write_run(runs / "ant-shac-s1", 1)
+    write_run(runs / "ant-shac-s2", 2, manifest={"versions": 3, "git": [], "cores": {"a": 1}})
+    found = machine_table(read_report_data([runs]))
+    rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
+    assert sorted(row["runs"] for row in rows) == ["1", "1", "1", "8"]
+    (most,) = [row for row in rows if row["runs"] == "8"]
+    assert (most["host"], most["GPU"], most["torch"]) == ("box", "–", "2.11.0")
+    assert most["commit"] == "012345678 + changes"
+    assert [row["GPU"] for row in rows if row["commit"] == "–"].count("NVIDIA H200") == 1
+
+
+def test_changed_settings_are_those_that_differ_from_the_recipe(tmp_path: Path) -> None:
+    from ahac.core.config import to_dict
+    from ahac.training.api import configure
+
+    recipe = to_dict(configure("ant", "shac"))
+    config = {name: value for name, value in recipe.items() if name not in ("seed", "task", "algo")}
+    as_recipe = write_run(tmp_path / "a-s0", **json.loads(json.dumps(config)))
+    assert changed_settings(read_run(as_recipe)) == ""
+    config["algorithm"]["gamma"] = 0.5
+    config["algorithm"]["actor"]["hidden"] = [8, 8]
+    config |= {"num_envs": 7, "env_steps": 1000, "device": "cuda", "iterations": 1}
+    changed = write_run(tmp_path / "b-s0", **json.loads(json.dumps(config)))
+    found = changed_settings(read_run(changed))
+    assert sorted(found.split(", ")) == [
+        "algorithm.actor.hidden=8 8", "algorithm.gamma=0.5", "env_steps=1000", "num_envs=7",
+    ]  # fmt: skip
+    assert changed_settings(read_run(write_run(tmp_path / "c-s0", algo="mine"))) == "–"
+    assert changed_settings(read_run(write_run(tmp_path / "d-s0", task="mine.py:robot"))) == "–"
+
+
+def test_the_page_is_one_file_that_needs_no_other(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    assert write_report([runs], out, title="My <title>") == [out]
+    text = out.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.tags.count("img") == 4
+    assert page.tags.count("table") == 7
+    assert "script" not in page.tags
+    assert "default-src 'none'" in text
+    anchors = {address for address in page.addresses if address.startswith("#")}
+    assert anchors == {f"#{name}" for name in page.ids}
+    assert len(set(page.ids)) == len(page.ids)
+    assert all(address.startswith(("#", "data:")) for address in page.addresses)
+    assert page.text.count("My <title>") == 2
+
+
+def test_the_page_is_the_same_again(runs: Path, tmp_path: Path) -> None:
+    for name in ("a.html", "b.html"):
+        write_report([runs], tmp_path / name)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    names = ["<script>alert(1)<", "a|b`*_[x](y)", "\x1b[31m\udcff", '"onload="x', "__BODY__ __TITLE__", "&lt;"]
+    for name in names:
+        write_run(tmp_path / "runs" / f"{name}-s0", task=f"{name}'", score=1.0)
+    out = tmp_path / "report.html"
+    write_report([tmp_path / "runs"], out, markdown=tmp_path / "a.md", title=names[0])
+    page = Page(out.read_text(encoding="utf-8"))
+    assert "script" not in page.tags
+    for name in names:
+        shown = name.replace("\x1b", r"\x1b").replace("\udcff", r"\udcff")
+        assert f"{shown}-s0" in page.text
+        assert page.text.count(f"{shown}'") >= 3, "in tables, headings and contents"
+    lines = (tmp_path / "a.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == r"# \<script\>alert\(1\)\<"
+    assert any(line.startswith(r"| a\|b\`\*\_\[x\]\(y\)-s0 |") for line in lines)
+
+
+def test_markdown_has_the_same_tables_and_figures_next_to_it(runs: Path, tmp_path: Path) -> None:
+    written = write_report([runs], tmp_path / "a.html", markdown=tmp_path / "b.md")
+    figures = [f"b-{name}.svg" for name in ("curves-1", "curves-2", "aggregates", "profiles")]
+    assert [path.name for path in written] == ["a.html", "b.md", *figures]
+    lines = (tmp_path / "b.md").read_text(encoding="utf-8").splitlines()
+    assert [line[3:] for line in lines if line.startswith("## ")] == SECTIONS
+    assert lines[lines.index("## Summary") + 4 :][:3] == [
+        "| task | algorithm | score | 95 % interval | seconds | env steps | seeds | notes |",
+        "| --- | --- | --: | --: | --: | --: | --: | --- |",
+        r"| hopper | ahac | 3,500 | \[3,000, 4,000\] | 6 | 300 | 2 |  |",
+    ]
+    assert [line.partition("(")[2] for line in lines if line.startswith("![")] == [f"<{name}>)" for name in figures]
+
+
+def test_runs_without_evaluations_have_a_page_as_well(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "ant-shac-s0", returns=[None, None, None])
+    write_run(tmp_path / "runs" / "ant-ahac-s0", algo="ahac", returns=[1.0])
+    document = make_report([tmp_path / "runs"], reference="paper")
+    assert [section.title for section in document.sections] == SECTIONS
+    assert "no task has a score to divide by" in texts(document, "Aggregate metrics")
+    assert "ant is left out: no run was evaluated." in texts(document, "Aggregate metrics")
+    assert "No two algorithms" in texts(document, "Probability of improvement")
+    assert [figure.name for figure in document.figures()] == ["curves-1"]
+
+
+def test_a_report_needs_a_usable_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="neither a run nor a folder of runs"):
+        make_report([tmp_path])
+    write_run(tmp_path / "ant-shac-s0", returns=[])
+    with pytest.raises(InputError, match="nothing to compare"):
+        make_report([tmp_path])
+
+
+def test_an_unknown_reference_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="reference must be 'paper' or None, got 'other'"):
+        make_report([tmp_path], reference="other")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(1234.5, "1,234"), (99.96, "100"), (99.94, "99.9"), (5.0, "5"), (0.1234, "0.123"), (-1e6, "-1,000,000")],
+)
+def test_numbers_in_tables(value: float, wanted: str) -> None:
+    assert number_text(value) == wanted
+
+
+def test_unknown_numbers_in_tables() -> None:
+    assert number_text(np.nan) == "–"
