@@ -1,4 +1,4 @@
-"""`ahac list`: tables of tasks, algorithms, runs and pretrained policies."""
+"""`ahac list`: tables of tasks, algorithms, runs, pretrained policies and studies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ahac.core.text import printable
 
 __all__ = ["list_"]
 
-WHAT = ("tasks", "algos", "runs", "pretrained")
+WHAT = ("tasks", "algos", "runs", "pretrained", "studies")
 
 
 def list_(arguments: list[str]) -> int:
     """Run `ahac list`."""
-    parser = Parser("ahac list", f"{'|'.join(WHAT)} [options]", "List tasks, algorithms, runs or pretrained policies.")
+    about = "List tasks, algorithms, runs, pretrained policies, or the studies that `ahac sweep` knows by name."
+    parser = Parser("ahac list", f"{'|'.join(WHAT)} [options]", about)
     parser.add_argument("what", type=one_of(*WHAT), metavar="|".join(WHAT), help="what to list")
     parser.add_argument(
         "--out", default="runs", metavar="FOLDER", help="for runs: folder of run folders, or one run (default: runs)"
@@ -29,6 +30,7 @@ def list_(arguments: list[str]) -> int:
         "algos": _algo_rows,
         "runs": lambda: _run_rows(Path(options.out)),
         "pretrained": _pretrained_rows,
+        "studies": _study_rows,
     }[options.what]()
     sys.stdout.write("".join(f"{row}\n" for row in rows))
     return 0
@@ -116,3 +118,11 @@ def _pretrained_row(task: str) -> tuple[str, ...]:
         f"{about['seconds']:.0f}",
         *("-" if x is None else format(x, form) for x, form in figures),
     )
+
+
+def _study_rows() -> list[str]:
+    from ahac.experiments.study import available, read_study
+
+    studies = [read_study(path) for path in available().values()]
+    rows = [(study.name, str(len(study.runs)), study.about) for study in studies]
+    return table_lines(("study", "runs", "about"), rows, left=(0, 2))

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.compare import lines
-from ahac.cli.outcomes import print_event, summary
+from ahac.cli.live_table import SweepDisplay
+from ahac.cli.outcomes import summary
 from ahac.cli.parser import Parser, whole_number
 from ahac.core.errors import InputError
 
@@ -36,7 +37,7 @@ def add_grid_options(parser: Parser) -> None:
         "--jobs",
         type=whole_number,
         metavar="N",
-        help="with several runs: how many at a time (default: one for every two cores)",
+        help="with several runs: how many at a time (default: one for every two cores; 8 on a GPU)",
     )
 
 
@@ -78,21 +79,26 @@ def train_many(grid: argparse.Namespace, rest: list[str], read_config: Callable[
         seeds = [config.seed] if grid.seeds is None else dict.fromkeys(grid.seeds)
         configs += [replace(config, seed=k, name=f"{config.task_name}-{algo}-s{k}") for k in seeds]
 
-    from ahac.core.hardware import usable_cores
     from ahac.experiments.compare import group_runs, summarize
+    from ahac.experiments.launchers.local import default_jobs
     from ahac.experiments.sweep import folder_of
     from ahac.experiments.sweep import sweep as run_sweep
 
     if grid.jobs is not None and grid.jobs < 1:
         raise InputError(f"--jobs must be at least 1, got {grid.jobs}")
-    jobs = grid.jobs or min(len(configs), max(1, usable_cores() // 2))
+    jobs = grid.jobs or default_jobs(configs)
     sys.stderr.write(f"{len(configs)} runs, {jobs} at a time; the same command continues after Ctrl-C\n")
-    status = summary(run_sweep(configs, jobs, on_event=print_event))
+    with SweepDisplay(configs) as display:
+        outcomes = run_sweep(configs, jobs, on_event=display.on_event, on_progress=display.on_progress)
+    status = summary(outcomes)
     trained = [str(folder) for config in configs if (folder := folder_of(config)).is_dir()]
     if not any((Path(folder) / "metrics.csv").is_file() for folder in trained):
         return status  # nothing to compare
     runs = group_runs(trained)
     sys.stdout.write("".join(f"{line}\n" for line in lines(summarize(runs, [], []))))
+    steps = [run.last("env_steps", 0.0) for group in runs.values() for run in group]
+    if min(steps) < 0.9 * max(steps):
+        sys.stderr.write("the runs differ in environment steps; `--env-steps N` makes them equally long\n")
     picture = Path(configs[0].out) / f"{configs[0].task_name}-{'-'.join(dict.fromkeys(grid.algo))}.png"
     again = shlex.join(["ahac", "compare", *trained, "--plot", str(picture)])
     try:

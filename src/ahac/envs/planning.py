@@ -13,6 +13,7 @@ from ahac.envs.memory import MemoryValues
 from ahac.envs.task import Task
 from ahac.envs.tracing import CLOCK, Draws, controller, first_world, forces, observation_terms, step_outputs
 from ahac.sim import Real, Scalar, World, trace
+from ahac.sim.programs import checked_controls
 
 __all__ = ["Plan", "observation_sizes", "plan"]
 
@@ -98,7 +99,7 @@ def _trace_step(task: Task) -> int:
             return world
 
         control = controller(task)
-        controls = u if control is None else control(make_world("0"))
+        controls = u if control is None else checked_controls(control(make_world("0")), m)
         for law in forces(task):
             list(law(make_world("0")))
         step_outputs(task, make_world("1", before=make_world("0")), early_termination=True, controls=controls)

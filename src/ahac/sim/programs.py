@@ -22,7 +22,7 @@ from ahac.sim.physics.kinematics import Motion
 from ahac.sim.physics.substep import ForceLaws, applied_force, substep, total_forces
 from ahac.sim.physics.world import NamedNumbers, World
 
-__all__ = ["CONTACT_FIELDS", "Controller", "Programs", "Readout"]
+__all__ = ["CONTACT_FIELDS", "Controller", "Programs", "Readout", "checked_controls"]
 
 Value: TypeAlias = "Real | Vec3 | Mat3 | Sequence[Real]"
 Readout: TypeAlias = "Callable[[World], Value | Mapping[str, Value]]"
@@ -274,7 +274,7 @@ class Programs:
             earlier = [m[k * nu : (k + 1) * nu] for k in range(self.past_controls)]
             world.control = delayed([u, *earlier], world.parameters[DELAY][0] / self.dt)
         if self.controller is not None:
-            world.control = _checked_controls(self.controller(world), self.model)
+            world.control = checked_controls(self.controller(world), self.model)
         return world
 
     def _results(self, world: World) -> dict[str, tuple[tuple[int, ...], list[Real]]]:
@@ -313,7 +313,8 @@ def delayed(controls: Sequence[Reals], delay: Real) -> list[Real]:
     return [sum((u * w for u, w in zip(column, weights, strict=True)), 0.0) for column in zip(*controls, strict=True)]
 
 
-def _checked_controls(controls: object, model: Model) -> list[Real]:
+def checked_controls(controls: object, model: Model) -> list[Real]:
+    """Return what a controller returned; raise a TraceError unless it is a number for each actuator."""
     if isinstance(controls, Sequence) and len(controls) == model.nu:
         numbers: list[Real] = [x for x in controls if isinstance(x, Scalar | float | int)]
         if len(numbers) == model.nu:

@@ -46,7 +46,7 @@ def test_commands_are_completed(complete: Complete) -> None:
     assert complete("ahac ex") == ["export"]
     assert complete("ahac --v") == ["--version"]
     assert complete("ahac bench tr") == ["train"]
-    assert complete("ahac list ") == ["tasks", "algos", "runs", "pretrained"]
+    assert complete("ahac list ") == ["tasks", "algos", "runs", "pretrained", "studies"]
 
 
 def test_options_are_those_of_the_command(complete: Complete) -> None:

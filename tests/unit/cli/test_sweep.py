@@ -1,5 +1,6 @@
-"""`ahac sweep`: parsing of lists, errors with line numbers, and a small sweep."""
+"""`ahac sweep`: lists and studies, errors with line numbers, and small sweeps."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from ahac.cli import sweep as module
 from ahac.cli.main import main
 from ahac.cli.sweep import read_list
 from ahac.core.errors import InputError
-from ahac.experiments.run_files import read_run
+from ahac.experiments.run_files import find_runs, read_run
+from ahac.experiments.study import configure_runs, read_study
 from ahac.experiments.sweep import Outcome
+from ahac.training.run import create_run
 from support.marks import keep
 
 STUDIES = sorted((Path(__file__).parents[3] / "docs" / "studies").glob("*.txt"))
@@ -138,6 +141,89 @@ def test_studies_exist() -> None:
     assert {"hopper-horizons", "ant", "ant-critics"} <= {path.stem for path in STUDIES}
 
 
+STUDY = """
+name = "trial"
+seeds = "0-1"
+settings = {device = "cpu", num_envs = 8}
+[[runs]]
+tasks = ["cartpole", "hopper"]
+algos = ["shac"]
+"""
+
+
+def dry_run(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """Return the names of the runs that a command would train."""
+    assert main(["sweep", *words, "--dry-run"]) == 0
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+@pytest.mark.parametrize("name", ["trial.toml", "list.txt"])
+def test_runs_of_studies_and_lists_are_selected_by_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "".join(f"{task}-shac-s{seed} {task}\n" for seed in (0, 1) for task in ("cartpole", "hopper"))
+    (tmp_path / name).write_text(STUDY if name.endswith("toml") else lines, encoding="utf-8")
+    words = (str(tmp_path / name), "--out", str(tmp_path / "runs"))
+    every = ["cartpole-shac-s0", "hopper-shac-s0", "cartpole-shac-s1", "hopper-shac-s1"]
+    assert dry_run(capsys, *words) == every
+    assert dry_run(capsys, *words, "--only", "hopper-*", "--only", "*-s0") == [*every[:2], every[3]]
+    assert main(["sweep", *words, "--only", "x"]) == 2
+    assert "no run is named like x; runs: cartpole-shac-s0" in capsys.readouterr().err
+
+
+def test_settings_of_all_runs_replace_those_of_a_list(tmp_path: Path) -> None:
+    (run,) = read_list(written(tmp_path, "a hopper --iterations 9 --seed 3"), overrides={"iterations": 5})
+    assert (run.name, run.iterations, run.seed) == ("a", 5, 3)
+    with pytest.raises(InputError, match=r"line 1: no setting named 'iteration' .*; got the overrides iteration"):
+        read_list(written(tmp_path, "a hopper"), overrides={"iteration": 5})
+
+
+def test_runs_of_a_study_are_in_a_folder_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.toml").write_text(STUDY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    config = configure_runs(read_study(Path("mine.toml")).runs, "runs/trial", {"iterations": 5})[0]
+    create_run(config)
+    assert main(["sweep", "mine.toml", "--set", "iterations=5", "--dry-run"]) == 0
+    status = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
+    assert (status["cartpole-shac-s0"], status["hopper-shac-s0"]) == ("unfinished", "new")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["smoky"], "no such file and no study named 'smoky' (did you mean smoke?)"),
+        (["none.toml"], "no such file: none.toml; expected a study"),
+        (["smoke", "--set", "iterations"], "expected KEY=VALUE, as in iterations=5, got 'iterations'"),
+        (["smoke", "--launcher", "pbs"], "--launcher: expected one of local, ray, slurm, got 'pbs'"),
+        (["smoke", "--slurm", "partition=x"], "--slurm needs --launcher slurm, got local"),
+        (["smoke", "--launcher", "ray", "--no-mps"], "--no-mps needs --launcher local, got ray"),
+        (["smoke", "--launcher", "slurm", "--slurm", "x"], "--slurm: expected KEY=VALUE, as in partition=gpu, got 'x'"),
+        (["smoke", "--jobs", "0"], "jobs must be a whole number of at least 1"),
+        (["smoke", "--retries", "-1"], "retries must be a whole number of at least 0"),
+    ],
+)
+def test_wrong_commands_are_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("launcher", "package"), [("ray", "ray"), ("slurm", "submitit")])
+def test_launchers_without_their_package_say_how_to_install_it(
+    launcher: str, package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["sweep", "smoke", "--launcher", launcher, "--out", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"pip install 'ahac[{launcher}]'" in line
+
+
 @pytest.mark.parametrize(
     ("states", "status"),
     [
@@ -174,3 +260,14 @@ def test_small_sweep_trains_and_is_complete_the_second_time(tmp_path: Path, caps
     assert all(run.last("env_steps") >= 1000 and run.evaluation is not None for run in runs)
     assert main(command) == 0
     assert capsys.readouterr().out == "2 runs: 2 complete\n"
+
+
+@pytest.mark.extended
+def test_the_smoke_study_trains_on_two_cores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "smoke", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "12 runs: 12 finished\n"
+    runs = [read_run(folder) for folder in find_runs(tmp_path)]
+    assert {(run.settings["task"], run.settings["algo"], run.settings["seed"]) for run in runs} == {
+        (task, algo, seed) for task in ("cartpole", "hopper") for algo in ("ahac", "shac", "ppo") for seed in (0, 1)
+    }
+    assert all(run.complete and run.evaluation is not None for run in runs)

@@ -14,7 +14,8 @@ def test_all_combinations_are_trained_and_compared(tmp_path: Path, capfd: pytest
     assert main([*command, "--jobs", "2"]) == 0
     names = {path.name for path in tmp_path.iterdir() if path.is_dir()}
     assert names == {"cartpole-shac-s3", "cartpole-shac-s4", "cartpole-bptt-s3", "cartpole-bptt-s4"}
-    out = capfd.readouterr().out
+    out, err = capfd.readouterr()
+    assert "the runs differ in environment steps; `--env-steps N` makes them equally long" in err
     table = [line.split()[:2] for line in out.splitlines() if line.startswith("cartpole-")]
     assert table == [["cartpole-shac", "2"], ["cartpole-bptt", "2"]]
     picture = tmp_path / "cartpole-shac-bptt.png"

@@ -112,7 +112,8 @@ def test_only_what_the_outputs_need_is_live() -> None:
     ],
 )
 def test_a_branch_on_a_traced_value_is_refused_with_advice(branch: Expression, inputs: tuple[Scalar, Scalar]) -> None:
-    with pytest.raises(TraceError, match=r"where\(a < b, x, y\), minimum\(a, b\) or maximum\(a, b\)"):
+    advice = r"where\(a < b, x, y\) instead of if, minimum\(a, b\) and maximum\(a, b\) instead of min"
+    with pytest.raises(TraceError, match=advice):
         branch(*inputs)
 
 

@@ -6,14 +6,15 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ahac.algos.config import ShortHorizonConfig
 from ahac.core.errors import InputError
 from ahac.core.hardware import split_cores
-from ahac.experiments import sweep as module
-from ahac.experiments import workers
+from ahac.experiments import sweep_folders
+from ahac.experiments.launchers import local
 from ahac.experiments.run_files import read_run
 from ahac.experiments.sweep import FolderError, Outcome, run_status, sweep
 from ahac.training.checkpoint import Checkpoint
@@ -39,7 +40,7 @@ found = {"iteration": 12, "mean": 3.5, "iqm": 3.0, "interval": [2.0, 4.0]}
 
 @pytest.fixture(autouse=True)
 def _pretended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", PRETEND))
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", PRETEND))
 
 
 def configs(out: Path, *names: str) -> list[RunConfig]:
@@ -92,8 +93,39 @@ def test_a_length_in_environment_steps_counts(tmp_path: Path) -> None:
 def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
     outcomes = sweep(configs(tmp_path, "bad", "good"))
     assert states(outcomes) == {"bad": "failed", "good": "finished"}
-    assert str(outcomes[0]) == "bad failed: exit status 1, it went wrong"
+    assert str(outcomes[0]) == "bad failed: exit status 1, it went wrong, 2 attempts"
     assert "it went wrong" in outcomes[0].log.read_text(encoding="utf-8")
+
+
+FLAKY = """
+import pathlib, sys
+tries = pathlib.Path(sys.argv[1]) / "tries"
+tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+if len(tries.read_text()) < 3:
+    sys.exit("a node was lost")
+"""
+
+
+@pytest.mark.parametrize(("retries", "state", "attempts"), [(0, "failed", 1), (1, "failed", 2), (2, "finished", 3)])
+def test_a_failed_run_is_retried(
+    retries: int, state: str, attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", FLAKY + PRETEND))
+    events: list[str] = []
+    (outcome,) = sweep(configs(tmp_path, "a"), on_event=events.append, retries=retries)
+    assert (outcome.state, outcome.attempts) == (state, attempts)
+    assert (f", {attempts} attempts" in str(outcome)) == (attempts > 1)
+    again = [line for line in events if "retry" in line]
+    reason = "a failed: exit status 1, a node was lost"
+    assert again == [f"{reason}; retry {k} of {retries}" for k in range(1, retries + 1)]
+    assert sum("started" in line for line in events) == attempts
+
+
+def test_states_are_reported_while_runs_train(tmp_path: Path) -> None:
+    seen: list[dict[str, str]] = []
+    sweep(configs(tmp_path, "a", "bad"), retries=0, on_progress=lambda states: seen.append(dict(states)))
+    assert seen[0] == {"a": "running", "bad": "waiting"}
+    assert seen[-1] == {"a": "finished", "bad": "failed"}
 
 
 def test_what_cannot_be_started_is_a_failure_like_others(tmp_path: Path) -> None:
@@ -119,18 +151,17 @@ def test_a_signal_stops_what_runs_and_starts_nothing_more(number: signal.Signals
 
 def test_a_second_ctrl_c_ends_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launched: list[int] = []
-    honest = module._launch
 
-    def launch(config: RunConfig, cores: set[int]) -> workers.Worker:
-        worker = honest(config, cores)
-        launched.append(worker.process.pid)
-        return worker
+    class Recorded(local._LocalJob):
+        def __init__(self, *arguments: Any) -> None:  # noqa: ANN401 - as they are
+            super().__init__(*arguments)
+            launched.append(self.process.pid)
 
     def twice(line: str) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(module, "_launch", launch)
+    monkeypatch.setattr(local, "_LocalJob", Recorded)
     with pytest.raises(KeyboardInterrupt):
         sweep(configs(tmp_path, "long"), on_event=twice)
     with pytest.raises(ProcessLookupError):
@@ -243,14 +274,14 @@ def test_a_run_with_a_damaged_table_or_evaluation_is_resumed(name: str, content:
 
 def test_an_unreadable_folder_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "closed").mkdir()
-    honest = module.is_leftover
+    honest = sweep_folders.is_leftover
 
     def looked(folder: Path) -> bool:
         if folder.name == "closed":
             raise PermissionError(13, "Permission denied", str(folder))
         return honest(folder)
 
-    monkeypatch.setattr(module, "is_leftover", looked)
+    monkeypatch.setattr(sweep_folders, "is_leftover", looked)
     outcomes = sweep(configs(tmp_path, "closed", "good"))
     assert states(outcomes) == {"closed": "failed", "good": "finished"}
     assert "Permission denied" in outcomes[0].detail
@@ -258,9 +289,9 @@ def test_an_unreadable_folder_fails_alone(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_removed_log_does_not_end_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removing = PRETEND.replace("sys.exit(", "pathlib.Path(f'{folder}.log').unlink(); sys.exit(")
-    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", removing))
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", removing))
     outcomes = sweep(configs(tmp_path, "bad", "good"))
-    assert str(outcomes[0]) == "bad failed: exit status 1, no log"
+    assert str(outcomes[0]) == "bad failed: exit status 1, no log, 2 attempts"
     assert outcomes[1].state == "finished"
 
 
@@ -287,7 +318,7 @@ def test_missing_settings_are_the_defaults(tmp_path: Path) -> None:
 
 def test_a_process_that_leaves_damaged_files_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     damaging = PRETEND.replace('"iqm": 3.0', '"iqm": "x"')
-    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", damaging))
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", damaging))
     (outcome,) = sweep(configs(tmp_path, "a"))
     assert outcome.state == "failed"
     assert "evaluation.json is damaged: iqm must be a finite number, got 'x'" in outcome.detail
@@ -296,7 +327,7 @@ def test_a_process_that_leaves_damaged_files_has_failed(tmp_path: Path, monkeypa
 def test_a_name_may_begin_with_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     echo = "import pathlib, sys; pathlib.Path('given').write_text(sys.argv[1])"
-    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", echo))
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", echo))
     sweep(configs(Path(), "-x"))
     assert (tmp_path / "given").read_text(encoding="utf-8") == str(tmp_path / "-x")
 

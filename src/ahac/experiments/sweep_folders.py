@@ -1,0 +1,144 @@
+"""Folders of the runs of a sweep: their names and logs, their status, and what starts or resumes them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from ahac.core.config import flatten, to_dict
+from ahac.core.errors import AhacError, InputError
+from ahac.envs import Task, make_task
+from ahac.experiments.run_files import read_run
+from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig
+from ahac.training.names import check_name
+from ahac.training.preflight import clear_leftovers, is_leftover, validate_config
+from ahac.training.run import create_run, open_run
+from ahac.training.task_source import resolve_task
+
+__all__ = [
+    "FolderError",
+    "RunStatus",
+    "check_names",
+    "create_folder",
+    "folder_of",
+    "last_log_line",
+    "log_of",
+    "log_path",
+    "resume_command",
+    "run_status",
+]
+
+COMMAND = (sys.executable, "-m", "ahac", "resume")
+"""Command that trains the run in a folder, from the start or from its last checkpoint."""
+
+RunStatus = Literal["new", "unfinished", "complete"]
+
+
+class FolderError(InputError):
+    """An existing folder cannot be used for the run of its name; other runs of the sweep are not affected."""
+
+
+def folder_of(config: RunConfig) -> Path:
+    """Return the run folder of a config, which must have a name."""
+    if not config.name:
+        raise InputError("every run in a sweep needs a name, so that it is found when the sweep is repeated")
+    check_name(config.name)
+    return Path(config.out) / config.name
+
+
+def log_of(name: str) -> str:
+    """Return the name of a run's log file, which is next to its folder so that the folder can be moved or removed."""
+    return f"{name}.log"
+
+
+def log_path(config: RunConfig) -> Path:
+    """Return the log file of a run."""
+    return Path(config.out) / log_of(config.name)
+
+
+def last_log_line(config: RunConfig) -> str:
+    """Return the last line of a run's log that is not empty."""
+    try:
+        lines = log_path(config).read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:  # it was removed
+        return "no log"
+    return next((line.strip() for line in reversed(lines) if line.strip()), "empty log")
+
+
+def check_names(configs: Sequence[RunConfig]) -> None:
+    """Raise an InputError if two runs have the same name, or one is named like the log of another."""
+    folders = Counter(folder_of(config).resolve() for config in configs)
+    if repeated := [folder.name for folder, count in folders.items() if count > 1]:
+        raise InputError(f"runs of a sweep need distinct names; more than one is named {', '.join(repeated)}")
+    for config in configs:
+        if log_path(config).resolve() in folders:
+            raise InputError(
+                f"run {log_path(config).name!r} has the same name as the log of run {config.name!r}; rename one"
+            )
+
+
+def run_status(config: RunConfig, tasks: dict[tuple[str, str], Task] | None = None) -> RunStatus:
+    """Return whether a run is new, unfinished or complete.
+
+    Args:
+        config: Settings of the run.
+        tasks: Tasks that were loaded before, by name and variant; others are loaded and added. Loading takes most of
+            the time for many runs.
+
+    Raises:
+        FolderError: The folder of that name is damaged or not a run.
+        InputError: The settings are invalid, or the run was created with different ones.
+    """
+    tasks = {} if tasks is None else tasks
+    key = (config.task, config.variant)
+    if key not in tasks:
+        tasks[key] = make_task(*key)
+    task = tasks[key]
+    validate_config(config, task=task)
+    folder = folder_of(config)
+    try:
+        if not os.path.lexists(folder) or is_leftover(folder):
+            return "new"
+        if not folder.is_dir():
+            raise FolderError(f"{folder} is not a folder; move it away, or choose another name")
+        saved = flatten(to_dict(open_run(folder).config))
+    except FolderError:
+        raise
+    except (AhacError, OSError) as error:
+        raise FolderError(str(error)) from error
+    requested = flatten(to_dict(resolve_task(config, definition=task)))
+    if different := [
+        name
+        for name in {**requested, **saved}
+        if name not in NON_SEMANTIC_FIELDS and requested.get(name) != saved.get(name)
+    ]:
+        raise InputError(
+            f"{folder} was created with different settings ({', '.join(different)}); choose another name or --out "
+            "folder, or move it away"
+        )
+    try:
+        run = read_run(folder)
+    except InputError:  # the process that resumes the run repairs or reports it
+        return "unfinished"
+    # After the last iteration, the evaluation may still be missing.
+    return "complete" if run.complete and run.evaluation is not None else "unfinished"
+
+
+def create_folder(config: RunConfig) -> None:
+    """Create the run folder on the machine that trains, unless it exists."""
+    if run_status(config) != "new":
+        return
+    if (folder := folder_of(config)).exists():
+        clear_leftovers(folder)
+    create_run(config)
+
+
+def resume_command(config: RunConfig) -> list[str]:
+    """Return the command that trains the run in its folder."""
+    # The absolute path, because a name may start with a dash.
+    trusted = ["--trust"] if config.task_source else []  # the process that plans the sweep has loaded the same file
+    return [*COMMAND, str(folder_of(config).absolute()), *trusted]
