@@ -70,7 +70,7 @@ PAPER = {
     ),
     "g1": TaskHyperparameters(
         actor=(256, 128), critic=(256, 128), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
-        num_envs=256, iterations=1000, shac_epochs=8, min_horizon=32, max_horizon=48, max_epochs=8,
+        num_envs=128, iterations=1700, shac_epochs=8, min_horizon=32, max_horizon=48, max_epochs=8,
     ),
     "half_cheetah": TaskHyperparameters(
         actor=(128, 64, 32), critic=(64, 64), critic_learning_rate=2e-3, target_alpha=0.2, horizon_learning_rate=1e-5,
