@@ -14,7 +14,8 @@ import numpy as np
 
 from ahac.core.checks import check_finite
 from ahac.core.errors import InputError
-from ahac.experiments.run_files import RunFiles, find_runs, read_run
+from ahac.experiments.run_files import RunFiles, read_run
+from ahac.experiments.run_sets import list_runs
 from ahac.stats.aggregate import bootstrap_interval, iqm
 from ahac.training.config import NON_SEMANTIC_FIELDS
 
@@ -137,15 +138,9 @@ def comparison_points(
 
 def _read_runs(folders: Iterable[str | os.PathLike[str]]) -> list[RunFiles]:
     """Read all runs in these folders, each once; skip unusable ones with a warning."""
-    paths: dict[Path, None] = {}
-    for folder in map(Path, folders):
-        run_folders = find_runs(folder)
-        if not run_folders:
-            raise InputError(f"{folder} is neither a run nor a folder of runs: there is no config.json in or below it")
-        paths |= dict.fromkeys(path.resolve() for path in run_folders)
     runs: list[RunFiles] = []
     reasons: list[str] = []
-    for path in paths:
+    for path in list_runs(folders):
         try:
             run = read_run(path)
         except InputError as error:

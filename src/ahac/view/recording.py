@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.core.errors import InputError
+from ahac.core.files import check_writable
 
 if TYPE_CHECKING:
     from ahac.view.trajectory import Trajectory
@@ -24,11 +25,10 @@ def formats_help() -> str:
 
 
 def check_target(path: Path, what: str = "a recording") -> str:
-    """Return the suffix of a file name; raise an error if it is not one of a trajectory, or the folder is missing."""
+    """Return the suffix of a file name; raise an error if it is not one of a trajectory, or cannot be written."""
     if path.suffix not in FORMATS:
         raise InputError(f"{what} must be a {', '.join(FORMATS)} file, got {path.name!r}; change the suffix")
-    if not path.parent.is_dir():
-        raise InputError(f"no folder {str(path.parent)!r} to write {path.name!r} to; create it first")
+    check_writable(path)
     return path.suffix
 
 

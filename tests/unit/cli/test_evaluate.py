@@ -42,7 +42,7 @@ def test_eval_saves_a_trajectory(run: Run, tmp_path: Path, capsys: pytest.Captur
     [
         (["--save-trajectory", "a.avi"], "a trajectory must be a .html, .mp4, .gif, .npz file, got 'a.avi'"),
         (["--save-trajectory", "a.npz", "--seconds", "-1"], "seconds must be a finite number"),
-        (["--save-trajectory", "none/a.npz"], "no folder 'none' to write 'a.npz' to; create it first"),
+        (["--save-trajectory", "none/a.npz"], "cannot write 'none/a.npz': there is no folder 'none'; create it first"),
     ],
 )
 def test_invalid_trajectory_options_are_rejected_before_evaluation(
