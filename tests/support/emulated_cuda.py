@@ -22,14 +22,21 @@ from ahac.native.source import Source
 COMPILER = shutil.which("g++")
 FRAME = r"""
 #include <barrier>
+#include <bit>
 #include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
 #define CUDA_CALLABLE
+#define WARP_MMA(c, a, b) multiply_by_tensor_core(c, a, b)
 #define SYNC everybody->arrive_and_wait()
 typedef float real;
+struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
+static float __ldg(const float* x) { return *x; }
+static float2 __ldg(const float2* x) { return *x; }
+static unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+static float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 struct Index { int x; };
 static thread_local Index threadIdx;
 static std::unique_ptr<std::barrier<>> everybody;
@@ -43,6 +50,17 @@ static float __shfl_xor_sync(unsigned, float x, int apart) {
     const float y = told[(t & ~31) | ((t & 31) ^ apart)];
     warps[t / 32]->arrive_and_wait();
     return y;
+}
+static float left[32][16][8], right[32][8][8];  // the matrices of each warp
+static float as_tf32(unsigned bits) { return __uint_as_float(bits & ~0x1fffu); }
+static void multiply_by_tensor_core(float* c, const unsigned* a, const unsigned* b) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = lane / 4, column = lane % 4;
+    for (int i = 0; i < 4; ++i) left[warp][row + 8 * (i % 2)][column + 4 * (i / 2)] = as_tf32(a[i]);
+    for (int i = 0; i < 2; ++i) right[warp][column + 4 * i][row] = as_tf32(b[i]);
+    warps[warp]->arrive_and_wait();
+    for (int i = 0; i < 4; ++i)
+        for (int k = 0; k < 8; ++k) c[i] += left[warp][row + 8 * (i / 2)][k] * right[warp][k][2 * column + i % 2];
+    warps[warp]->arrive_and_wait();
 }
 struct LaunchArgs { unsigned long long address[64]; int items, count; };
 static void run(const LaunchArgs& args, int block) {

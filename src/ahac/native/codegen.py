@@ -26,12 +26,14 @@ CPU_FRAME = """
 #define FIRST_PART true
 #define FIRST_ITEM block * W
 #define SHARED
+#define INLINE
 """
 CUDA_FRAME = """
 #define PART part
 #define FIRST_PART (part == 0 && block < args.items)
 #define FIRST_ITEM (block < args.items ? block : args.items - 1)
 #define SHARED extern __shared__ real slots[]
+#define INLINE __forceinline__  // else every thread copies the arguments to local memory
 #define SMEM(i) slots[(i) * {items} + threadIdx.x / {share} * {warp} + threadIdx.x % {warp}]
 #define SYNC asm volatile("bar.sync 1, {threads};" ::: "memory")
 """
@@ -44,7 +46,7 @@ struct LaunchArgs {{
     unsigned long long address[{arrays}], yield;
     double scalar;
     int items, count, blocks, next, finished;{functions}
-    static CUDA_CALLABLE void run(const LaunchArgs& args, [[maybe_unused]] int block, [[maybe_unused]] int part) {{
+    static INLINE CUDA_CALLABLE void run(const LaunchArgs& args, [[maybe_unused]] int block, [[maybe_unused]] int part) {{
         [[maybe_unused]] const int n = args.items, e = FIRST_ITEM;
         SHARED;
 {body}

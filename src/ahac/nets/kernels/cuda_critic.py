@@ -109,7 +109,7 @@ class CudaKernelEpoch:
             "exp_avg_sq": moments["exp_avg_sq"],
             "steps": moments["step"],
             "learning_rate": learning_rate,
-            "packed": theta.new_empty(members, self._layers.packed_weights()[0]),
+            "packed": theta.new_zeros(members, self._layers.packed_weights()[0]),
             "partial": theta.new_empty(members * tiles, size),
             "tile_losses": theta.new_empty(members * tiles),
             "squares": theta.new_empty(members * blocks),

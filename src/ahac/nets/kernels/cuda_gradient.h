@@ -15,7 +15,7 @@ SYNC;
 for (int l = 0; l < HEAD; ++l) forward_layer(l);
 
 real value = 0;
-for (int k = warp; k < inputs[HEAD]; k += WARPS) value += x[HEAD][k * STRIDE + lane] * packed[columns[HEAD] + k];
+EACH_OUTPUT(inputs[HEAD]) value += x[HEAD][j * STRIDE + lane] * __ldg(packed + columns[HEAD] + j);
 partial_1[thread] = value;
 SYNC;
 if (warp == 0) {
@@ -54,22 +54,35 @@ for (int l = HEAD - 1; l >= 0; --l) {
         }
         out[bias[l] + j] = y;
     }
-    // Each thread computes sixteen weights that are not adjacent, so that no two lanes access the same memory bank.
-    const int across = (outputs[l] + 3) / 4, down = (inputs[l] + 3) / 4;
-    for (int t = thread; t < across * down; t += THREADS) {
-        const int j = t % across, k = t / across;
-        real y[4][4] = {};
-        for (int q = 0; q < 8; ++q) {
-            float4 a[4], b[4];
-            for (int i = 0; i < 4; ++i) {
-                a[i] = math::at(x[l], math::least(k + i * down, inputs[l] - 1), q);
-                b[i] = math::at(active[l], math::least(j + i * across, outputs[l] - 1), q);
-            }
-            for (int p = 0; p < 4; ++p) for (int i = 0; i < 4; ++i) y[p][i] += math::dot(a[p], b[i]);
+    // Σ_row active[j][row] x[k][row]: a warp takes 16 outputs j by up to eight tiles of eight inputs k. Adjacent lanes
+    // store adjacent weights.
+    enum { TILES = 8 };
+    const int parts = (inputs[l] + COLUMNS * TILES - 1) / (COLUMNS * TILES), strips = (outputs[l] + 15) / 16;
+    for (int job = warp; job < parts * strips; job += WARPS) {
+        const int j = job / parts * 16 + quad, first = job % parts * COLUMNS * TILES;
+        unsigned a[4][4], a_low[4][4];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            const int output = math::least(j + 8 * (i % 2), outputs[l] - 1), r = in_quad + 4 * (i / 2);
+            math::split(active[l][output * STRIDE + r], a[i / 4][i % 4], a_low[i / 4][i % 4]);
         }
-        for (int p = 0; p < 4; ++p) for (int i = 0; i < 4; ++i)
-            if (k + p * down < inputs[l] && j + i * across < outputs[l])
-                out[weight[l] + (k + p * down) * outputs[l] + j + i * across] = y[p][i];
+#pragma unroll 2
+        for (int tile = first; tile < math::least(first + COLUMNS * TILES, inputs[l]); tile += COLUMNS) {
+            const real* const input = x[l] + math::least(tile + quad, inputs[l] - 1) * STRIDE + in_quad;
+            real y[4] = {};
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                unsigned b[2], b_low[2];
+                math::split(input[8 * s], b[0], b_low[0]);
+                math::split(input[8 * s + 4], b[1], b_low[1]);
+                math::multiply_add(y, a[s], a_low[s], b, b_low);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int k = tile + 2 * in_quad + i % 2, output = j + 8 * (i / 2);
+                if (k < inputs[l] && output < outputs[l]) out[weight[l] + k * outputs[l] + output] = y[i];
+            }
+        }
     }
     SYNC;
 }

@@ -4,37 +4,41 @@
 // the sizes of each layer (inputs, outputs) and its offsets in the packed weights (rows, columns, biases, scales,
 // shifts). The packed weights hold each matrix twice, row by row and column by column, padded to multiples of COLUMNS.
 //
-// A block takes 32 rows of the batch, and their activations stay in shared memory. In matrix products a warp computes
-// 32 outputs at a time, each lane four rows by eight outputs, so that 32 multiplications need three loads. In all other
-// loops a lane is a row.
-enum { THREADS = 32 * WARPS, HEAD = LAYERS - 1 };
-static_assert(COLUMNS == 8, "two float4 at a time");
-#define UP(n) (((n) + COLUMNS - 1) / COLUMNS * COLUMNS)
-// Loop over groups of eight outputs, starting at j; each lane handles rows `first_row` to `first_row` + 3.
-#define EACH_GROUP(count) for (int j = 32 * warp + COLUMNS * (lane / 8); j < (count); j += 32 * WARPS)
+// A block takes 32 rows of the batch, and their activations stay in shared memory. Matrix products run on tensor cores: a
+// warp computes up to MAX_TILES tiles of 32 rows by eight outputs at a time. In all other loops a lane is a row.
+enum { THREADS = 32 * WARPS, HEAD = LAYERS - 1, MAX_TILES = 4, AHEAD = 2 };
+static_assert(COLUMNS == 8, "a tile has eight outputs");
+#define ALWAYS_INLINE __attribute__((always_inline))
 #define EACH_OUTPUT(count) for (int j = warp; j < (count); j += WARPS)
+#define UP(n) (((n) + COLUMNS - 1) / COLUMNS * COLUMNS)
 const int group = block / 32, lane = threadIdx.x % 32, warp = threadIdx.x / 32, thread = threadIdx.x;
-const int first_row = 4 * (lane % 8);
+const int quad = lane / 4, in_quad = lane % 4;
+
+// c += a b by a warp, where a is 16 x 8, b is 8 x 8, and the 13 lowest bits of their elements are ignored. A lane holds
+// of a: rows quad and quad + 8, in columns in_quad and in_quad + 4; of b: rows in_quad and in_quad + 4 in column quad;
+// of c: row quad and then row quad + 8, in columns 2 in_quad and 2 in_quad + 1.
+#ifndef WARP_MMA
+#define WARP_MMA(c, a, b)                                                                                            \
+    asm(                                                                                                             \
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "          \
+        "{%0, %1, %2, %3};"                                                                                          \
+        : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])                                                     \
+        : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]))
+#endif
 
 struct math {
-    // y[4][8] += Σ_k x[k][4] w[k][8]
-    static CUDA_CALLABLE void multiply(real (*y)[COLUMNS], const real* x, const real* w, int count, int width) {
-#pragma unroll 2
-        for (int k = 0; k < count; ++k) {
-            const float4 a = *(const float4*)(x + k * STRIDE);
-            const float4 b = *(const float4*)(w + k * width), c = *(const float4*)(w + k * width + 4);
-            add(y[0], a.x, b, c), add(y[1], a.y, b, c), add(y[2], a.z, b, c), add(y[3], a.w, b, c);
-        }
+    // Split x into high + low, each a number with 10 bits after the leading one.
+    static CUDA_CALLABLE void split(real x, unsigned& high, unsigned& low) {
+        high = (__float_as_uint(x) + 0x1000u) & ~0x1fffu;
+        low = __float_as_uint(x - __uint_as_float(high));
     }
-    static CUDA_CALLABLE void add(real* y, real a, float4 b, float4 c) {
-        y[0] += a * b.x, y[1] += a * b.y, y[2] += a * b.z, y[3] += a * b.w;
-        y[4] += a * c.x, y[5] += a * c.y, y[6] += a * c.z, y[7] += a * c.w;
-    }
-    // Store to [j + c][rows] for all c below the number of outputs left.
-    static CUDA_CALLABLE void store(real* to, const real (*y)[COLUMNS], int left) {
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c)
-            if (c < left) *(float4*)(to + c * STRIDE) = float4{y[0][c], y[1][c], y[2][c], y[3][c]};
+    // c += a b with nearly the accuracy of float32: only the product of the low parts is left out.
+    static CUDA_CALLABLE void multiply_add(
+        real* c, const unsigned* a, const unsigned* a_low, const unsigned* b, const unsigned* b_low
+    ) {
+        WARP_MMA(c, a, b_low);
+        WARP_MMA(c, a_low, b);
+        WARP_MMA(c, a, b);
     }
     static CUDA_CALLABLE real warp_sum(real x) {
         for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
@@ -42,8 +46,8 @@ struct math {
     }
     static CUDA_CALLABLE int least(int a, int b) { return a < b ? a : b; }
     static CUDA_CALLABLE real dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
-    static CUDA_CALLABLE float4 at(const real* x, int i, int quad) {
-        return *(const float4*)(x + i * STRIDE + 4 * quad);
+    static CUDA_CALLABLE float4 at(const real* x, int i, int quarter) {
+        return *(const float4*)(x + i * STRIDE + 4 * quarter);
     }
 };
 
@@ -68,18 +72,76 @@ const auto total = [&](const real* partial) {
     for (int w = 0; w < WARPS; ++w) y += partial[32 * w + lane];
     return y;
 };
-// w in + b for layer l.
-const auto linear = [&](real* to, const real* in, int l) {
-    EACH_GROUP(outputs[l]) {
-        real y[4][COLUMNS];
-        for (int r = 0; r < 4; ++r) for (int c = 0; c < COLUMNS; ++c) y[r][c] = packed[biases[l] + j + c];
-        math::multiply(y, in + first_row, packed + rows[l] + j, inputs[l], UP(outputs[l]));
-        math::store(to + j * STRIDE + first_row, y, outputs[l] - j);
+// Compute y[j][row] = start(j) + Σ_k w[j][k] in[k][row] and call finish(j, row, y), for `outputs` numbers j and all rows.
+// Rows of w have UP(inputs) numbers, and are zero from `inputs` on.
+const auto multiply = [&](const real* in, const real* w, int inputs, int outputs, auto start, auto finish) ALWAYS_INLINE {
+    const int tiles = math::least((outputs + COLUMNS * WARPS - 1) / (COLUMNS * WARPS), MAX_TILES);
+    for (int first = COLUMNS * tiles * warp; first < outputs; first += COLUMNS * tiles * WARPS) {
+        real y[MAX_TILES][2][4];
+        const float2* w_row[MAX_TILES];
+        float2 ahead[AHEAD][MAX_TILES];
+#pragma unroll
+        for (int t = 0; t < MAX_TILES; ++t) {
+            if (t >= tiles) break;
+            const int j = math::least(first + COLUMNS * t + quad, outputs - 1);
+            w_row[t] = (const float2*)(w + j * UP(inputs)) + in_quad;
+            for (int i = 0; i < 2; ++i) {
+                const real y0 = start(math::least(first + COLUMNS * t + 2 * in_quad + i, outputs - 1));
+                y[t][0][i] = y[t][0][i + 2] = y[t][1][i] = y[t][1][i + 2] = y0;
+            }
+        }
+#pragma unroll
+        for (int step = 0; step < AHEAD; ++step) {
+#pragma unroll
+            for (int t = 0; t < MAX_TILES; ++t)
+                if (t < tiles && 8 * step < inputs) ahead[step][t] = __ldg(w_row[t] + 4 * step);
+        }
+        // A lane takes two adjacent inputs, so that no two lanes access the same bank of shared memory.
+        for (int k0 = 0; k0 < inputs; k0 += 8 * AHEAD) {
+#pragma unroll
+            for (int step = 0; step < AHEAD; ++step) {
+                const int k = k0 + 8 * step;
+                if (k >= inputs) break;
+                unsigned a[2][4], a_low[2][4];
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    const int input = k + 2 * in_quad + i % 4 / 2, row = 16 * (i / 4) + quad + 8 * (i % 2);
+                    const bool inside = inputs % 8 == 0 || input < inputs;
+                    math::split(inside ? in[input * STRIDE + row] : real(0), a[i / 4][i % 4], a_low[i / 4][i % 4]);
+                }
+#pragma unroll
+                for (int t = 0; t < MAX_TILES; ++t) {
+                    if (t >= tiles) break;
+                    unsigned b[2], b_low[2];
+                    math::split(ahead[step][t].x, b[0], b_low[0]);
+                    math::split(ahead[step][t].y, b[1], b_low[1]);
+                    if (k + 8 * AHEAD < inputs) ahead[step][t] = __ldg(w_row[t] + k / 2 + 4 * AHEAD);
+                    math::multiply_add(y[t][0], a[0], a_low[0], b, b_low);
+                    math::multiply_add(y[t][1], a[1], a_low[1], b, b_low);
+                }
+            }
+        }
+#pragma unroll
+        for (int t = 0; t < MAX_TILES; ++t) {
+            if (t >= tiles || first + COLUMNS * t >= outputs) break;
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                const int j = first + COLUMNS * t + 2 * in_quad + i % 2;
+                if (outputs % COLUMNS == 0 || j < outputs) finish(j, quad + 8 * (i / 2), y[t][i / 4][i % 4]);
+            }
+        }
     }
+};
+// w in + b for layer l.
+const auto linear = [&](real* to, const real* in, int l) ALWAYS_INLINE {
+    multiply(
+        in, packed + columns[l], inputs[l], outputs[l], [&](int j) { return packed[biases[l] + j]; },
+        [&](int j, int row, real y) { to[j * STRIDE + row] = y; }
+    );
     SYNC;
 };
 // Compute x[l + 1] from x[l].
-const auto forward_layer = [&](int l) {
+const auto forward_layer = [&](int l) ALWAYS_INLINE {
     real sum = 0, squares = 0;
     linear(active[l], x[l], l);
     EACH_OUTPUT(outputs[l]) {
@@ -100,36 +162,35 @@ const auto forward_layer = [&](int l) {
     if (warp == 0) mean[l][lane] = row_mean, inv_std[l][lane] = row_inv_std;
     EACH_OUTPUT(outputs[l]) {
         const real z = (active[l][j * STRIDE + lane] - row_mean) * row_inv_std;
-        x[l + 1][j * STRIDE + lane] = z * packed[scales[l] + j] + packed[shifts[l] + j];
+        x[l + 1][j * STRIDE + lane] = z * __ldg(packed + scales[l] + j) + __ldg(packed + shifts[l] + j);
     }
     SYNC;
 };
 // Compute the gradient with respect to x[l + 1] from that of the next layer's linear part, in active[l + 1], and
 // overwrite x[l + 1] with it. Leaves the two sums that the gradient of the layer norm needs in partial_1 and partial_2.
-const auto backprop_to_outputs = [&](int l) {
-    EACH_GROUP(outputs[l]) {
-        real y[4][COLUMNS] = {};
-        math::multiply(y, active[l + 1] + first_row, packed + columns[l + 1] + j, outputs[l + 1], UP(outputs[l]));
-        math::store(x[l + 1] + j * STRIDE + first_row, y, outputs[l] - j);
-    }
+const auto backprop_to_outputs = [&](int l) ALWAYS_INLINE {
+    multiply(
+        active[l + 1], packed + rows[l + 1], outputs[l + 1], outputs[l], [](int) { return real(0); },
+        [&](int j, int row, real y) { x[l + 1][j * STRIDE + row] = y; }
+    );
     SYNC;
     real sum_h = 0, sum_hz = 0;
     EACH_OUTPUT(outputs[l]) {
         const real z = (active[l][j * STRIDE + lane] - mean[l][lane]) * inv_std[l][lane];
-        const real h = x[l + 1][j * STRIDE + lane] * packed[scales[l] + j];
+        const real h = x[l + 1][j * STRIDE + lane] * __ldg(packed + scales[l] + j);
         sum_h += h, sum_hz += h * z;
     }
     partial_1[thread] = sum_h, partial_2[thread] = sum_hz;
     SYNC;
 };
 // Compute the gradient with respect to the linear part of layer l, and overwrite active[l] with it.
-const auto backward_layer = [&](int l) {
+const auto backward_layer = [&](int l) ALWAYS_INLINE {
     const real mean_h = total(partial_1) / outputs[l], mean_hz = total(partial_2) / outputs[l];
     const real row_mean = mean[l][lane], row_inv_std = inv_std[l][lane];
     EACH_OUTPUT(outputs[l]) {
         const real e = active[l][j * STRIDE + lane], z = (e - row_mean) * row_inv_std;
-        const real e_grad =
-            (x[l + 1][j * STRIDE + lane] * packed[scales[l] + j] - mean_h - z * mean_hz) * row_inv_std;
+        const real h = x[l + 1][j * STRIDE + lane] * __ldg(packed + scales[l] + j);
+        const real e_grad = (h - mean_h - z * mean_hz) * row_inv_std;
         active[l][j * STRIDE + lane] = e > 0 ? e_grad : e_grad * (e + 1);
     }
     SYNC;

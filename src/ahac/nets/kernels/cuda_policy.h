@@ -27,12 +27,10 @@ for (int l = HEAD - 1; l >= 0; --l) {
     backprop_to_outputs(l);
     backward_layer(l);
 }
-EACH_GROUP(inputs[0]) {
-    real y[4][COLUMNS] = {};
-    math::multiply(y, active[0] + first_row, packed + columns[0] + j, outputs[0], UP(inputs[0]));
-    for (int r = 0; r < 4; ++r) for (int c = 0; c < COLUMNS; ++c) {
-        const int world = 32 * group + first_row + r;
-        if (world < n && j + c < inputs[0]) obs_grad_p[world * inputs[0] + j + c] = y[r][c];
+multiply(
+    active[0], packed + rows[0], outputs[0], inputs[0], [](int) { return real(0); },
+    [&](int j, int r, real y) {
+        if (32 * group + r < n) obs_grad_p[(32 * group + r) * inputs[0] + j] = y;
     }
-}
+);
 #endif

@@ -5,6 +5,7 @@
 const int tiles = (n + 31) / 32, blocks = (SIZE + 31) / 32, member = group / blocks, i = group % blocks * 32 + lane;
 const real* const partial = partial_p + (long long)member * tiles * SIZE;
 real sum = 0;
+#pragma unroll 8
 for (int t = warp; i < SIZE && t < tiles; t += WARPS) sum += partial[(long long)t * SIZE + i];
 slots[thread] = sum;
 SYNC;
