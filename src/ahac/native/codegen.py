@@ -46,7 +46,9 @@ struct LaunchArgs {{
     unsigned long long address[{arrays}], yield;
     double scalar;
     int items, count, blocks, next, finished;{functions}
-    static INLINE CUDA_CALLABLE void run(const LaunchArgs& args, [[maybe_unused]] int block, [[maybe_unused]] int part) {{
+    static INLINE CUDA_CALLABLE void run(
+        const LaunchArgs& args, [[maybe_unused]] int block, [[maybe_unused]] int part
+    ) {{
         [[maybe_unused]] const int n = args.items, e = FIRST_ITEM;
         SHARED;
 {body}

@@ -17,10 +17,10 @@ from torch.nn import functional
 
 from ahac.nets.mlp import LAYER_NORM_EPS
 
-__all__ = ["Critic", "CustomCritic", "Ensemble"]
+__all__ = ["Critic", "CustomCritic", "Ensemble", "Head", "Hidden"]
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
     """The last layer of all members, as views into their weights."""
 
     weight: Tensor
@@ -29,7 +29,7 @@ class _Head(NamedTuple):
     """[M, outputs]"""
 
 
-class _Hidden(NamedTuple):
+class Hidden(NamedTuple):
     """A hidden layer of all members, followed by ELU and layer norm."""
 
     weight: Tensor
@@ -100,7 +100,7 @@ class Critic(Ensemble):
         super().__init__(torch.zeros(members, size))
         self.widths = widths
         with torch.no_grad():
-            layers, head = self._layers(self.theta)
+            layers, head = self.layers(self.theta)
             for member in range(members):
                 for weight in (*(layer.weight for layer in layers), head.weight):
                     nn.init.orthogonal_(weight[member], math.sqrt(2.0), generator=rng)
@@ -108,7 +108,7 @@ class Critic(Ensemble):
                 layer.scale.fill_(1.0)
 
     def _values(self, theta: Tensor, obs: Tensor) -> Tensor:
-        hidden, head = self._layers(theta)
+        hidden, head = self.layers(theta)
         values = []
         for m in range(self.members):
             x = obs
@@ -118,7 +118,7 @@ class Critic(Ensemble):
             values.append(torch.addmm(head.bias[m], x, head.weight[m]).squeeze(-1))
         return torch.stack(values)
 
-    def _layers(self, theta: Tensor) -> tuple[list[_Hidden], _Head]:
+    def layers(self, theta: Tensor) -> tuple[list[Hidden], Head]:
         """Split [M, size] weights into the layers of all members, without copying."""
         layers, start = [], 0
         for k, (inputs, outputs) in enumerate(pairwise(self.widths)):
@@ -126,4 +126,4 @@ class Critic(Ensemble):
             weight, *rows = theta[:, start : start + sum(sizes)].split(sizes, dim=1)
             layers.append((weight.view(len(theta), inputs, outputs), *rows))
             start += sum(sizes)
-        return [_Hidden(*layer) for layer in layers[:-1]], _Head(*layers[-1])
+        return [Hidden(*layer) for layer in layers[:-1]], Head(*layers[-1])

@@ -10,6 +10,7 @@ from torch import Tensor
 from ahac.nets.critic import Critic, Ensemble
 from ahac.nets.kernels.cpu_critic import CpuKernelEpoch
 from ahac.nets.kernels.cuda_critic import CudaKernelEpoch
+from ahac.nets.kernels.cuda_wide_critic import CudaWideEpoch
 
 __all__ = ["CriticEpoch", "TorchEpoch", "make_critic_epoch"]
 
@@ -59,6 +60,8 @@ def make_critic_epoch(critic: Ensemble, optimizer: torch.optim.Adam, max_grad_no
     """Return the fastest implementation that supports the critic's shape, device and precision."""
     if not isinstance(critic, Critic):
         return TorchEpoch(critic, optimizer, max_grad_norm)
+    if CudaWideEpoch.supports(critic):
+        return CudaWideEpoch(critic, optimizer, max_grad_norm)
     if CudaKernelEpoch.supports(critic):
         return CudaKernelEpoch(critic, optimizer, max_grad_norm)
     if CpuKernelEpoch.supports(critic):

@@ -24,10 +24,12 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["StopRequest", "catch_signals", "exclusive_lock", "pin_rank", "torch_settings"]
+__all__ = ["LOCK", "StopRequest", "catch_signals", "exclusive_lock", "pin_rank", "torch_settings"]
 
 logger = logging.getLogger("ahac")
 
+LOCK = ".lock"
+"""File in a run folder that is locked while a process trains there."""
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 CUBLAS_FIXED = ":4096:8"
 """Eight buffers of 4 MiB, with which cuBLAS is deterministic; torch requires this setting or :16:8."""
@@ -35,7 +37,7 @@ CUBLAS_FIXED = ":4096:8"
 
 @contextmanager
 def torch_settings(config: RunConfig, device: torch.device) -> Generator[None, None, None]:
-    """Apply a run's thread count, determinism and current GPU inside the block; restore the previous ones on exit.
+    """Apply a run's thread count, determinism, precision and current GPU inside the block; restore them on exit.
 
     cuBLAS reads its setting at the first matrix product on the GPU. A program that uses the GPU before training must
     set CUBLAS_WORKSPACE_CONFIG=:4096:8 before it starts.
@@ -43,6 +45,7 @@ def torch_settings(config: RunConfig, device: torch.device) -> Generator[None, N
     threads = torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    precision = torch.get_float32_matmul_precision()
     workspace = os.environ.get(CUBLAS)
     torch.set_num_threads(config.torch_threads)
     torch.use_deterministic_algorithms(config.deterministic)
@@ -51,11 +54,14 @@ def torch_settings(config: RunConfig, device: torch.device) -> Generator[None, N
     current = torch.cuda.device(device) if has_index else nullcontext()
     if config.deterministic and device.type == "cuda":
         os.environ.setdefault(CUBLAS, CUBLAS_FIXED)
+    if config.tf32 and device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
     try:
         with current:
             yield
     finally:
         torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
         if workspace is None:
             os.environ.pop(CUBLAS, None)
@@ -135,7 +141,7 @@ def exclusive_lock(folder: Path) -> Generator[None, None, None]:
     if fcntl is None:
         yield
         return
-    with explain_write_errors(lock := folder / ".lock"):
+    with explain_write_errors(lock := folder / LOCK):
         file = lock.open("a+", encoding="utf-8")
     with file:
         try:

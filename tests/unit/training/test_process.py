@@ -66,6 +66,18 @@ def test_the_final_evaluation_is_as_deterministic_as_training_and_alone(
 
 
 @pytest.mark.parametrize(
+    ("tf32", "device", "wanted"),
+    [(True, CUDA, "high"), (False, CUDA, "highest"), (True, CPU, "highest")],
+)
+def test_tf32_is_used_on_cuda_where_that_was_asked_for(
+    tf32: bool, device: torch.device, wanted: str, tmp_path: Path
+) -> None:
+    with torch_settings(small_config(tmp_path, tf32=tf32), device):
+        assert torch.get_float32_matmul_precision() == wanted
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(
     ("deterministic", "device", "wanted"),
     [
         (True, CUDA, CUBLAS_FIXED),
