@@ -20,7 +20,7 @@ __all__ = ["completion"]
 
 SHELLS = ("bash", "zsh", "fish")
 ABOUT = (
-    "Print a script that completes commands, options, tasks, algorithms and run folders. To install it:\n\n"
+    "Print a script that completes commands, options, tasks, algorithms, studies and run folders. To install it:\n\n"
     "bash: ahac completion bash >> ~/.bashrc\n"
     "zsh: ahac completion zsh >> ~/.zshrc\n"
     "fish: ahac completion fish > ~/.config/fish/completions/ahac.fish"
@@ -69,9 +69,11 @@ def _completions(commands: Commands) -> dict[str, Completions]:
     from ahac.cli.bench import COMMANDS as BENCH
     from ahac.cli.grad import COMMANDS as GRAD
     from ahac.cli.list import WHAT
+    from ahac.experiments.study import available
 
     nested: dict[str, Commands] = {"bench": BENCH, "grad": GRAD}
-    fixed = {"list": list(WHAT), "completion": list(SHELLS), **{name: list(inner) for name, inner in nested.items()}}
+    fixed = {"list": list(WHAT), "completion": list(SHELLS), "sweep": list(available())}
+    fixed |= {name: list(inner) for name, inner in nested.items()}
     every = {name: function for name, (_, function) in commands.items()}
     for name, inner in nested.items():
         every |= {f"{name} {word}": function for word, (_, function) in inner.items()}
@@ -96,6 +98,9 @@ def _options(command: Callable[[list[str]], int]) -> list[str]:
 
 def _values() -> dict[str, list[str]]:
     """Return the words that can follow an option."""
+    from ahac.cli.report import REFERENCES
+    from ahac.cli.sweep import LAUNCHERS
+
     algos = algo_names()
     return {
         "--algo": algos,
@@ -103,7 +108,8 @@ def _values() -> dict[str, list[str]]:
         "--preset": list(PRESETS),
         "--device": ["auto", "cpu", "cuda"],
         "--engine": ["ahac", "mujoco"],
-        "--reference": ["paper"],
+        "--reference": list(REFERENCES),
+        "--launcher": list(LAUNCHERS),
     }
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import csv
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from io import StringIO
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ahac.cli.outcomes import print_event
+from ahac.core.live_display import LiveDisplay
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
@@ -35,35 +32,22 @@ ORDER = ("running", "failed", "waiting", "stopped", "finished", "complete")
 COLUMNS = ("run", "state", "progress", "return", "seconds", "steps/s")
 
 
-class SweepDisplay:
+class SweepDisplay(LiveDisplay):
     """Shows a table of all runs on a terminal, refreshed every second; one line per event on other streams.
 
     Pass `on_event` and `on_progress` to `ahac.experiments.sweep.sweep`.
     """
 
     def __init__(self, configs: Sequence[RunConfig]) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
+        super().__init__()
         self.configs = configs
-        self.console = Console(file=sys.stderr)
-        self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
         self._next = 0.0
         self._states: Mapping[str, RunState] = {}
 
-    def __enter__(self) -> Self:
-        if self.live is not None:
-            self.live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.live is not None:
-            with suppress(OSError):  # the terminal may be closed
-                if self._states:
-                    self.live.update(self.table(self._states))
-                self.live.__exit__(kind, error, trace)
+    def draw_last(self) -> None:
+        """Show the last states."""
+        if self.live is not None and self._states:
+            self.live.update(self.table(self._states))
 
     def on_event(self, line: str) -> None:
         """Print an event, unless the table shows it."""
@@ -75,10 +59,8 @@ class SweepDisplay:
         self._states = states
         if self.live is None or time.monotonic() < self._next:
             return
-        try:
+        with self.drawing():
             self.live.update(self.table(states), refresh=True)
-        except OSError:
-            self.console.file = StringIO()
         self._next = time.monotonic() + REFRESH_INTERVAL
 
     def table(self, states: Mapping[str, RunState]) -> Table:

@@ -154,9 +154,9 @@ def _configs(options: argparse.Namespace) -> list[RunConfig]:
     """Return the settings of the runs that the options select."""
     from ahac.experiments.study import configure_runs, find_study, parse_override, read_study, select
 
-    overrides = dict(parse_override(text) for text in options.set)
+    overrides = {name: value for text in options.set for name, value in parse_override(text).items()}
     path = Path(options.study)
-    is_name = path.name == options.study and not path.suffix and not os.path.lexists(path)
+    is_name = path.name == options.study and not path.suffix and (path.is_dir() or not os.path.lexists(path))
     if not is_name and path.suffix != ".toml":
         return read_list(path, options.out or "runs", overrides, options.only)
     study = read_study(find_study(options.study) if is_name else path)
@@ -165,8 +165,9 @@ def _configs(options: argparse.Namespace) -> list[RunConfig]:
 
 def _dry_run(configs: list[RunConfig]) -> int:
     """Print the status of each run; return 1 if the folder of one is damaged, otherwise 0."""
-    from ahac.experiments.sweep import FolderError, run_status
+    from ahac.experiments.sweep import FolderError, check_folders, run_status
 
+    check_folders(configs)
     rows = []
     tasks: dict[tuple[str, str], Task] = {}
     for config in configs:

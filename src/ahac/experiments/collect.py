@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import json
-import logging
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +18,9 @@ from ahac.core.errors import InputError
 from ahac.core.files import atomic_write
 from ahac.core.text import csv_cell, printable
 from ahac.experiments.run_files import RunFiles
-from ahac.experiments.run_sets import display_names, list_runs, read_usable_run
+from ahac.experiments.run_sets import RunSet, display_names
 
 __all__ = ["FORMATS", "KEYS", "write_table"]
-
-logger = logging.getLogger("ahac")
 
 CSV, PARQUET = ".csv", ".parquet"
 FORMATS = (CSV, PARQUET)
@@ -55,21 +52,9 @@ def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: 
         raise InputError(f"a table must be a {' or '.join(FORMATS)} file, got {str(out)!r}; change the suffix")
     if out.suffix == PARQUET:
         _import_pyarrow()  # before anything is read
-    paths = list_runs(folders)
-    names = display_names(paths)
-    parts: list[Rows] = []
-    reasons: list[str] = []
-    for path in paths:
-        try:
-            run = read_usable_run(path)
-        except InputError as error:
-            reasons.append(f"{path}: {error}")
-            logger.warning("%s is skipped: %s", path, error)
-            continue
-        parts.append(_final_row(run, names[path]) if final else _metric_rows(run, names[path]))
-    if not parts:
-        more = f"; and {len(reasons) - 1} more like it" if len(reasons) > 1 else ""
-        raise InputError(f"there is nothing to collect: {reasons[0]}{more}")
+    runs = RunSet(folders, LAST if final else None)
+    names = display_names(runs.paths)
+    parts = [(_final_row if final else _metric_rows)(run, names[run.folder]) for run in runs.read()]
     (_write_csv if out.suffix == CSV else _write_parquet)(out, parts)
     return sum(len(part[KEYS[0]]) for part in parts)
 
@@ -117,7 +102,10 @@ def _cells(part: Rows, column: str) -> list[Any]:
     if column not in part:
         return [None] * len(part[KEYS[0]])
     values = part[column]
-    return [_cell(column, value) for value in (values.tolist() if isinstance(values, np.ndarray) else values)]
+    if not isinstance(values, np.ndarray):
+        return [_cell(column, value) for value in values]
+    numbers = [int(x) for x in values.tolist()] if column in COUNTS else values.tolist()  # counts are never missing
+    return [x if known else None for x, known in zip(numbers, np.isfinite(values).tolist(), strict=True)]
 
 
 def _cell(column: str, value: Any) -> bool | float | str | None:  # noqa: ANN401 - any setting
@@ -135,8 +123,13 @@ def _write_csv(path: Path, parts: Sequence[Rows]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(map(csv_cell, columns))
         for part in parts:
-            cells = zip(*(_cells(part, column) for column in columns), strict=True)
-            writer.writerows([_csv_text(cell) for cell in row] for row in cells)
+            writer.writerows(zip(*(_csv_cells(part, column) for column in columns), strict=True))
+
+
+def _csv_cells(part: Rows, column: str) -> list[Any]:
+    """Return the cells of a column for a CSV file; numbers and None stay as they are, which is much faster."""
+    cells = _cells(part, column)
+    return cells if isinstance(part.get(column, ()), np.ndarray) else [_csv_text(cell) for cell in cells]
 
 
 def _csv_text(cell: bool | float | str | None) -> object:
@@ -149,7 +142,7 @@ def _write_parquet(path: Path, parts: Sequence[Rows]) -> None:
     """Write a Parquet file. Columns hold booleans, 64-bit integers, 64-bit floats or, if types are mixed, text."""
     arrow = _import_pyarrow()
     types = {bool: arrow.bool_(), int: arrow.int64(), float: arrow.float64(), str: arrow.string()}
-    kinds = {column: _kind([_cells(part, column) for part in parts]) for column in _columns(parts)}
+    kinds = {column: _kind(column, [_cells(part, column) for part in parts]) for column in _columns(parts)}
     schema = arrow.schema([(column, types[kind]) for column, kind in kinds.items()])
     tables = [
         arrow.table({column: _converted(_cells(part, column), kind) for column, kind in kinds.items()}, schema=schema)
@@ -159,10 +152,12 @@ def _write_parquet(path: Path, parts: Sequence[Rows]) -> None:
         arrow.parquet.write_table(arrow.concat_tables(tables), unfinished)
 
 
-def _kind(lists: Sequence[list[Any]]) -> type:
+def _kind(column: str, lists: Sequence[list[Any]]) -> type:
     """Return the type of a column: the one that all cells share, float for whole and other numbers, else text."""
     known = [cell for cells in lists for cell in cells if cell is not None]
     kinds = {type(cell) for cell in known}
+    if not known and (column in LAST or column.startswith("evaluation.")):
+        return float
     if kinds == {int} and max(map(abs, known)) >= 2**63:
         return str
     if kinds == {int, float}:

@@ -9,17 +9,27 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ahac.core.checks import check_finite
+from ahac.core.config import flatten
 from ahac.core.errors import InputError
-from ahac.experiments.run_files import RunFiles, read_run
-from ahac.experiments.run_sets import list_runs
+from ahac.experiments.run_files import RunFiles
+from ahac.experiments.run_sets import RunSet
 from ahac.stats.aggregate import bootstrap_interval, iqm
 from ahac.training.config import NON_SEMANTIC_FIELDS
 
-__all__ = ["Comparison", "compare", "comparison_points", "group_runs", "summarize"]
+__all__ = [
+    "Comparison",
+    "compare",
+    "comparison_points",
+    "different_settings",
+    "group_name",
+    "group_runs",
+    "summarize",
+]
 
 logger = logging.getLogger("ahac")
 
@@ -73,11 +83,12 @@ def compare(
     return summarize(group_runs(folders), at_steps, at_seconds)
 
 
-def group_runs(folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[RunFiles]]:
+def group_runs(folders: Iterable[str | os.PathLike[str]] | RunSet) -> dict[str, list[RunFiles]]:
     """Read runs and return them by group name."""
+    given = folders if isinstance(folders, RunSet) else RunSet(folders)
     groups: dict[tuple[Path, str], list[RunFiles]] = {}
-    for run in _read_runs(folders):
-        groups.setdefault((run.folder.parent, _group(run)), []).append(run)
+    for run in given.read():
+        groups.setdefault((run.folder.parent, group_name(run.folder, run.settings)), []).append(run)
     for (_, name), runs in groups.items():
         _check(name, runs)
     return {_distinguish(parent, name, list(groups)): runs for (parent, name), runs in groups.items()}
@@ -136,44 +147,23 @@ def comparison_points(
     return {task: points or (min(task_ends),) for task, task_ends in ends.items()}
 
 
-def _read_runs(folders: Iterable[str | os.PathLike[str]]) -> list[RunFiles]:
-    """Read all runs in these folders, each once; skip unusable ones with a warning."""
-    runs: list[RunFiles] = []
-    reasons: list[str] = []
-    for path in list_runs(folders):
-        try:
-            run = read_run(path)
-        except InputError as error:
-            reasons.append(str(error))
-            logger.warning("%s is skipped: %s", path, error)
-            continue
-        if not run.rows:
-            reasons.append(f"{path} has no completed iteration")
-            logger.warning("%s is skipped: it has no completed iteration", path)
-            continue
-        runs.append(run)
-    if not runs:
-        more = f"; and {len(reasons) - 1} more like it" if len(reasons) > 1 else ""
-        raise InputError(f"there is nothing to compare: {reasons[0]}{more}")
-    return runs
-
-
-def _group(run: RunFiles) -> str:
-    """Return a run's group: its name without the trailing seed, or task, algorithm and preset."""
-    settings = run.settings
-    name = run.folder.name
+def group_name(folder: Path, settings: Mapping[str, Any]) -> str:
+    """Return the group of a run: its name without the trailing seed, or task, algorithm and preset."""
     # A second run of the same name has a number after the seed.
-    without = re.sub(rf"-(s|seed)?{settings['seed']:d}(-\d+)?$", "", name)
-    return without if without != name else f"{settings['task']}-{settings['algo']}-{settings['preset']}"
+    without = re.sub(rf"-(s|seed)?{settings['seed']:d}(-\d+)?$", "", folder.name)
+    return without if without != folder.name else f"{settings['task']}-{settings['algo']}-{settings['preset']}"
+
+
+def different_settings(runs: Sequence[RunFiles]) -> list[str]:
+    """Return the names of the settings in which runs differ, except for seeds and what does not affect results."""
+    first, *others = (flatten(run.settings) for run in runs)
+    names = {name for settings in (first, *others) for name in settings} - NON_SEMANTIC_FIELDS - {"seed", "schema"}
+    return sorted(name for name in names if any(first.get(name) != other.get(name) for other in others))
 
 
 def _check(name: str, runs: list[RunFiles]) -> None:
     """Raise an InputError if the runs of a group have different tasks; warn about other differences than seeds."""
-    first, *others = runs
-    keys = {key for run in runs for key in run.settings} - NON_SEMANTIC_FIELDS - {"seed", "schema"}
-    different = sorted(
-        key for key in keys if any(first.settings.get(key) != other.settings.get(key) for other in others)
-    )
+    different = different_settings(runs)
     if "task" in different:
         raise InputError(
             f"the runs of group {name!r} have different tasks: {', '.join(str(r.folder) for r in runs)}; "

@@ -17,7 +17,7 @@ from ahac.plots.theme import COLORS, LINESTYLES, MUTED, new_figure, plain
 if TYPE_CHECKING:
     from ahac.plots.theme import Axes
 
-__all__ = ["RETURN", "curve", "plot"]
+__all__ = ["AXES", "RETURN", "curve", "plot"]
 
 CURVE_POINTS = 300
 """Number of points of a curve."""

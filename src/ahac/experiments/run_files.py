@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ahac.training.csv_log import read_csv
 from ahac.training.old_settings import upgrade_settings
 from ahac.training.run import open_run
 
-__all__ = ["RunFiles", "find_runs", "read_run"]
+__all__ = ["RunFiles", "find_runs", "read_run", "read_settings"]
 
 NAMES = ("task", "algo", "preset")
 """Required string settings."""
@@ -45,7 +45,7 @@ class RunFiles:
     settings: Mapping[str, Any]
     """Settings from config.json or, if that is missing, from a checkpoint; other versions may have other names."""
     rows: list[dict[str, float]]
-    """Rows of metrics.csv, one per iteration, without non-finite values."""
+    """Rows of metrics.csv, one per iteration, without non-finite values; all columns or those that were asked for."""
     evaluation: Mapping[str, Any] | None
     """Content of evaluation.json; None if it is missing or older than the last iteration."""
 
@@ -94,10 +94,15 @@ def find_runs(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and _is_run(path))
 
 
-def read_run(folder: Path) -> RunFiles:
-    """Read a run folder; raise an InputError if a file in it is damaged."""
-    settings = _settings(folder)
-    rows = _rows(folder / "metrics.csv")
+def read_run(folder: Path, columns: Collection[str] | None = None) -> RunFiles:
+    """Read a run folder; raise an InputError if a file in it is damaged.
+
+    Args:
+        folder: Run folder.
+        columns: Columns of metrics.csv to keep, besides `AXES`; by default all. Few take little memory for many runs.
+    """
+    settings = read_settings(folder)
+    rows = _rows(folder / "metrics.csv", columns)
     evaluation = _evaluation(folder / "evaluation.json")
     if evaluation is not None and rows and evaluation["iteration"] != rows[-1]["iteration"]:
         evaluation = None
@@ -123,8 +128,8 @@ def _holds_config(folder: Path) -> bool:
     return True
 
 
-def _settings(folder: Path) -> dict[str, Any]:
-    """Read the settings from config.json or, if that is missing, from a checkpoint; check those needed here."""
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Read the settings of a run from config.json or, if that is missing, a checkpoint; check those needed here."""
     path = folder / "config.json"
     try:
         from_checkpoint = not path.is_file() and _has_checkpoints(folder)
@@ -164,8 +169,8 @@ def _evaluation(path: Path) -> dict[str, Any] | None:
     return evaluation
 
 
-def _rows(path: Path) -> list[dict[str, float]]:
-    """Read metrics.csv; return no rows if it does not exist."""
+def _rows(path: Path, kept: Collection[str] | None) -> list[dict[str, float]]:
+    """Read metrics.csv, all columns or the kept ones; return no rows if it does not exist."""
     if not os.path.lexists(path):
         return []
     try:
@@ -173,26 +178,35 @@ def _rows(path: Path) -> list[dict[str, float]]:
             header = file.readline()
         if not header.endswith("\n"):  # written even before the first iteration
             raise InputError(f"{path} is damaged: its first line is incomplete")
-        columns = header.strip().split(",")
-        if columns == [""]:  # before the first iteration
+        names = header.strip().split(",")
+        if names == [""]:  # before the first iteration
             return []
-        if missing := [name for name in AXES if name not in columns]:
+        if missing := [name for name in AXES if name not in names]:
             raise InputError(f"{path} is damaged: it has no column {', '.join(missing)}")
         rows = read_csv(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     iteration = env_steps = 0.0
     for row in rows:
-        where = f"at iteration {row['iteration']:g}"
-        if missing := [name for name in AXES if name not in row]:
-            raise InputError(f"{path} is damaged: {', '.join(missing)} is missing {where}")
-        for name in AXES:
-            _check_number(path, f"{name} {where}", row[name])
-        if row["iteration"] <= iteration or row["env_steps"] < env_steps:
-            raise InputError(f"{path} is damaged: iteration or env_steps does not increase {where}")
+        known = all(abs(row.get(name, math.nan)) < LARGEST for name in AXES)
+        if not known or row["iteration"] <= iteration or row["env_steps"] < env_steps:
+            raise InputError(f"{path} is damaged: {_damage_of(row)}")
         iteration = row["iteration"]
         env_steps = row["env_steps"]
+    if kept is not None:
+        kept = (*AXES, *(name for name in kept if name not in AXES))
+        rows = [{name: row[name] for name in kept if name in row} for row in rows]
     return [{name: value for name, value in row.items() if abs(value) < LARGEST} for row in rows]
+
+
+def _damage_of(row: Mapping[str, float]) -> str:
+    """Return what is wrong with a row of metrics.csv."""
+    where = f"at iteration {row['iteration']:g}"
+    if missing := [name for name in AXES if name not in row]:
+        return f"{', '.join(missing)} is missing {where}"
+    if infinite := [name for name in AXES if not abs(row[name]) < LARGEST]:
+        return f"{infinite[0]} {where} must be a finite number, got {row[infinite[0]]}"
+    return f"iteration or env_steps does not increase {where}"
 
 
 def _check_count(path: Path, name: str, value: object, minimum: int) -> None:

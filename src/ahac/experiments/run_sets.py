@@ -2,47 +2,85 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from ahac.core.errors import InputError
+from ahac.core.text import listed
 from ahac.experiments.run_files import RunFiles, find_runs, read_run
 
-__all__ = ["display_names", "list_runs", "read_usable_run", "unused_runs"]
+__all__ = ["RunSet", "display_names", "list_runs"]
+
+logger = logging.getLogger("ahac")
+
+
+class RunSet:
+    """Runs that are read one by one; those that cannot be used are skipped with a warning.
+
+    Args:
+        folders: Run folders, or folders of run folders.
+        columns: Columns of metrics.csv to read, as in `read_run`.
+    """
+
+    def __init__(self, folders: Iterable[str | os.PathLike[str]], columns: Collection[str] | None = None) -> None:
+        self.paths = list_runs(folders)
+        self.columns = columns
+        self.skipped: dict[Path, str] = {}
+        """Run folders that could not be used so far, and why."""
+
+    def read(self) -> Iterator[RunFiles]:
+        """Yield the runs that can be used; raise an InputError at the end if there was none."""
+        self.skipped.clear()
+        for path in self.paths:
+            try:
+                run = read_run(path, self.columns)
+                reason = "" if run.rows else "it has no completed iteration"
+            except InputError as error:
+                reason = str(error)
+            else:
+                if not reason:
+                    yield run
+                    continue
+            self.skipped[path] = reason
+            logger.warning("%s is skipped: %s", path, reason)
+        if len(self.skipped) == len(self.paths):
+            path, reason = next(iter(self.skipped.items()))
+            more = f"; and {len(self.skipped) - 1} more" if len(self.skipped) > 1 else ""
+            raise InputError(f"none of the runs can be used: {path.name}: {reason}{more}")
 
 
 def list_runs(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Return all run folders in these folders, each once; raise an InputError for a folder without any."""
+    """Return all run folders in these folders, each once; raise an InputError for a folder without any.
+
+    Runs further down are not included; a warning names the folders that hold some.
+    """
     paths: dict[Path, None] = {}
+    deeper: dict[Path, list[Path]] = {}
     for folder in map(Path, folders):
-        if not (found := find_runs(folder)):
-            raise InputError(f"{folder} is neither a run nor a folder of runs: there is no config.json in or below it")
+        found = find_runs(folder)
+        inner = {} if found == [folder] else _deeper_runs(folder)
+        if not found:
+            names = listed([str(path) for path in inner])
+            raise InputError(
+                f"{folder} is neither a run nor a folder of runs: there is no config.json in it or one level below"
+                + (f"; it holds folders of runs, which you can name: {names}" if inner else "")
+            )
         paths |= dict.fromkeys(path.resolve() for path in found)
+        deeper |= inner
+    if not paths:
+        raise InputError("expected at least one run folder or folder of runs, got none")
+    left_out = [str(path) for path, runs in deeper.items() if not paths.keys() & {run.resolve() for run in runs}]
+    if left_out:
+        logger.warning("not included, as they are further down: the runs in %s; name these folders", listed(left_out))
     return list(paths)
 
 
-def read_usable_run(folder: Path) -> RunFiles:
-    """Read a run; raise an InputError if a file in it is damaged, or it has no completed iteration."""
-    run = read_run(folder)
-    if not run.rows:
-        raise InputError("it has no completed iteration")
-    return run
-
-
-def unused_runs(folders: Iterable[str | os.PathLike[str]], used: Collection[Path]) -> dict[Path, str]:
-    """Return the run folders that are not among the used ones, and why each cannot be used."""
-    reasons: dict[Path, str] = {}
-    for path in list_runs(folders):
-        if path in used:
-            continue
-        try:
-            read_usable_run(path)
-        except InputError as error:
-            reasons[path] = str(error)
-        else:
-            reasons[path] = "it changed while it was read"
-    return reasons
+def _deeper_runs(folder: Path) -> dict[Path, list[Path]]:
+    """Return the folders of runs in a folder, without hidden ones, and their runs."""
+    inner = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    return {path: runs for path in inner if (runs := find_runs(path)) not in ([], [path])}
 
 
 def display_names(folders: Collection[Path]) -> dict[Path, str]:

@@ -32,6 +32,7 @@ from ahac.core.config import flatten
 from ahac.core.errors import AhacError, InputError
 from ahac.core.task_names import is_task_file, split_task_file
 from ahac.core.text import listed, suggestion
+from ahac.training.names import check_name
 
 if TYPE_CHECKING:
     from ahac.training.config import RunConfig
@@ -117,8 +118,10 @@ def read_study(path: Path) -> Study:
         raise InputError(f"{path} is not a study: {error}; expected a TOML file with tables [[runs]]") from error
     table = _Table(content, str(path), ("name", "about", "seeds", "settings", "runs"))
     name, about = table.text("name") or path.stem, table.text("about")
-    if "/" in name or name.startswith("."):
-        raise InputError(f"{path}: name must be the name of a folder, got {name!r}")
+    try:
+        check_name(name)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     seeds, settings = table.seeds(), table.settings()
     runs: dict[str, PlannedRun] = {}
     for inner in table.tables("runs", ("tasks", "algos", "presets", "seeds", "settings", "name", "variants")):
@@ -126,7 +129,7 @@ def read_study(path: Path) -> Study:
             if run.name in runs:
                 raise InputError(
                     f"{run.where}: the run {run.name!r} is also made by {_table_of(runs[run.name])}; give one of the "
-                    "tables or variants a name"
+                    "tables or variants another name"
                 )
             runs[run.name] = run
     if not runs:
@@ -181,14 +184,14 @@ def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
     names = [item.name for item in fields(config) if item.name not in ("task", "algo", "preset")]
     settings = {name: getattr(config, name) for name in names}
     try:
-        changed = configure(config.task, config.algo, config.preset, **{**settings, **overrides})
+        changed = configure(config.task, config.algo, config.preset, **_merged(settings, overrides))
         return from_dict(RunConfig, to_dict(changed))
     except AhacError as error:
         raise InputError(f"{error}; got the overrides {', '.join(overrides)}") from error
 
 
-def parse_override(text: str) -> tuple[str, Any]:
-    """Return the name and value of a setting given as KEY=VALUE; the value is written as in TOML, or a bare word."""
+def parse_override(text: str) -> dict[str, Any]:
+    """Return the settings of KEY=VALUE by dotted name; the value is written as in TOML, or a bare word."""
     name, equals, written = text.partition("=")
     if not name or not equals:
         raise InputError(f"expected KEY=VALUE, as in iterations=5, got {text!r}")
@@ -196,14 +199,14 @@ def parse_override(text: str) -> tuple[str, Any]:
         value = tomllib.loads(f"value = {written}")["value"]
     except tomllib.TOMLDecodeError:
         value = written
-    return _setting(name.replace("-", "_"), value)
+    return dict(_setting(key, entry) for key, entry in flatten({name.replace("-", "_"): value}).items())
 
 
 def _product(table: _Table, seeds: Sequence[int], shared: Mapping[str, Any]) -> list[PlannedRun]:
     """Return the runs of a table [[runs]]: all combinations for the first seed, then for the next."""
     tasks, algos = table.names("tasks"), table.names("algos")
     presets = table.names("presets", [DEFAULT_PRESET])
-    label, settings = table.text("name"), {**shared, **table.settings()}
+    label, settings = table.text("name"), _merged(shared, table.settings())
     variants: list[tuple[str, dict[str, Any], str]] = [
         (inner.text("name", required=True), inner.settings(), inner.where)
         for inner in table.tables("variants", ("name", "settings"))
@@ -215,9 +218,15 @@ def _product(table: _Table, seeds: Sequence[int], shared: Mapping[str, Any]) -> 
         short = split_task_file(task)[1] if is_task_file(task) else task
         parts = (short, algo, "" if preset == DEFAULT_PRESET else preset, label, variant, f"s{seed}")
         name = "-".join(part for part in parts if part)
-        every = {**settings, **changes}
+        every = _merged(settings, changes)
         runs.append(PlannedRun(name=name, task=task, algo=algo, preset=preset, seed=seed, settings=every, where=where))
     return runs
+
+
+def _merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with changes. A new number of iterations also replaces a length in environment steps."""
+    kept = {name: value for name, value in settings.items() if name != "env_steps" or "iterations" not in changes}
+    return {**kept, **changes}
 
 
 def _table_of(run: PlannedRun) -> str:
@@ -259,7 +268,7 @@ class _Table:
         if not isinstance(value, list) or not value or not all(isinstance(name, str) and name for name in value):
             raise InputError(f'{self.where}: {key} must be a list of names, as in {key} = ["..."], got {value!r}')
         if len(set(value)) < len(value):
-            raise InputError(f"{self.where}: {key} names one more than once: {', '.join(value)}")
+            raise InputError(f"{self.where}: {key} must be distinct, got {', '.join(value)}; remove the repeated ones")
         return value
 
     def seeds(self) -> list[int]:
@@ -269,7 +278,8 @@ class _Table:
         if isinstance(value, str):
             for part in value.split(","):
                 match = SEED_RANGE.fullmatch(part.strip())
-                found += range(int(match[1]), int(match[2] or match[1]) + 1) if match else [-1]
+                seeds = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+                found += seeds or [-1]  # also for a range that ends before it starts
         elif isinstance(value, list):
             found = [seed if type(seed) is int else -1 for seed in value]
         if ("seeds" in self.content and not found) or min(found, default=0) < 0 or len(set(found)) < len(found):

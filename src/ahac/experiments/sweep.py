@@ -22,8 +22,9 @@ from ahac.experiments.launchers.local import LocalLauncher
 from ahac.experiments.run_files import read_run
 from ahac.experiments.sweep_folders import (
     FolderError,
-    check_names,
+    check_folders,
     folder_of,
+    is_in_use,
     last_log_line,
     log_of,
     log_path,
@@ -33,10 +34,12 @@ from ahac.training.config import RunConfig
 from ahac.training.process import StopRequest, catch_signals
 from ahac.training.task_source import pin_task
 
-__all__ = ["FolderError", "Outcome", "RunState", "folder_of", "log_of", "run_status", "sweep"]
+__all__ = ["FolderError", "Outcome", "RunState", "check_folders", "folder_of", "log_of", "run_status", "sweep"]
 
 POLL_INTERVAL = 0.1
 """Time between two polls of the runs [s]."""
+IN_USE_INTERVAL = 5.0
+"""Time between two looks at a run that another process trains [s]."""
 
 RunState = Literal["complete", "finished", "stopped", "waiting", "running", "failed"]
 
@@ -74,8 +77,9 @@ def sweep(
     """Train many runs and return the outcome of each.
 
     All settings are checked before the first run starts. A run that fails, or whose folder is damaged, does not stop
-    the others. Ctrl-C or the time limit stops the active runs after their current iteration, with a checkpoint; a
-    second Ctrl-C stops them immediately.
+    the others. A run that another process trains is left to it, and taken up if that process ends before the run is
+    complete: several sweeps can share the runs of a folder. Ctrl-C or the time limit stops the active runs after their
+    current iteration, with a checkpoint; a second Ctrl-C stops them immediately.
 
     Args:
         configs: Settings of the runs, as returned by `ahac.training.api.configure`, with distinct names.
@@ -132,6 +136,9 @@ class _Sweep:
         self.on_event = on_event
         self.retries = retries
         self.running: list[_Attempt] = []
+        self.in_use: dict[str, float] = {}
+        """When to look again at runs that other processes train, by name."""
+        self.tasks: dict[tuple[str, str], Task] = {}
         self.attempts = dict.fromkeys((config.name for config in waiting), 0)
 
     def train(self, stop: StopRequest, end: float, on_progress: Callable[[Mapping[str, RunState]], None]) -> None:
@@ -144,7 +151,7 @@ class _Sweep:
                 self._start(stop)
                 self._poll(stop.requested)
                 on_progress(self._states())
-                if self.running:
+                if self.running or self.waiting:
                     time.sleep(POLL_INTERVAL)
         finally:
             for attempt in self.running:
@@ -154,20 +161,45 @@ class _Sweep:
             self.launcher.close()
 
     def _start(self, stop: StopRequest) -> None:
-        """Start as many runs as there is room for."""
-        while self.waiting and not stop.requested and (count := self.launcher.room(len(self.waiting))):
-            batch = [self.waiting.popleft() for _ in range(count)]
+        """Start as many runs as there is room for, except those that other processes train."""
+        while not stop.requested:
+            ready = [config for config in self.waiting if self.in_use.get(config.name, 0.0) <= time.monotonic()]
+            batch = ready[: self.launcher.room(len(ready))] if ready else []
+            if not batch:
+                return
+            if not (batch := [config for config in batch if self._can_start(config)]):
+                continue
             for config in batch:
+                self.waiting.remove(config)
                 self.attempts[config.name] += 1
             try:
                 jobs = self.launcher.start(batch)
             except (AhacError, OSError) as error:
                 for config in batch:
-                    self._end(_outcome(config, "failed", str(error), self.attempts[config.name]), "")
-                continue
+                    self._retry_or_end(config, _outcome(config, "failed", str(error), self.attempts[config.name]))
+                return
             for config, job in zip(batch, jobs, strict=True):
                 self.running.append(_Attempt(config, job, self.attempts[config.name]))
                 self.on_event(f"{config.name} started, log: {log_path(config)}")
+
+    def _can_start(self, config: RunConfig) -> bool:
+        """Return whether a waiting run can start: no other process trains it, or has completed it meanwhile."""
+        if is_in_use(config):
+            self._wait_for_other(config)
+            return False
+        try:
+            complete = folder_of(config).is_dir() and run_status(config, self.tasks) == "complete"
+        except AhacError:  # starting it tells why it cannot
+            return True
+        if complete:
+            self.waiting.remove(config)
+            self._end(_outcome(config, "complete", _score(config)))
+        return not complete
+
+    def _wait_for_other(self, config: RunConfig) -> None:
+        if config.name not in self.in_use:
+            self.on_event(f"{config.name} is in use: another process trains it; the sweep waits for it")
+        self.in_use[config.name] = time.monotonic() + IN_USE_INTERVAL
 
     def _poll(self, stop: bool) -> None:
         """Record the runs that have ended, and queue failed ones again; ask the others to stop, but only once."""
@@ -178,18 +210,27 @@ class _Sweep:
             if (reason := attempt.job.poll()) is None:
                 continue
             self.running.remove(attempt)
-            outcome = _outcome_of(attempt, reason)
-            if outcome.state == "failed" and attempt.number <= self.retries and not stop:
-                self.waiting.append(attempt.config)
-                self.on_event(
-                    f"{attempt.config.name} failed: {outcome.detail}; retry {attempt.number} of {self.retries}"
-                )
+            config, outcome = attempt.config, _outcome_of(attempt, reason)
+            if outcome.state != "failed" or stop:
+                self._end(outcome)
+            elif self.launcher.here and is_in_use(config):  # another process was faster
+                self.attempts[config.name] -= 1
+                self.waiting.append(config)
+                self._wait_for_other(config)
             else:
-                self._end(outcome, f" ({len(self.outcomes) + 1} of {len(self.configs)})")
+                self._retry_or_end(config, outcome)
 
-    def _end(self, outcome: Outcome, count: str) -> None:
+    def _retry_or_end(self, config: RunConfig, failure: Outcome) -> None:
+        """Queue a failed run again, unless it has had all its retries."""
+        if failure.attempts > self.retries:
+            self._end(failure)
+            return
+        self.waiting.append(config)
+        self.on_event(f"{config.name} failed: {failure.detail}; retry {failure.attempts} of {self.retries}")
+
+    def _end(self, outcome: Outcome) -> None:
         self.outcomes[outcome.name] = outcome
-        self.on_event(f"{outcome}{count}")
+        self.on_event(f"{outcome} ({len(self.outcomes)} of {len(self.configs)})")
 
     def _states(self) -> dict[str, RunState]:
         """Return the states of all runs by name."""
@@ -201,7 +242,7 @@ class _Sweep:
 
 def _pending_runs(configs: Sequence[RunConfig], here: bool) -> tuple[list[RunConfig], dict[str, Outcome]]:
     """Return the unfinished runs and the outcomes of the others; raise an InputError if one cannot run."""
-    check_names(configs)
+    check_folders(configs)
     pending: list[RunConfig] = []
     outcomes: dict[str, Outcome] = {}
     tasks: dict[tuple[str, str], Task] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -16,15 +17,17 @@ from ahac.experiments.run_files import read_run
 from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig
 from ahac.training.names import check_name
 from ahac.training.preflight import clear_leftovers, is_leftover, validate_config
+from ahac.training.process import LOCK, exclusive_lock
 from ahac.training.run import create_run, open_run
 from ahac.training.task_source import resolve_task
 
 __all__ = [
     "FolderError",
     "RunStatus",
-    "check_names",
+    "check_folders",
     "create_folder",
     "folder_of",
+    "is_in_use",
     "last_log_line",
     "log_of",
     "log_path",
@@ -69,8 +72,13 @@ def last_log_line(config: RunConfig) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "empty log")
 
 
-def check_names(configs: Sequence[RunConfig]) -> None:
-    """Raise an InputError if two runs have the same name, or one is named like the log of another."""
+def check_folders(configs: Sequence[RunConfig]) -> None:
+    """Raise an InputError if two runs have the same name, one is named like a log, or they have no folder to be in."""
+    for out in dict.fromkeys(Path(config.out) for config in configs):
+        if os.path.lexists(out) and not out.is_dir():
+            raise InputError(
+                f"{out} is not a folder; expected a folder for the run folders, or a new name: change --out"
+            )
     folders = Counter(folder_of(config).resolve() for config in configs)
     if repeated := [folder.name for folder, count in folders.items() if count > 1]:
         raise InputError(f"runs of a sweep need distinct names; more than one is named {', '.join(repeated)}")
@@ -94,12 +102,15 @@ def run_status(config: RunConfig, tasks: dict[tuple[str, str], Task] | None = No
         InputError: The settings are invalid, or the run was created with different ones.
     """
     tasks = {} if tasks is None else tasks
-    key = (config.task, config.variant)
-    if key not in tasks:
-        tasks[key] = make_task(*key)
-    task = tasks[key]
-    validate_config(config, task=task)
     folder = folder_of(config)
+    key = (config.task, config.variant)
+    try:
+        if key not in tasks:
+            tasks[key] = make_task(*key)
+        task = tasks[key]
+        validate_config(config, task=task)
+    except InputError as error:
+        raise InputError(f"run {config.name!r}: {error}") from error
     try:
         if not os.path.lexists(folder) or is_leftover(folder):
             return "new"
@@ -128,13 +139,26 @@ def run_status(config: RunConfig, tasks: dict[tuple[str, str], Task] | None = No
     return "complete" if run.complete and run.evaluation is not None else "unfinished"
 
 
+def is_in_use(config: RunConfig) -> bool:
+    """Return whether a process trains in the folder of a run."""
+    folder = folder_of(config)
+    if not (folder / LOCK).is_file():
+        return False
+    try:
+        with exclusive_lock(folder):
+            return False
+    except InputError:
+        return True
+
+
 def create_folder(config: RunConfig) -> None:
     """Create the run folder on the machine that trains, unless it exists."""
     if run_status(config) != "new":
         return
     if (folder := folder_of(config)).exists():
         clear_leftovers(folder)
-    create_run(config)
+    if (created := create_run(config).folder) != folder:  # another process has taken the name since
+        shutil.rmtree(created)
 
 
 def resume_command(config: RunConfig) -> list[str]:

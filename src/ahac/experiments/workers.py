@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,5 +48,7 @@ class Worker:
 
 
 def exit_text(status: int) -> str:
-    """Return an exit status as a text for messages; "" for success."""
+    """Return an exit status as a text for messages; "" for success. A negative one is the signal that ended it."""
+    if status < 0 and -status in set(signal.Signals):
+        return f"ended by {signal.Signals(-status).name}"
     return f"exit status {status}" if status else ""

@@ -29,20 +29,22 @@ def interquartile_mean(scores: TaskScores) -> np.ndarray:
     """Return the mean of the middle half of all runs of all tasks.
 
     A run of a task with n runs has the weight 1 / n. Runs at the edges of the middle half count by the part of their
-    weight that lies in it, as in `ahac.stats.aggregate.iqm`. rliable drops whole runs instead, so that the two agree if
-    all tasks have equally many runs and their total is divisible by four.
+    weight that lies in it. rliable drops whole runs instead, so that the two agree if all tasks have equally many runs
+    and their total is divisible by four.
     """
     check_scores(scores)
     values = np.concatenate([np.asarray(task, dtype=np.float64) for task in scores], axis=-1)
     runs = [np.shape(task)[-1] for task in scores]
-    weights = np.concatenate([np.full(n, 1.0 / (len(scores) * n)) for n in runs])
     if len(set(runs)) == 1:  # much faster than to order the weights with the values
-        ordered = np.sort(values, axis=-1)
+        ordered, weights = np.sort(values, axis=-1), np.ones(values.shape[-1])
     else:
         order = np.argsort(values, axis=-1)
-        ordered, weights = np.take_along_axis(values, order, axis=-1), weights[order]
+        ordered = np.take_along_axis(values, order, axis=-1)
+        weights = np.concatenate([np.full(n, 1.0 / n) for n in runs])[order]
+    # Each value covers a part of [0, total), as long as its weight, in ascending order.
     upper = np.cumsum(weights, axis=-1)
-    inside = np.clip(np.minimum(upper, 0.75) - np.maximum(upper - weights, 0.25), 0.0, None)
+    total = upper[..., -1:]
+    inside = np.clip(np.minimum(upper, 0.75 * total) - np.maximum(upper - weights, 0.25 * total), 0.0, None)
     return (ordered * inside).sum(axis=-1) / inside.sum(axis=-1)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ahac.stats.across_tasks import interquartile_mean
+
 __all__ = ["bootstrap_interval", "iqm"]
 
 Scores = np.ndarray
@@ -14,14 +16,9 @@ Scores = np.ndarray
 
 def iqm(scores: Scores) -> float:
     """Return the interquartile mean: the mean of the middle half of the scores, with fractional edge weights."""
-    ordered = np.sort(np.asarray(scores, dtype=np.float64))
-    n = len(ordered)
-    if n == 0:
+    if len(scores) == 0:
         raise ValueError("the interquartile mean of no scores is not defined")
-    # Score k covers [k, k + 1) of n; its weight is the overlap with the middle half.
-    edges = np.arange(n)
-    weight = np.clip(np.minimum(edges + 1, 0.75 * n) - np.maximum(edges, 0.25 * n), 0.0, 1.0)
-    return float((ordered * weight).sum() / weight.sum())
+    return float(interquartile_mean([scores]))
 
 
 def bootstrap_interval(

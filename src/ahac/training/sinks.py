@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
-from io import StringIO
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from tensorboard.compat.proto import event_pb2, summary_pb2  # pyright: ignore[reportMissingTypeStubs]
 from tensorboard.summary.writer.record_writer import RecordWriter  # pyright: ignore[reportMissingTypeStubs]
 
 from ahac.core.files import explain_write_errors
+from ahac.core.live_display import LiveDisplay
 from ahac.training.callbacks import Callback
 
 if TYPE_CHECKING:
@@ -118,21 +113,20 @@ class TensorBoardSink(Callback):
             self.writer.flush()
 
 
-class Display(Callback, AbstractContextManager["Display"]):
+class Display(Callback, LiveDisplay):
     """Shows progress on a terminal; prints plain lines if the output is not a terminal."""
 
     def __init__(self, length: tuple[str, int], first: int = 0, every: int = 20) -> None:
         """Show a run of `length` (unit, total), of which `first` are done; `every` is the interval of plain lines."""
-        self.console = Console(file=sys.stderr)
+        LiveDisplay.__init__(self, refresh_per_second=4)
         self.every = every
         self.unit, self.total = length
         unit = {"iteration": "iterations", "env_steps": "environment steps"}[self.unit]
         columns = (BarColumn(None), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
         self.progress = Progress(*columns, console=self.console)
         self.bar = self.progress.add_task("training", total=self.total, completed=first)
-        self.live = (
-            Live(self.progress, console=self.console, refresh_per_second=4) if self.console.is_terminal else None
-        )
+        if self.live is not None:
+            self.live.update(self.progress)
 
     def on_training_start(self, run: Run) -> None:
         """Open the display."""
@@ -146,24 +140,10 @@ class Display(Callback, AbstractContextManager["Display"]):
         """Close the display, so that later output does not overwrite it."""
         self.__exit__(None, None, None)
 
-    def __enter__(self) -> Self:
-        if self.live is not None:
-            self.live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.live is not None:
-            with suppress(OSError):  # the terminal may be closed
-                self.live.__exit__(kind, error, trace)
-
     def write(self, row: Mapping[str, float]) -> None:
         """Show an iteration; if the terminal is closed, training continues without output."""
-        try:
+        with self.drawing():
             self._show(row)
-        except OSError:
-            self.console.file = StringIO()
 
     def _show(self, row: Mapping[str, float]) -> None:
         done = int(row[self.unit])

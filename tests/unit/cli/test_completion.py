@@ -9,6 +9,8 @@ import pytest
 
 from ahac.cli.main import COMMANDS, main
 from ahac.cli.names import ALGOS, PRESETS, TASKS
+from ahac.cli.sweep import LAUNCHERS
+from ahac.experiments.study import available
 
 Complete = Callable[[str], list[str]]
 RUN_FOLDERS = ["runs/ant shac", "runs/ant-ahac-s0"]
@@ -63,6 +65,8 @@ def test_names_are_completed(complete: Complete) -> None:
     assert complete("ahac train ant --algo ") == list(ALGOS)
     assert complete("ahac train ant --preset ") == list(PRESETS)
     assert complete("ahac grad check hop") == ["hopper"]
+    assert complete("ahac sweep ") == list(available())
+    assert complete("ahac sweep smoke --launcher ") == list(LAUNCHERS)
 
 
 def test_run_folders_are_completed(complete: Complete) -> None:
@@ -70,7 +74,7 @@ def test_run_folders_are_completed(complete: Complete) -> None:
     assert complete("ahac resume runs/ant-") == ["runs/ant-ahac-s0"]
     assert complete("ahac play an") == ["ant", "anymal"]
     assert complete("ahac compare runs/x runs/a") == RUN_FOLDERS
-    assert complete("ahac sweep ") == [], "bash completes files"
+    assert complete("ahac sweep docs/") == [], "bash completes files"
 
 
 def test_zsh_uses_the_functions_for_bash(capsys: pytest.CaptureFixture[str]) -> None:

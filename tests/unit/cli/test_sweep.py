@@ -190,11 +190,20 @@ def test_runs_of_a_study_are_in_a_folder_of_its_name(
     assert (status["cartpole-shac-s0"], status["hopper-shac-s0"]) == ("unfinished", "new")
 
 
+def test_a_folder_does_not_hide_a_study_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "smoke").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert dry_run(capsys, "smoke", "--only", "cartpole-ahac-*") == ["cartpole-ahac-s0", "cartpole-ahac-s1"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["smoky"], "no such file and no study named 'smoky' (did you mean smoke?)"),
         (["none.toml"], "no such file: none.toml; expected a study"),
+        (["smoke", "--dry-run", "--out", "/dev/null"], "/dev/null is not a folder; expected a folder"),
         (["smoke", "--set", "iterations"], "expected KEY=VALUE, as in iterations=5, got 'iterations'"),
         (["smoke", "--launcher", "pbs"], "--launcher: expected one of local, ray, slurm, got 'pbs'"),
         (["smoke", "--slurm", "partition=x"], "--slurm needs --launcher slurm, got local"),

@@ -78,6 +78,13 @@ def test_a_metric_that_is_named_like_a_key_keeps_its_values(tmp_path: Path) -> N
     assert (row["seed"], row["metrics.seed"]) == ("0", "7.0")
 
 
+def test_large_counts_are_exact(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs" / "ant-s0", returns=[1.0])
+    (run / "metrics.csv").write_text(f"iteration,env_steps,seconds\n1,{2**70},0.5\n", encoding="utf-8")
+    write_table([tmp_path / "runs"], tmp_path / "a.csv")
+    assert read(tmp_path / "a.csv")[0]["env_steps"] == str(2**70)
+
+
 def test_columns_are_in_the_order_of_metrics_csv_even_if_the_first_row_lacks_some(tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs" / "ant-s0")
     metrics = "iteration,env_steps,episode_return,seconds,horizon\n1,10,,0.5,16\n2,20,3,1.0,\n3,30,4,1.5,16\n"
@@ -101,7 +108,7 @@ def test_unusable_runs_are_skipped_with_a_warning(runs: Path, tmp_path: Path, ca
     assert "z-s0 is skipped: it has no completed iteration" in caplog.text
     assert "ant-shac-s0 is skipped" in caplog.text
     (runs / "hopper-ppo-s3" / "config.json").write_text("[", encoding="utf-8")
-    with pytest.raises(InputError, match=r"nothing to collect: .*; and 2 more like it"):
+    with pytest.raises(InputError, match=r"none of the runs can be used: ant-shac-s0: .*; and 2 more"):
         write_table([runs], tmp_path / "b.csv")
     assert not (tmp_path / "b.csv").exists()
 
@@ -133,6 +140,14 @@ def test_parquet_has_the_same_rows_with_types(runs: Path, tmp_path: Path) -> Non
     }
     assert table.column("episode_return").to_pylist() == [None, 0.1, 1e-7, None]
     assert table.column("seed").to_pylist() == [0, 0, 0, 3]
+
+
+def test_parquet_of_numbers_that_no_run_has(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install pyarrow")
+    write_run(tmp_path / "runs" / "ant-s0", returns=[1.0])
+    write_table([tmp_path / "runs"], tmp_path / "a.parquet", final=True)
+    schema = parquet.read_table(tmp_path / "a.parquet").schema
+    assert {str(schema.field(name).type) for name in ("compile_seconds", "evaluation.mean")} == {"double"}
 
 
 def test_parquet_of_settings_that_differ_in_type(runs: Path, tmp_path: Path) -> None:

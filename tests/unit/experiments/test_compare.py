@@ -218,7 +218,7 @@ def test_a_run_that_has_not_started_is_skipped(tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING, "ahac"):
         assert compare([tmp_path])[0].seeds == (1,)
     assert "a-0 is skipped: it has no completed iteration" in caplog.text
-    with pytest.raises(InputError, match="nothing to compare"):
+    with pytest.raises(InputError, match="none of the runs can be used: a-0: it has no completed iteration"):
         compare([tmp_path / "a-0"])
 
 

@@ -247,7 +247,7 @@ def test_list_shows_the_reason_and_compare_skips_the_run(
     assert reason in warning
     assert main(["compare", str(runs / "good-1")]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("ahac: there is nothing to compare: ")
+    assert error.startswith("ahac: none of the runs can be used: good-1: ")
     assert reason in error
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from ahac.experiments.launchers.child import guarded
 from ahac.experiments.launchers.launcher import describe, import_optional
 from ahac.experiments.launchers.local import LocalLauncher, default_jobs
 from ahac.experiments.launchers.mps import MpsDaemon
+from ahac.experiments.launchers.ray import RayLauncher, _check_reachable
 from ahac.experiments.launchers.remote import RemoteRun, claimed_cores
 from ahac.experiments.sweep import sweep
 from ahac.experiments.workers import Worker, exit_text
@@ -28,7 +30,7 @@ PATIENCE = 30.0
 """Longest time that another process may take [s]."""
 CONTROL = """#!/bin/sh
 if [ "$1" = -d ]; then word=start; else read -r word; fi
-echo "$word $CUDA_MPS_PIPE_DIRECTORY" >> "$MPS_CALLS"
+echo "$word $CUDA_MPS_PIPE_DIRECTORY gpus=$CUDA_VISIBLE_DEVICES" >> "$MPS_CALLS"
 [ "$word" != get_server_list ] || [ -n "$MPS_RUNS" ]
 """
 """In the place of nvidia-cuda-mps-control: notes what it is told."""
@@ -63,7 +65,8 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "nvidia-cuda-mps-control").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("MPS_CALLS", str(tmp_path / "calls"))
-    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path / "calls"
 
 
@@ -78,11 +81,21 @@ def test_mps_is_started_for_workers_and_stopped(calls: Path) -> None:
     assert daemon.env["CUDA_MPS_PIPE_DIRECTORY"] == str(daemon.folder)
     daemon.stop()
     assert words(calls) == ["get_server_list", "start", "quit"]
-    asked, started, quitted = calls.read_text(encoding="utf-8").splitlines()
-    assert asked == "get_server_list ", "the daemon that all processes use"
-    assert started.endswith(str(daemon.folder))
-    assert quitted.endswith(str(daemon.folder))
+    asked, started, quitted = (line.split() for line in calls.read_text(encoding="utf-8").splitlines())
+    assert asked == ["get_server_list", "gpus="], "the daemon that all processes use"
+    assert started[1] == quitted[1] == str(daemon.folder)
     assert not daemon.folder.exists()
+
+
+def test_the_daemon_alone_selects_among_all_gpus(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It numbers the GPUs that it sees from 0; a process that looks for number 2 among them would find none."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    daemon = MpsDaemon.start()
+    assert daemon is not None
+    daemon.stop()
+    assert "CUDA_VISIBLE_DEVICES" not in daemon.env
+    seen = [line.split()[-1] for line in calls.read_text(encoding="utf-8").splitlines()]
+    assert seen == ["gpus=2", "gpus=2", "gpus="], "asked, started, stopped"
 
 
 def test_mps_that_runs_already_is_left_alone(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +154,9 @@ def test_errors_of_other_packages_are_one_line() -> None:
 
 
 def test_exit_statuses_are_named() -> None:
-    assert [exit_text(status) for status in (0, 1, -9)] == ["", "exit status 1", "exit status -9"]
+    assert [exit_text(status) for status in (0, 1, -9, -999)] == [
+        "", "exit status 1", "ended by SIGKILL", "exit status -999",
+    ]  # fmt: skip
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
@@ -185,6 +200,46 @@ def test_cores_are_claimed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert all_of_them == {3, 4, 5}
     with claimed_cores(0) as none:
         assert none == set()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no affinity")
+def test_too_few_cores_are_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4, 5})
+    with claimed_cores(2) as first, claimed_cores(2) as second, claimed_cores(1) as third:
+        assert (first, second, third) == ({3, 4}, set(), {5})
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("head", "--address must be HOST:PORT, as in head:6379, .* got 'head'"),
+        ("head:x", "--address must be HOST:PORT"),
+        ("http://head:6379", "--address must be HOST:PORT"),
+        ("head:99999", "--address must be HOST:PORT"),
+        ("127.0.0.1:1", "cannot connect to the Ray cluster 127.0.0.1:1: .*; `ray status` on its head node shows"),
+        ("ray://127.0.0.1:1", "cannot connect to the Ray cluster ray://127.0.0.1:1"),
+    ],
+)
+def test_a_wrong_address_of_a_ray_cluster_is_refused_at_once(
+    address: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ray:
+        """In the place of the package, which waits for a minute."""
+
+        @staticmethod
+        def is_initialized() -> bool:
+            return False
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    with pytest.raises(InputError, match=message):
+        RayLauncher(address).open([small_config(tmp_path, name="a")])
+
+
+def test_an_address_where_something_listens_is_left_to_ray() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        _check_reachable(f"127.0.0.1:{server.getsockname()[1]}")
+    _check_reachable("auto")
 
 
 REMOTE = """
@@ -255,7 +310,7 @@ def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pyte
     assert worker.poll() is None
     worker.stop()
     worker.close()
-    assert worker.poll() == f"exit status {-signal.SIGKILL}"
+    assert worker.poll() == "ended by SIGKILL"
 
 
 def test_remote_runs_keep_the_settings_but_not_the_process(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Reports of synthetic run folders: what their tables say, and the files that are written."""
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,11 +13,14 @@ import pytest
 from ahac.core.errors import InputError
 from ahac.experiments.report.data import read_report_data
 from ahac.experiments.report.document import Document, Section, Table, Text
+from ahac.experiments.report.figures import MOST_BANDS, aggregate_figure
 from ahac.experiments.report.page import make_report, write_report
 from ahac.experiments.report.paper import ALGORITHMS, RETURNS
 from ahac.experiments.report.run_tables import changed_settings, machine_table, run_table, skipped_table
+from ahac.experiments.report.scores import Estimate
 from ahac.experiments.report.tables import number_text, raw_table, summary_table
 from ahac.experiments.run_files import read_run
+from ahac.stats.across_tasks import METRICS
 from support.run_folders import MANIFEST, write_run
 
 SECTIONS = [
@@ -141,6 +146,11 @@ def test_the_papers_figures_are_next_to_ours(runs: Path) -> None:
 def test_a_task_that_the_paper_lacks_has_no_figures_of_it(tmp_path: Path) -> None:
     write_run(tmp_path / "go1-ahac-s0", task="go1", algo="ahac", score=5.0)
     assert raw_table(read_report_data([tmp_path]), paper=True).header == ("task", "ahac")
+    (tables,) = [part for part in make_report([tmp_path], reference="paper").sections if part.title.startswith("Tasks")]
+    shown = " ".join(block.text for part in tables.sections for block in part.blocks if isinstance(block, Text))
+    assert "The paper has none of these tasks." in shown
+    assert "Columns of the paper" not in shown
+    assert "the paper's returns" not in shown
 
 
 def test_figures_of_the_paper() -> None:
@@ -164,11 +174,81 @@ def test_incomplete_runs_are_marked_and_unusable_ones_listed(runs: Path) -> None
     skipped = {row[0]: row[1] for row in skipped_table(data).rows}
     assert list(skipped) == ["ant-svg-s0", "ant-svg-s1"]
     assert skipped["ant-svg-s0"] == "it has no completed iteration"
-    assert "evaluation.json is damaged" in skipped["ant-svg-s1"]
+    assert skipped["ant-svg-s1"].startswith("evaluation.json is damaged"), "without the folder of this machine"
     document = make_report([runs])
     assert table(document, "Runs", "Skipped").rows == skipped_table(data).rows
     introduction = " ".join(block.text for block in document.introduction if isinstance(block, Text))
     assert introduction == "10 runs of 2 tasks, in 6 groups; 2 incomplete; 2 more skipped as unusable."
+
+
+def test_notes_tell_what_is_odd_about_a_group(tmp_path: Path) -> None:
+    for seed in range(2):
+        write_run(tmp_path / f"ant-ahac-s{seed}", seed, algo="ahac", score=1.0)
+        write_run(tmp_path / f"ant-ppo-s{seed}", seed, algo="ppo", score=1.0, num_envs=64 + seed)
+    write_run(tmp_path / "ant-ahac-s2", 2, algo="ahac", returns=[])
+    (write_run(tmp_path / "ant-ahac-s3", 3, algo="ahac") / "config.json").write_text("{", encoding="utf-8")
+    write_run(tmp_path / "ant-ppo-s1-2", 1, algo="ppo", score=1.0, algorithm={"gamma": 0.5})
+    notes = {row[1]: row[-1] for row in summary_table(read_report_data([tmp_path])).rows}
+    assert notes == {
+        "ahac": "1 more skipped",
+        "ppo": "3 runs: a seed occurs more than once; runs differ in algorithm.gamma, num_envs",
+    }
+
+
+def test_a_group_without_a_curve_has_the_reason_below_the_figure(tmp_path: Path) -> None:
+    nan = float("nan")
+    for seed, returns in enumerate(([1.0, 2.0, 3.0], [nan, nan, nan])):
+        write_run(tmp_path / f"ant-ahac-s{seed}", seed, algo="ahac", returns=returns)
+        write_run(tmp_path / f"ant-ppo-s{seed}", seed, algo="ppo", returns=[1.0, nan, 3.0])
+        apart = [1.0, None, None] if seed else [None, None, 1.0]
+        write_run(tmp_path / f"ant-sac-s{seed}", seed, algo="sac", returns=apart)
+    (section,) = make_report([tmp_path]).sections[1].sections
+    assert [block.text for block in section.blocks if isinstance(block, Text)] == [
+        "ahac has no curve: 1 of 2 runs never had a return.",
+        "sac has no curve: its runs have no range in common.",
+    ]
+
+
+def test_only_the_columns_that_are_shown_are_kept(runs: Path) -> None:
+    path = runs / "ant-ahac-s0" / "metrics.csv"
+    path.write_text("iteration,env_steps,seconds,episode_return,horizon\n1,10,1,5,16\n", encoding="utf-8")
+    group = read_report_data([runs]).group("ant", "ahac")
+    assert group is not None
+    assert group.runs[0].rows == [{"iteration": 1.0, "env_steps": 10.0, "seconds": 1.0, "episode_return": 5.0}]
+
+
+def test_folders_are_relative_to_the_working_directory(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(runs.parent)
+    assert "Folders are relative to runs." in texts(make_report([runs]), "Runs")
+    monkeypatch.chdir("/")
+    assert f"Folders are relative to {runs.relative_to('/')}." in texts(make_report([runs]), "Runs")
+
+
+def test_bars_of_intervals_end_where_the_intervals_end() -> None:
+    """Caps of thick lines would make them wider by the thickness of the line."""
+    svg = aggregate_figure({"ahac": dict.fromkeys(METRICS, Estimate(1.0, 0.0, 2.0))}, {"ahac": ("#123456", "-")})
+    bars = [line for line in svg.splitlines() if "stroke-width: 7" in line]
+    assert len(bars) == len(METRICS)
+    assert not [line for line in bars if "stroke-linecap" in line], "the document's default is butt"
+    assert "*{stroke-linejoin: round; stroke-linecap: butt}" in svg
+
+
+@pytest.mark.parametrize("groups", [MOST_BANDS, MOST_BANDS + 1])
+def test_figures_of_many_groups_have_no_bands(groups: int, tmp_path: Path) -> None:
+    for k in range(groups):
+        for seed in range(2):
+            write_run(tmp_path / f"ant-ahac-{k}-s{seed}", seed, algo="ahac", returns=[1.0 + seed, 2.0, 3.0], score=1.0)
+    curves, _, profile = make_report([tmp_path]).figures()
+    wanted = groups if groups == MOST_BANDS else 0
+    assert curves.svg.count("fill-opacity: 0.15") == 2 * wanted, "one per axis"
+    assert profile.svg.count("fill-opacity: 0.15") == wanted
+
+
+def test_figures_are_short() -> None:
+    svg = aggregate_figure({"ahac": dict.fromkeys(METRICS, Estimate(1 / 3, 1 / 7, 2 / 3))}, {"ahac": ("#123456", "-")})
+    paths = re.findall(r' d="([^"]*)"', svg)
+    assert paths
+    assert not [path for path in paths if re.search(r"\.\d{3}", path)]
 
 
 def test_an_incomplete_run_does_not_shorten_the_curve_of_complete_ones(runs: Path) -> None:
@@ -236,6 +316,11 @@ def test_the_page_is_one_file_that_needs_no_other(runs: Path, tmp_path: Path) ->
     assert len(set(page.ids)) == len(page.ids)
     assert all(address.startswith(("#", "data:")) for address in page.addresses)
     assert page.text.count("My <title>") == 2
+    pictures = [address.partition(",") for address in page.addresses if address.startswith("data:image")]
+    assert {kind for kind, _, _ in pictures} == {"data:image/svg+xml"}
+    for _, _, data in pictures:
+        assert not set('<>"#&\n') & set(data), "a browser would cut the address or change it"
+        assert ElementTree.fromstring(unquote(data)).tag.endswith("svg")
 
 
 def test_the_page_is_the_same_again(runs: Path, tmp_path: Path) -> None:
@@ -290,7 +375,7 @@ def test_a_report_needs_a_usable_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither a run nor a folder of runs"):
         make_report([tmp_path])
     write_run(tmp_path / "ant-shac-s0", returns=[])
-    with pytest.raises(InputError, match="nothing to compare"):
+    with pytest.raises(InputError, match="none of the runs can be used: ant-shac-s0: it has no completed iteration"):
         make_report([tmp_path])
 
 

@@ -110,9 +110,11 @@ def test_without_seeds_the_seed_is_0(tmp_path: Path) -> None:
     [
         ("seed = 3\n" + ONE, r"mine.toml: unknown key 'seed' \(did you mean seeds\?\)"),
         ("name = 3\n" + ONE, "mine.toml: name must be a text, got 3"),
-        ('name = "a/b"\n' + ONE, "name must be the name of a folder, got 'a/b'"),
+        ('name = "a/b"\n' + ONE, "mine.toml: name must be a folder name without a path, got 'a/b'"),
+        ('name = "a\\u001b"\n' + ONE, "mine.toml: name must have printable characters only"),
         ("seeds = 5\n" + ONE, "seeds must be distinct whole numbers, .* got 5"),
         ('seeds = "0-x"\n' + ONE, "seeds must be distinct whole numbers"),
+        ('seeds = "0, 5-2"\n' + ONE, "seeds must be distinct whole numbers, .* got '0, 5-2'"),
         ("seeds = [0, 0]\n" + ONE, "seeds must be distinct whole numbers"),
         ("seeds = [true]\n" + ONE, "seeds must be distinct whole numbers"),
         ("seeds = []\n" + ONE, "seeds must be distinct whole numbers"),
@@ -122,7 +124,10 @@ def test_without_seeds_the_seed_is_0(tmp_path: Path) -> None:
         (ONE + ONE, r"\[\[runs\]\] 2: the run 'hopper-ahac-s0' is also made by \[\[runs\]\] 1; give one"),
         ('[[runs]]\nalgos = ["ahac"]', r"\[\[runs\]\] 1: tasks must be a list of names, .* got None"),
         ('[[runs]]\ntasks = "ant"\nalgos = ["ahac"]', "tasks must be a list of names"),
-        ('[[runs]]\ntasks = ["ant", "ant"]\nalgos = ["ahac"]', "tasks names one more than once"),
+        (
+            '[[runs]]\ntasks = ["ant", "ant"]\nalgos = ["ahac"]',
+            "tasks must be distinct, got ant, ant; remove the repeated ones",
+        ),
         (ONE + "[[runs.variants]]\nnam = 3", r"\[\[runs\]\] 1, \[\[runs.variants\]\] 1: unknown key 'nam'"),
         (ONE + "[[runs.variants]]", r"\[\[runs.variants\]\] 1: name must be a text, got None"),
         (ONE + "[runs.variants]\nname = 3", r"\[\[runs\]\] 1: variants must be tables \[\[runs.variants\]\]"),
@@ -178,7 +183,23 @@ def test_runs_are_selected_by_name(tmp_path: Path) -> None:
     ],
 )
 def test_overrides_are_written_as_in_toml(text: str, expected: tuple[str, object]) -> None:
-    assert parse_override(text) == expected
+    assert parse_override(text) == dict([expected])
+
+
+def test_an_override_may_be_a_table() -> None:
+    assert parse_override("algorithm.horizon={max=32, rule='fixed'}") == {
+        "algorithm.horizon.max": 32, "algorithm.horizon.rule": "fixed",
+    }  # fmt: skip
+
+
+def test_iterations_replace_a_length_in_environment_steps(tmp_path: Path) -> None:
+    text = "settings = {env_steps = 9000}\n" + ONE
+    assert [run.length for run in configs(tmp_path, text)] == [("env_steps", 9000)]
+    assert [run.length for run in configs(tmp_path, text, iterations=5)] == [("iteration", 5)]
+    assert [run.length for run in configs(tmp_path, text, iterations=5, env_steps=70)] == [("env_steps", 70)]
+    table = "settings = {iterations = 5}\n"
+    variants = '[[runs.variants]]\nname = "a"\n[[runs.variants]]\nname = "b"\nsettings = {env_steps = 80}\n'
+    assert [run.length for run in configs(tmp_path, text + table + variants)] == [("iteration", 5), ("env_steps", 80)]
 
 
 @pytest.mark.parametrize(

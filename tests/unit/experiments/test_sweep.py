@@ -3,7 +3,11 @@
 import json
 import os
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,6 +125,106 @@ def test_a_failed_run_is_retried(
     assert sum("started" in line for line in events) == attempts
 
 
+OTHER = """
+import fcntl, pathlib, sys, time
+folder, held = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+with (folder / ".lock").open("a+") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    held.touch()
+    while held.exists():
+        time.sleep(0.02)
+    exec(sys.argv[3])
+"""
+"""Another process that trains a run until its second argument is removed."""
+
+
+@pytest.fixture
+def fast_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ahac.experiments.sweep.IN_USE_INTERVAL", 0.05)
+
+
+@contextmanager
+def in_other_process(config: RunConfig, held: Path, last_words: str = "") -> Iterator[None]:
+    """Let another process train a run until `held` is removed, at the latest at the end of the block."""
+    create_run(config)
+    command = [sys.executable, "-c", OTHER, str(Path(config.out) / config.name), str(held), last_words]
+    with subprocess.Popen(command) as other:
+        try:
+            while not held.exists():
+                assert other.poll() is None
+                time.sleep(0.02)
+            yield
+        finally:
+            held.unlink(missing_ok=True)
+
+
+@pytest.mark.usefixtures("fast_looks")
+@pytest.mark.parametrize(("last_words", "state"), [("", "finished"), (PRETEND, "complete")])
+def test_a_run_that_another_process_trains_is_left_to_it_until_it_ends(
+    last_words: str, state: str, tmp_path: Path
+) -> None:
+    held = tmp_path / "held"
+    a, b = configs(tmp_path / "runs", "a", "b")
+    events: list[str] = []
+
+    def end_other(line: str) -> None:
+        events.append(line)
+        if line.startswith("b finished"):
+            held.unlink()
+
+    with in_other_process(a, held, last_words):
+        outcomes = sweep([a, b], on_event=end_other, retries=0)
+    assert states(outcomes) == {"a": state, "b": "finished"}
+    assert outcomes[0].attempts == (1 if state == "finished" else 0)
+    assert events[0] == "a is in use: another process trains it; the sweep waits for it"
+    assert sum("in use" in line for line in events) == 1
+
+
+@pytest.mark.usefixtures("fast_looks")
+def test_a_process_that_finds_its_run_in_use_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process can lock the folder after the sweep has looked, while its own process starts."""
+    held = tmp_path / "held"
+    (a,) = configs(tmp_path / "runs", "a")
+    looks: list[bool] = []
+
+    def too_early(config: RunConfig) -> bool:
+        looks.append(True)
+        return len(looks) > 1 and sweep_folders.is_in_use(config)
+
+    def end_other(line: str) -> None:
+        if "waits" in line:
+            monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", PRETEND))
+            held.unlink()
+
+    monkeypatch.setattr("ahac.experiments.sweep.is_in_use", too_early)
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", "import sys; sys.exit(2)"))
+    with in_other_process(a, held):
+        (outcome,) = sweep([a], on_event=end_other, retries=0)
+    assert (outcome.state, outcome.attempts) == ("finished", 1)
+
+
+@pytest.mark.usefixtures("fast_looks")
+def test_a_sweep_that_only_waits_for_others_can_be_stopped(tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    (a,) = configs(tmp_path / "runs", "a")
+    with in_other_process(a, held):
+        assert states(sweep([a], seconds=0.2)) == {"a": "waiting"}
+
+
+def test_two_processes_that_create_a_folder_at_once_leave_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (a,) = configs(tmp_path, "a")
+    honest = sweep_folders.run_status
+
+    def late(config: RunConfig) -> str:
+        status = honest(config)
+        create_run(config)
+        return status
+
+    monkeypatch.setattr(sweep_folders, "run_status", late)
+    sweep_folders.create_folder(a)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_states_are_reported_while_runs_train(tmp_path: Path) -> None:
     seen: list[dict[str, str]] = []
     sweep(configs(tmp_path, "a", "bad"), retries=0, on_progress=lambda states: seen.append(dict(states)))
@@ -133,6 +237,17 @@ def test_what_cannot_be_started_is_a_failure_like_others(tmp_path: Path) -> None
     outcomes = sweep(configs(tmp_path, "a", "b"))
     assert states(outcomes) == {"a": "failed", "b": "finished"}
     assert "a.log" in outcomes[0].detail
+    assert outcomes[0].attempts == 2
+
+
+def test_a_run_that_could_not_be_started_at_first_is_retried(tmp_path: Path) -> None:
+    def remove_obstacle(line: str) -> None:
+        if "retry 1 of 1" in line:
+            (tmp_path / "a.log").rmdir()
+
+    (tmp_path / "a.log").mkdir(parents=True)
+    (outcome,) = sweep(configs(tmp_path, "a"), on_event=remove_obstacle)
+    assert (outcome.state, outcome.attempts) == ("finished", 2)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -339,6 +454,12 @@ def test_a_run_named_like_the_log_of_another_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_in_the_place_of_the_folder_of_all_runs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    with pytest.raises(InputError, match=r"runs is not a folder; expected a folder .*: change --out"):
+        sweep(configs(tmp_path / "runs", "a"))
+
+
 def test_names_must_be_distinct(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more than one is named a"):
         sweep(configs(tmp_path, "a", "a"))
@@ -349,7 +470,7 @@ def test_names_must_be_distinct(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "hoper"}, "hoper"),
+        ({"task": "hoper"}, "run 'b': no task named 'hoper'"),
         ({"variant": "other"}, "variant"),
         ({"device": "tpu"}, "device must be"),
     ],

@@ -14,6 +14,7 @@ __all__ = ["MpsDaemon"]
 logger = logging.getLogger("ahac")
 
 CONTROL = "nvidia-cuda-mps-control"
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 TIMEOUT = 20.0
 """Longest time for a command of the daemon [s]."""
 
@@ -24,11 +25,14 @@ class MpsDaemon:
     def __init__(self, control: str, folder: Path) -> None:
         self.control = control
         self.folder = folder
-        self.env = {
+        self.daemon_env = {
             **os.environ,
             "CUDA_MPS_PIPE_DIRECTORY": str(folder),
             "CUDA_MPS_LOG_DIRECTORY": str(folder),
         }
+        """Environment variables of the daemon."""
+        # The daemon serves the GPUs that it sees, numbered from 0; the variable would select among these once more.
+        self.env = {name: value for name, value in self.daemon_env.items() if name != VISIBLE_DEVICES}
         """Environment variables of the processes that share the GPU."""
 
     @classmethod
@@ -41,7 +45,7 @@ class MpsDaemon:
         try:
             subprocess.run(
                 [control, "-d"],
-                env=daemon.env,
+                env=daemon.daemon_env,
                 check=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # the daemon would keep a pipe open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,10 @@ NUM_CPUS = 2
 """Default number of CPUs of a run."""
 CLOSE_TIMEOUT = 30.0
 """Time for a run that was asked to stop twice [s]."""
+CONNECT_TIMEOUT = 5.0
+"""Time to reach the address of a cluster [s]."""
+NAMED_ADDRESSES = ("auto", "local")
+"""Addresses that Ray resolves itself."""
 
 
 class RayLauncher(Launcher):
@@ -56,6 +61,8 @@ class RayLauncher(Launcher):
     def open(self, configs: Sequence[RunConfig]) -> None:
         """Connect to the cluster."""
         if not self.ray.is_initialized():
+            if self.address:
+                _check_reachable(self.address)
             try:
                 self.ray.init(address=self.address, logging_level="warning", log_to_driver=False)
             except (ConnectionError, RuntimeError, ValueError) as error:
@@ -122,6 +129,22 @@ class _RayJob:
         """Wait for the task; kill its worker if it takes too long."""
         if not self.ray.wait([self.task], timeout=CLOSE_TIMEOUT)[0]:
             self.ray.cancel(self.task, force=True)
+
+
+def _check_reachable(address: str) -> None:
+    """Raise an InputError if nothing listens at HOST:PORT or ray://HOST:PORT, for which Ray itself takes minutes."""
+    scheme, _, rest = address.rpartition("://")
+    host, colon, port = rest.rpartition(":")
+    if address in NAMED_ADDRESSES:
+        return
+    if scheme not in ("", "ray") or not (host and colon and port.isdecimal() and int(port) < 2**16):
+        raise InputError(f"--address must be HOST:PORT, as in head:6379, or ray://HOST:PORT; got {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT).close()
+    except OSError as error:
+        raise InputError(
+            f"cannot connect to the Ray cluster {address}: {error}; `ray status` on its head node shows whether it runs"
+        ) from error
 
 
 def _train(run: RemoteRun) -> str:

@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,28 +107,41 @@ def claimed_cores(count: int) -> Generator[set[int]]:
     folder.mkdir(mode=0o700, exist_ok=True)
     with ExitStack() as held:
         claimed: set[int] = set()
-        for core in sorted(os.sched_getaffinity(0)):
-            if len(claimed) < count:
-                try:
-                    (folder / str(core)).mkdir(exist_ok=True)
+        with _lock_when_free(folder):  # one process at a time: two would take half of what each of them needs
+            for core in sorted(os.sched_getaffinity(0)):
+                if len(claimed) == count:
+                    break
+                (folder / str(core)).mkdir(exist_ok=True)
+                with suppress(InputError):  # reserved
                     held.enter_context(exclusive_lock(folder / str(core)))
-                except InputError:  # reserved
-                    continue
-                claimed.add(core)
-        yield claimed if len(claimed) == count else set()
+                    claimed.add(core)
+            if len(claimed) < count:
+                held.close()
+                claimed.clear()
+        yield claimed
 
 
 def _wait_until_free(folder: Path) -> None:
     """Wait until no process trains in a folder; it may be that of a killed worker, which writes its checkpoint."""
+    if folder.is_dir():
+        with _lock_when_free(folder):
+            pass
+
+
+@contextmanager
+def _lock_when_free(folder: Path) -> Generator[None]:
+    """Lock a folder as soon as no other process does; raise an InputError if that takes too long."""
     end = time.monotonic() + LOCK_TIMEOUT
-    while folder.is_dir():
-        try:
-            with exclusive_lock(folder):
-                return
-        except InputError:
-            if time.monotonic() > end:
-                raise
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(exclusive_lock(folder))
+                break
+            except InputError:
+                if time.monotonic() > end:
+                    raise
             time.sleep(POLL_INTERVAL)
+        yield
 
 
 @contextmanager

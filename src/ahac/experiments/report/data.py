@@ -11,13 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
+from ahac.core.errors import InputError
 from ahac.core.task_names import is_task_file, split_task_file
-from ahac.experiments.compare import Comparison, group_runs, summarize
+from ahac.experiments.compare import Comparison, different_settings, group_name, group_runs, summarize
+from ahac.experiments.plot import AXES, RETURN, curve
 from ahac.experiments.report.paper import ALGORITHMS, RETURNS
-from ahac.experiments.run_files import RunFiles
-from ahac.experiments.run_sets import unused_runs
+from ahac.experiments.run_files import RunFiles, read_settings
+from ahac.experiments.run_sets import RunSet
 
 __all__ = ["Group", "ReportData", "read_report_data"]
+
+COLUMNS = (RETURN, "compile_seconds")
+"""Columns of metrics.csv that a report shows, besides iteration, env_steps and seconds."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Group:
     runs: Sequence[RunFiles]
     summary: Comparison
     """Statistics of `ahac compare`."""
+    skipped: int = 0
+    """Number of runs of this group that could not be used."""
 
     @property
     def task(self) -> str:
@@ -46,10 +53,20 @@ class Group:
         """Runs of the learning curve, which ends with the shortest: the complete ones, or all if none is."""
         return [run for run in self.runs if run.complete] or self.runs
 
+    @cached_property
+    def curves(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+        """Learning curves by axis: points `[n]` and the return of each run there `[runs, n]`; n may be 0."""
+        return {axis: curve(self.curve_runs, axis) for axis in AXES}
+
     @property
     def incomplete(self) -> int:
         """Number of runs that ended before their last iteration."""
         return sum(not run.complete for run in self.runs)
+
+    @cached_property
+    def different(self) -> list[str]:
+        """Settings other than the seed in which the runs differ."""
+        return different_settings(self.runs)
 
 
 @dataclass(frozen=True)
@@ -94,14 +111,23 @@ class ReportData:
 
 def read_report_data(folders: Iterable[str | os.PathLike[str]]) -> ReportData:
     """Read runs and group them as `ahac compare` does; raise an InputError if no run can be used."""
-    given = list(folders)
+    given = RunSet(folders, COLUMNS)
     groups = group_runs(given)
     columns = _columns(groups)
+    skipped = Counter(map(_group_of, given.skipped))
     found = [
-        Group(columns[summary.group], runs[0].settings["algo"], runs, summary)
+        Group(columns[summary.group], runs[0].settings["algo"], runs, summary, skipped[_group_of(runs[0].folder)])
         for runs, summary in zip(groups.values(), summarize(groups), strict=True)
     ]
-    return ReportData(found, unused_runs(given, {run.folder for runs in groups.values() for run in runs}))
+    return ReportData(found, given.skipped)
+
+
+def _group_of(folder: Path) -> tuple[Path, str]:
+    """Return what identifies the group of a run; an empty name if the settings cannot be read."""
+    try:
+        return folder.parent, group_name(folder, read_settings(folder))
+    except InputError:
+        return folder.parent, ""
 
 
 def _columns(groups: Mapping[str, Sequence[RunFiles]]) -> dict[str, str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from ahac.core.text import printable
 
 __all__ = ["Document", "Figure", "Section", "Table", "Text", "html_page", "markdown_text"]
 
 TEMPLATE = Path(__file__).with_name("page.html")
+SAFE = " !$'()*+,/:;=?@[]{}"
+"""Characters of an SVG document that a data URI in double quotes may hold as they are."""
 MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#|~&!])")
 
 
@@ -109,9 +111,10 @@ def _html(block: Block) -> str:
     if isinstance(block, Text):
         return f"<p>{_escape(block.text)}</p>"
     if isinstance(block, Figure):
-        data = base64.b64encode(block.svg.encode()).decode("ascii")
+        # Shorter than base64 by a quarter, and compressible.
+        data = quote(" ".join(block.svg.split()), safe=SAFE)
         caption = _escape(block.caption)
-        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{caption}">'
+        image = f'<img src="data:image/svg+xml,{data}" alt="{caption}">'
         return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
     head = _html_row("th", block.header, block.left)
     rows = "\n".join(_html_row("td", row, block.left) for row in block.rows)

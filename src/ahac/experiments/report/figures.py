@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ahac.experiments.plot import AXES, curve
+from ahac.experiments.plot import AXES
 from ahac.experiments.report.data import Group
 from ahac.experiments.report.scores import Estimate, Profile
 from ahac.plots.theme import COLORS, LINESTYLES, MUTED, new_figure, plain
@@ -22,13 +23,18 @@ if TYPE_CHECKING:
     from ahac.plots.theme import Axes
     from ahac.plots.theme import Figure as Canvas
 
-__all__ = ["Styles", "aggregate_figure", "column_styles", "curve_figure", "profile_figure"]
+__all__ = ["MOST_BANDS", "Styles", "aggregate_figure", "column_styles", "curve_figure", "profile_figure"]
 
 WIDTH = 9.0
 """Width of figures [inch]."""
 LEGEND_CHARACTERS = 120
 """Number of characters that fit in a row of a legend, with lines and spaces."""
 LONGEST_NAME = 40
+PATH = re.compile(r' d="[^"]*"')
+"""The coordinates of a path in an SVG document."""
+DECIMALS = re.compile(r"(\.\d\d)\d+")
+MOST_BANDS = len(COLORS)
+"""A figure of more groups has no bands, which would hide each other."""
 Styles = Mapping[str, tuple[str, str]]
 """Color and line style of each column, the same in all figures."""
 
@@ -49,7 +55,12 @@ def _drawing(height: float) -> Iterator[_Drawing]:
         with new_figure([path], WIDTH, height) as canvas:
             drawing = _Drawing(canvas)
             yield drawing
-        drawing.svg = path.read_text(encoding="utf-8")
+        drawing.svg = _shortened(path.read_text(encoding="utf-8"))
+
+
+def _shortened(svg: str) -> str:
+    """Return an SVG document with two decimals per coordinate, a hundredth of a point, instead of matplotlib's six."""
+    return PATH.sub(lambda path: DECIMALS.sub(r"\1", path[0]), svg)
 
 
 def column_styles(columns: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -67,7 +78,7 @@ def curve_figure(groups: Sequence[Group], styles: Styles) -> str:
         panels: Any = drawing.canvas.subplots(1, len(AXES), sharey=True)
         for axes, axis in zip(panels, AXES, strict=True):
             for group, label in zip(groups, labels, strict=True):
-                _curve(axes, group, axis, styles[group.column], label)
+                _curve(axes, group, axis, styles[group.column], label, band=len(groups) <= MOST_BANDS)
             _format_curve_axes(axes, axis)
         panels[0].set_ylabel("return in training")
         engine: Any = drawing.canvas.get_layout_engine()
@@ -87,16 +98,16 @@ def _short(name: str) -> str:
     return plain(name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[-half:]}")
 
 
-def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: str) -> None:
+def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: str, band: bool) -> None:
     """Plot the curve of a group; one whose runs have no range in common is only in the legend."""
     color, linestyle = style
-    x, values = curve(group.curve_runs, axis)
+    x, values = group.curves[axis]
     if not len(x):
         axes.plot([], [], linestyle, color=color, label=label)
         return
     marker = "o" if x[0] == x[-1] else ""
     axes.plot(x, interquartile_mean([values.T]), linestyle + marker, color=color, linewidth=1.6, label=label)
-    if len(group.curve_runs) > 1:
+    if band and len(group.curve_runs) > 1:
         low, high = curve_band(values, np.random.default_rng(0))
         axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
 
@@ -122,7 +133,7 @@ def aggregate_figure(aggregates: Mapping[str, Mapping[str, Estimate]], styles: S
             for row, column in enumerate(columns):
                 estimate = aggregates[column][name]
                 color, _ = styles[column]
-                axes.plot([estimate.low, estimate.high], [row, row], color=color, linewidth=7.0, alpha=0.35)
+                axes.hlines(row, estimate.low, estimate.high, colors=color, linewidth=7.0, alpha=0.35)  # ends are exact
                 axes.plot([estimate.value], [row], "|", color=color, markersize=13.0, markeredgewidth=2.5)
             axes.set_title(name, loc="left")
         panels[0].set_yticks(range(len(columns)), map(_short, columns))
@@ -143,9 +154,10 @@ def profile_figure(profiles: Mapping[str, Profile], styles: Styles) -> str:
                 drawstyle="steps-post",
             )  # fmt: skip
             axes.set_xlim(profile.thresholds[0], profile.thresholds[-1])  # the same for all
-            axes.fill_between(
-                profile.thresholds, profile.low, profile.high, color=color, alpha=0.15, linewidth=0, step="post"
-            )
+            if len(profiles) <= MOST_BANDS:
+                axes.fill_between(
+                    profile.thresholds, profile.low, profile.high, color=color, alpha=0.15, linewidth=0, step="post"
+                )
         axes.set_xlabel("normalized score τ")
         axes.set_ylabel("fraction of runs with score > τ")
         axes.set_ylim(0.0, 1.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,10 +10,18 @@ from pathlib import Path
 from ahac.core.errors import InputError
 from ahac.core.files import atomic_write
 from ahac.core.text import listed
-from ahac.experiments.report.data import ReportData, read_report_data
+from ahac.experiments.plot import RETURN
+from ahac.experiments.report.data import Group, ReportData, read_report_data
 from ahac.experiments.report.document import Block, Document, Figure, Section, Text, html_page, markdown_text
-from ahac.experiments.report.figures import Styles, aggregate_figure, column_styles, curve_figure, profile_figure
-from ahac.experiments.report.paper import REFERENCE
+from ahac.experiments.report.figures import (
+    MOST_BANDS,
+    Styles,
+    aggregate_figure,
+    column_styles,
+    curve_figure,
+    profile_figure,
+)
+from ahac.experiments.report.paper import REFERENCE, RETURNS
 from ahac.experiments.report.run_tables import common_folder, machine_table, run_table, skipped_table
 from ahac.experiments.report.scores import (
     Normalization,
@@ -114,15 +123,26 @@ def _summary_texts() -> list[Block]:
 def _curve_section(data: ReportData, styles: Styles) -> Section:
     text = (
         "Return in training, of the policy with its noise. Lines are interquartile means over runs, bands their 95 % "
-        "bootstrap intervals at each point. Incomplete runs are left out where a group has complete ones; a curve ends "
-        "where the shortest of its runs ends."
+        f"bootstrap intervals at each point; figures of more than {MOST_BANDS} groups have no bands. Incomplete runs "
+        "are left out where a group has complete ones; a curve ends where the shortest of its runs ends."
     )
     parts: list[Section] = []
     for number, task in enumerate(data.tasks, start=1):
         groups = [group for column in data.columns if (group := data.group(task, column)) is not None]
         caption = f"{task}: return against environment steps and seconds of training"
-        parts.append(Section(task, [Figure(f"curves-{number}", curve_figure(groups, styles), caption)]))
+        figure = Figure(f"curves-{number}", curve_figure(groups, styles), caption)
+        parts.append(Section(task, [figure, *(Text(text) for group in groups if (text := _without_curve(group)))]))
     return Section("Learning curves", [Text(text)], parts)
+
+
+def _without_curve(group: Group) -> str:
+    """Say why a group has no learning curve; an empty text if it has one."""
+    if all(len(points) for points, _ in group.curves.values()):
+        return ""
+    runs = len(group.curve_runs)
+    lacking = sum(math.isnan(run.mean(RETURN)) for run in group.curve_runs)
+    reason = f"{lacking} of {_count(runs, 'run')} never had a return" if lacking else "its runs have no range in common"
+    return f"{group.column} has no curve: {reason}."
 
 
 def _aggregate_section(data: ReportData, normalization: Normalization, scope: Scope, styles: Styles) -> Section:
@@ -148,7 +168,8 @@ def _profile_section(data: ReportData, normalization: Normalization, scope: Scop
         return Section("Score distributions", [Text("There are no aggregates, and so no score distributions.")])
     text = (
         "Performance profiles: the fraction of runs whose normalized score exceeds τ, mean over the same tasks as "
-        "above, with 95 % stratified bootstrap bands. A curve above another at every τ is better."
+        f"above, with 95 % stratified bootstrap bands if there are at most {MOST_BANDS} of them. A curve above another "
+        "at every τ is better."
     )
     caption = "Fraction of runs above a normalized score τ"
     return Section("Score distributions", [Text(text), Figure("profiles", profile_figure(found, styles), caption)])
@@ -168,6 +189,9 @@ def _improvement_section(data: ReportData) -> Section:
 
 def _paper_section(data: ReportData, normalization: Normalization, paper: bool) -> Section:
     raw: list[Block] = [Text("Scores as in the summary.")]
+    if paper and not RETURNS.keys() & data.tasks:
+        raw.append(Text("The paper has none of these tasks."))
+        paper = False
     if paper:
         raw.append(Text("Columns of the paper: return at convergence, ten seeds (Georgiev et al., 2024)."))
     raw.append(raw_table(data, paper))
@@ -185,7 +209,7 @@ def _paper_section(data: ReportData, normalization: Normalization, paper: bool) 
 
 def _run_section(data: ReportData) -> Section:
     texts: list[Block] = [
-        Text(f"Folders are relative to {common_folder(data)}."),
+        Text(f"Folders are relative to {_from_here(common_folder(data))}."),
         Text(
             "Changed settings are those that differ from this version's recipe of the task, algorithm and preset; – if "
             "there is none. The evaluation is the mean return; – if there is none of the last iteration."
@@ -193,6 +217,12 @@ def _run_section(data: ReportData) -> Section:
     ]
     parts = [Section("Skipped", [skipped_table(data)])] if data.skipped else []
     return Section("Runs", [*texts, run_table(data)], parts)
+
+
+def _from_here(folder: Path) -> Path:
+    """Return a folder relative to the working directory, if it is in it: other machines have other paths."""
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) and folder != here else folder
 
 
 def _normalization_text(normalization: Normalization) -> str:

@@ -55,7 +55,7 @@ def _machine(folder: Path) -> tuple[str, ...]:
 
 
 def common_folder(data: ReportData) -> Path:
-    """Return the deepest folder that holds all run folders, also skipped ones."""
+    """Return the deepest folder that holds all run folders, even skipped ones."""
     parents = [path.parent for path in (*(run.folder for run in _runs(data)), *data.skipped)]
     return Path(os.path.commonpath(parents))
 
@@ -120,7 +120,7 @@ def _setting_text(value: Any) -> str:  # noqa: ANN401 - any setting
 def skipped_table(data: ReportData) -> Table:
     """Return a row per run that could not be used."""
     base = common_folder(data)
-    rows = [(str(path.relative_to(base)), reason) for path, reason in data.skipped.items()]
+    rows = [(str(path.relative_to(base)), reason.replace(f"{path}/", "")) for path, reason in data.skipped.items()]
     return Table(("folder", "reason"), rows, left=(0, 1))
 
 

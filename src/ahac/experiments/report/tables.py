@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from ahac.core.text import listed
 from ahac.experiments.report.data import Group, ReportData
 from ahac.experiments.report.document import Table
 from ahac.experiments.report.paper import ALGORITHMS, RETURNS
@@ -59,6 +60,10 @@ def _summary_cells(group: Group) -> tuple[str, ...]:
         notes.append(f"{group.incomplete} of {summary.runs} runs incomplete")
     if summary.runs > len(summary.seeds):
         notes.append(f"{summary.runs} runs: a seed occurs more than once")
+    if group.skipped:
+        notes.append(f"{group.skipped} more skipped")
+    if group.different:
+        notes.append(f"runs differ in {listed(group.different)}")
     return (
         group.column,
         number_text(summary.score),
