@@ -122,12 +122,22 @@ def test_the_summary_has_a_row_per_task_and_algorithm(runs: Path) -> None:
     found = summary_table(read_report_data([runs]))
     assert found.header[:3] == ("task", "algorithm", "score")
     assert found.rows == [
-        ("hopper", "ahac", "3,500", "[3,000, 4,000]", "6", "300", "2", ""),
-        ("", "ppo", "2,000", "[1,000, 3,000]", "6", "300", "2", ""),
-        ("", "sac", "–", "–", "4", "200", "1", "0 of 1 runs evaluated; 1 of 1 runs incomplete"),
-        ("ant", "ahac", "350", "[300, 400]", "6", "300", "2", ""),
-        ("", "ppo", "200", "[100, 300]", "6", "300", "2", ""),
+        ("hopper", "ahac", "3,500", "[3,000, 4,000]", "6", "300", "2", "–", ""),
+        ("", "ppo", "2,000", "[1,000, 3,000]", "6", "300", "2", "–", ""),
+        ("", "sac", "–", "–", "4", "200", "1", "–", "0 of 1 runs evaluated; 1 of 1 runs incomplete"),
+        ("ant", "ahac", "350", "[300, 400]", "6", "300", "2", "–", ""),
+        ("", "ppo", "200", "[100, 300]", "6", "300", "2", "–", ""),
     ]
+
+
+@pytest.mark.parametrize(("rise", "flat"), [(0.5, True), (-0.8, True), (2.0, False), (-3.0, False)])
+def test_the_summary_marks_curves_that_are_not_flat(rise: float, flat: bool, tmp_path: Path) -> None:
+    returns = [50.0] * 70 + [100.0] * 20 + [100.0 + rise] * 10
+    for seed in (0, 1):
+        write_run(tmp_path / f"ant-shac-s{seed}", seed, returns, iterations=100)
+    ((*_, change, notes),) = summary_table(read_report_data([tmp_path])).rows
+    assert float(change.removesuffix(" %")) == pytest.approx(rise, rel=0.2)  # curves have values between iterations
+    assert ("not flat" in notes) == (not flat)
 
 
 def test_the_papers_figures_are_next_to_ours(runs: Path) -> None:
@@ -353,9 +363,9 @@ def test_markdown_has_the_same_tables_and_figures_next_to_it(runs: Path, tmp_pat
     lines = (tmp_path / "b.md").read_text(encoding="utf-8").splitlines()
     assert [line[3:] for line in lines if line.startswith("## ")] == SECTIONS
     assert lines[lines.index("## Summary") + 4 :][:3] == [
-        "| task | algorithm | score | 95 % interval | seconds | env steps | seeds | notes |",
-        "| --- | --- | --: | --: | --: | --: | --: | --- |",
-        r"| hopper | ahac | 3,500 | \[3,000, 4,000\] | 6 | 300 | 2 |  |",
+        "| task | algorithm | score | 95 % interval | seconds | env steps | seeds | last tenth | notes |",
+        "| --- | --- | --: | --: | --: | --: | --: | --: | --- |",
+        r"| hopper | ahac | 3,500 | \[3,000, 4,000\] | 6 | 300 | 2 | – |  |",
     ]
     assert [line.partition("(")[2] for line in lines if line.startswith("![")] == [f"<{name}>)" for name in figures]
 

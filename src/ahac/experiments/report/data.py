@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,11 +19,14 @@ from ahac.experiments.plot import AXES, RETURN, curve
 from ahac.experiments.report.paper import ALGORITHMS, RETURNS
 from ahac.experiments.run_files import RunFiles, read_settings
 from ahac.experiments.run_sets import RunSet
+from ahac.stats.convergence import last_tenth_change
 
 __all__ = ["Group", "ReportData", "read_report_data"]
 
 COLUMNS = (RETURN, "compile_seconds")
 """Columns of metrics.csv that a report shows, besides iteration, env_steps and seconds."""
+MIN_ROWS = 20
+"""Iterations of a run in which a tenth of training means something."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,13 @@ class Group:
     def curves(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """Learning curves by axis: points `[n]` and the return of each run there `[runs, n]`; n may be 0."""
         return {axis: curve(self.curve_runs, axis) for axis in AXES}
+
+    @cached_property
+    def last_tenth_change(self) -> float:
+        """Fraction by which the return in training rises over the last tenth of the steps; NaN for very short runs."""
+        if min(len(run.rows) for run in self.curve_runs) < MIN_ROWS:
+            return math.nan
+        return last_tenth_change(*self.curves["env_steps"])
 
     @property
     def incomplete(self) -> int:

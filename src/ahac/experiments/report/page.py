@@ -39,6 +39,7 @@ from ahac.experiments.report.tables import (
     raw_table,
     summary_table,
 )
+from ahac.stats.convergence import FLAT
 
 __all__ = ["TITLE", "make_report", "write_report"]
 
@@ -115,7 +116,8 @@ def _summary_texts() -> list[Block]:
         Text(
             "The score is the interquartile mean over runs of the mean return in evaluation.json, which is that of the "
             "last policy, with its 95 % bootstrap interval over runs. Seconds are training time without compilation; "
-            "seconds and environment steps are means over runs."
+            "seconds and environment steps are means over runs. The last tenth is the change of the return in training "
+            f"from the tenth before; curves that change by more than {100.0 * FLAT:.0f} % are not flat."
         )
     ]
 

@@ -11,6 +11,7 @@ from ahac.experiments.report.document import Table
 from ahac.experiments.report.paper import ALGORITHMS, RETURNS
 from ahac.experiments.report.scores import PPO, Estimate, Improvement, Normalization
 from ahac.stats.across_tasks import METRICS
+from ahac.stats.convergence import FLAT
 
 __all__ = [
     "aggregate_table",
@@ -42,12 +43,12 @@ def interval_text(low: float, high: float, form: str = "") -> str:
 
 
 def summary_table(data: ReportData) -> Table:
-    """Return a row per task and column: score, interval, time, steps and seeds."""
+    """Return a row per task and column: score, interval, time, steps, seeds, and whether the curve is flat."""
     rows: list[tuple[str, ...]] = []
     for task in data.tasks:
         groups = [group for column in data.columns if (group := data.group(task, column)) is not None]
         rows += [(task if place == 0 else "", *_summary_cells(group)) for place, group in enumerate(groups)]
-    header = ("task", "algorithm", "score", "95 % interval", "seconds", "env steps", "seeds", "notes")
+    header = ("task", "algorithm", "score", "95 % interval", "seconds", "env steps", "seeds", "last tenth", "notes")
     return Table(header, rows, left=(0, 1, len(header) - 1))
 
 
@@ -64,6 +65,9 @@ def _summary_cells(group: Group) -> tuple[str, ...]:
         notes.append(f"{group.skipped} more skipped")
     if group.different:
         notes.append(f"runs differ in {listed(group.different)}")
+    change = group.last_tenth_change
+    if abs(change) > FLAT:
+        notes.append("not flat")
     return (
         group.column,
         number_text(summary.score),
@@ -71,6 +75,7 @@ def _summary_cells(group: Group) -> tuple[str, ...]:
         number_text(summary.seconds),
         number_text(summary.env_steps),
         str(len(summary.seeds)),
+        f"{100.0 * change:+.1f} %" if math.isfinite(change) else NONE,
         "; ".join(notes),
     )
 

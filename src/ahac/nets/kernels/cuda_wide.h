@@ -97,5 +97,5 @@ if (threadIdx.x < 2) {
 }
 #elif PASS == 2
 real* const out = partial_p + (long long)group * 3 * WIDTH;
-for (int k = 0; k < 3; ++k) store(sums[k], out + k * WIDTH);
+store(sums[0], out), store(sums[1], out + WIDTH), store(sums[2], out + 2 * WIDTH);
 #endif
