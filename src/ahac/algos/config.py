@@ -9,7 +9,14 @@ from ahac.core.checks import check_finite, check_int, check_probability
 from ahac.core.env import StiffnessSignal
 from ahac.core.errors import InputError
 
-__all__ = ["ActorConfig", "CriticConfig", "HorizonConfig", "ShortHorizonConfig", "StiffnessConfig"]
+__all__ = [
+    "ActorConfig",
+    "CriticConfig",
+    "HorizonConfig",
+    "ShortHorizonConfig",
+    "StiffnessConfig",
+    "UpdateConfig",
+]
 
 Rule = Literal["fixed", "paper", "released", "shrink", "growth", "esnr"]
 
@@ -151,6 +158,38 @@ class StiffnessConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UpdateConfig:
+    """How the policy learns from the gradient of a rollout."""
+
+    epochs: int = 1
+    """Policy updates per rollout; those after the first reuse its gradients, weighted by importance (RPO)."""
+    gradient: Literal["analytic", "mixed"] = "analytic"
+    """Gradient of each action: through the simulator (analytic), or its inverse-variance mean with the likelihood-ratio
+    gradient (mixed, IVW-H)."""
+    clip_low: float = 0.8
+    """Leave out steps with importance weights below 1 − clip_low (with several epochs)."""
+    clip_high: float = 1.0
+    """Leave out steps with importance weights above 1 + clip_high (with several epochs)."""
+    kl_coef: float = 0.0
+    """Weight of KL(old ‖ new) in the loss of every update."""
+    entropy_coef: float = 0.0
+    """Weight of the policy's entropy in the objective of every update."""
+
+    def __post_init__(self) -> None:
+        check_int("update.epochs", self.epochs, 1)
+        if self.gradient not in ("analytic", "mixed"):
+            raise InputError(f'update.gradient must be "analytic" or "mixed", got {self.gradient!r}')
+        check_probability("update.clip_low", self.clip_low)
+        for name in ("clip_high", "kl_coef", "entropy_coef"):
+            check_finite(f"update.{name}", getattr(self, name), 0.0)
+
+    @property
+    def plain(self) -> bool:
+        """Whether one step with the analytic gradient is all there is, as in SHAC and AHAC."""
+        return self.epochs == 1 and self.gradient == "analytic" and self.kl_coef == self.entropy_coef == 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShortHorizonConfig:
     """Settings of the short-horizon loop (AHAC, AHAC-1, SHAC, BPTT)."""
 
@@ -162,6 +201,8 @@ class ShortHorizonConfig:
     """Horizon settings."""
     stiffness: StiffnessConfig = field(default_factory=StiffnessConfig)
     """Stiffness settings."""
+    update: UpdateConfig = field(default_factory=UpdateConfig)
+    """Policy updates: reuse and mixing of gradients."""
     gamma: float = 0.99
     """Discount factor."""
     td_lambda: float = 0.95
@@ -170,6 +211,8 @@ class ShortHorizonConfig:
     def __post_init__(self) -> None:
         for name in ("gamma", "td_lambda"):
             check_probability(name, getattr(self, name))
+        if self.update.gradient == "mixed" and self.critic is None:
+            raise InputError('update.gradient "mixed" needs a critic for its advantages; use "analytic" without one')
         if self.stiffness.lagrangian and self.horizon.rule not in ("paper", "released"):
             raise InputError(
                 f"stiffness.lagrangian needs multipliers, which horizon.rule {self.horizon.rule!r} does not have; use "

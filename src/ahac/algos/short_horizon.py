@@ -23,6 +23,7 @@ from ahac.algos.builders import horizon_rule, stiffness_monitor
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
 from ahac.algos.networks import BUILT_IN, Networks, make_actor, make_critic
+from ahac.algos.parts.actor_step import ActorStep
 from ahac.algos.parts.critic_fit import CriticFit
 from ahac.algos.parts.gradient_horizon import overall_growth
 from ahac.algos.parts.horizon import Signals
@@ -32,14 +33,14 @@ from ahac.core.errors import NonFiniteError
 from ahac.core.rng import restore_generator
 from ahac.nets.critic_training import make_critic_epoch
 from ahac.nets.normalizer import Normalizer
-from ahac.nets.optim import optimizer_tensors, shac_adam, step_only_if
+from ahac.nets.optim import optimizer_tensors, shac_adam
 from ahac.nets.policy_layers import policy_layers
 from ahac.nets.rollout_policy import make_rollout_policy
 from ahac.nets.state_dicts import LearnedState, check_state, first_non_finite, flatten, section
-from ahac.rl.diagnostics import action_gradients, backward_to_steps, esnr, mean_square_adjoints
+from ahac.rl.diagnostics import esnr, mean_square_adjoints
 from ahac.rl.losses import constraint, short_horizon
-from ahac.rl.nonfinite import NonFiniteReport, diagnose_rollout, unusable_worlds
-from ahac.rl.returns import td_lambda
+from ahac.rl.nonfinite import NonFiniteReport, diagnose_rollout
+from ahac.rl.returns import td_lambda, weighted_advantages
 from ahac.rl.rollout import Rollout, roll_out
 from ahac.rl.schedule import linear_schedule, set_learning_rate
 from ahac.rl.stepping import RolloutInterrupted
@@ -90,6 +91,8 @@ class ShortHorizonActorCritic:
         self.actor = make_actor(config.actor, spec, seed, cpu, networks)
         self._policy = make_rollout_policy(self.actor)
         self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate)
+        limit = config.actor.max_grad_norm
+        self.actor_step = ActorStep(self.actor, self.actor_optimizer, limit, config.update, ranks)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:
             self.critic = make_critic(c, spec, seed, cpu, networks)
@@ -111,8 +114,6 @@ class ShortHorizonActorCritic:
         self.policy_state = self.learned.select("actor.", "normalizer.")
         """Tensors on which `act` depends."""
         self._phi = torch.zeros(config.horizon.max, device=spec.device, dtype=spec.dtype)
-        self.batched_backward = spec.device.type == "cuda"
-        """Whether the gradient goes from actions to weights for all steps at once, instead of step by step."""
 
     def act(self, obs: Tensor) -> Tensor:
         """Return the mode of the policy for raw observations."""
@@ -189,9 +190,11 @@ class ShortHorizonActorCritic:
         rollout = buffer.rollout
         loss = short_horizon(rollout, buffer.next_value, c.gamma)
         objective = loss + self._constraint(rollout)  # −L_π(θ, φ), eq:lagrangian
-        gradients = self._backward(objective, buffer)
-        norm, valid = self._step_actor(objective.detach(), rollout)
+        needs_growth = "growth" in self.horizon.needs
+        gradients = self.actor_step.backward(objective, buffer, states=needs_growth)
         targets = td_lambda(rollout.reward.detach(), buffer.next_value.detach(), rollout.cut, c.gamma, c.td_lambda)
+        advantages = self._advantages(rollout, targets)
+        norm, valid, more = self.actor_step.step(objective.detach(), buffer, gradients, advantages)
         ranks = self.ranks
         if self.normalizer.enabled:
             self.normalizer.update(ranks.gather(rollout.raw_obs, dim=1).flatten(0, 1), valid)
@@ -203,8 +206,8 @@ class ShortHorizonActorCritic:
             "esnr": esnr(ranks.gather(gradients, dim=1)),
             "share_cut": rollout.stiff.float().mean(),
             "stiffness": buffer.stiffness.mean(),
+            **more,
         }
-        needs_growth = "growth" in self.horizon.needs
         return ActorUpdate(
             valid=valid,
             critic_obs=ranks.gather(rollout.critic_obs, dim=1).flatten(0, 1),
@@ -222,41 +225,13 @@ class ShortHorizonActorCritic:
             return 0.0
         return constraint(stiffness, self._phi[: len(stiffness)], c.threshold)
 
-    def _backward(self, objective: Tensor, buffer: RolloutBuffer) -> Tensor:
-        """Set the actor's gradient, and return that of the objective with respect to each action, [T, N, actions].
-
-        On CUDA, many small kernels per step cost more than evaluating the policy again, for all steps at once; on the
-        CPU it is the opposite.
-        """
-        steps = buffer.rollout.steps
-        weights = [weight for weight in self.actor.parameters() if weight.requires_grad]
-        keep_states = "growth" in self.horizon.needs
-        gradients = backward_to_steps(objective, steps, keep_states, () if self.batched_backward else weights)
-        by_action = action_gradients(steps)
-        if self.batched_backward:
-            gradients = torch.autograd.grad(
-                self.actor(buffer.rollout.obs, buffer.noise), weights, by_action, materialize_grads=True
-            )
-        for weight, gradient in zip(weights, gradients, strict=True):
-            weight.grad = gradient
-        return by_action
-
-    def _step_actor(self, objective: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]:
-        """Clip the gradient and step; return its norm, and whether all is finite. If not, change nothing."""
-        self.ranks.average_gradients(self.actor.parameters())
-        norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.actor.max_grad_norm)
-        # An infinite or huge reward, observation or stiffness may have a finite gradient, but would corrupt the critic,
-        # the normalizer or the horizon.
-        valid = torch.isfinite(objective + norm)
-        valid = valid & ~(unusable_worlds(rollout.reward).any() | unusable_worlds(rollout.raw_obs).any())
-        if rollout.asymmetric:
-            valid = valid & ~unusable_worlds(rollout.raw_critic_obs).any()
-        if rollout.stiffness is not None:
-            valid = valid & torch.isfinite(rollout.stiffness.detach().sum())
-        valid = self.ranks.all(valid)
-        with step_only_if(valid, self.actor_optimizer):
-            self.actor_optimizer.step()  # pyright: ignore[reportUnknownMemberType]
-        return norm, valid
+    def _advantages(self, rollout: Rollout, targets: Tensor) -> Tensor | None:
+        """Return [T, N] weighted advantages, if gradients are mixed."""
+        if self.config.update.gradient != "mixed" or self.critic is None:
+            return None
+        with torch.no_grad():
+            value = (self.target or self.critic)(rollout.critic_obs)
+        return weighted_advantages(targets, value, rollout.cut, self.config.gamma)
 
     # ------------------------------------------------------------------------------------------ lines 16-19: critic
 

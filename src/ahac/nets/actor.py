@@ -27,6 +27,11 @@ class SquashedGaussian(nn.Module):
         mean = self.net(obs)
         return torch.tanh(mean if noise is None else torch.addcmul(mean, self.log_std.exp(), noise))
 
+    def distribution(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """[..., actions] μ and log σ of the Gaussian before squashing."""
+        mean = self.net(obs.flatten(0, -2)).unflatten(0, obs.shape[:-1])
+        return mean, self.log_std.expand_as(mean)
+
     def sampler(self, normalizer: FrozenNormalizer) -> Callable[[Tensor, Tensor], Tensor]:
         """Return a function that samples actions from raw observations and noise, valid until the weights change."""
         return lambda obs, noise: self(normalizer(obs), noise)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["entropy", "kl", "log_prob", "squashed_log_prob"]
+__all__ = ["LOG_SQRT_2PI", "entropy", "kl", "log_prob", "squashed_log_prob"]
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 

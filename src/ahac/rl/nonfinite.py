@@ -22,6 +22,7 @@ __all__ = [
     "earliest",
     "final_observation",
     "unusable_worlds",
+    "usable_rollout",
 ]
 
 NONFINITE_POLICY_GRADIENT = "the gradient of the policy is not finite, though every world's is"
@@ -158,3 +159,16 @@ def _nonfinite_worlds(values: Tensor) -> Tensor:
 def unusable_worlds(values: Tensor) -> Tensor:
     """Return [T, N] bool, where a [T, N, ...] tensor has a number that cannot be learned from."""
     return ~_is_usable(values).reshape(*values.shape[:2], -1).all(dim=-1)
+
+
+def usable_rollout(rollout: Rollout) -> Tensor:
+    """Whether rewards, observations and stiffness of a rollout are finite and not huge, as a bool on the device.
+
+    An infinite or huge number may have a finite gradient, but would corrupt the critic, the normalizer or the horizon.
+    """
+    usable = ~(unusable_worlds(rollout.reward).any() | unusable_worlds(rollout.raw_obs).any())
+    if rollout.asymmetric:
+        usable = usable & ~unusable_worlds(rollout.raw_critic_obs).any()
+    if rollout.stiffness is not None:
+        usable = usable & torch.isfinite(rollout.stiffness.detach().sum())
+    return usable

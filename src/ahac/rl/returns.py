@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["segment_discounts", "td_lambda"]
+__all__ = ["segment_discounts", "td_lambda", "weighted_advantages"]
 
 
 def td_lambda(reward: Tensor, next_value: Tensor, cut: Tensor, gamma: float, lambda_: float) -> Tensor:
@@ -35,3 +35,8 @@ def segment_discounts(cut: Tensor, gamma: float, dtype: torch.dtype) -> Tensor:
     for t in range(len(cut) - 1):
         torch.addcmul(starts[t], weights[t], factors[t], out=weights[t + 1])
     return weights
+
+
+def weighted_advantages(targets: Tensor, value: Tensor, cut: Tensor, gamma: float) -> Tensor:
+    """Return [T, N] γᵏ (G_t − V(s_t)) / (T N): advantages, times the weight of each step in the actor's objective."""
+    return segment_discounts(cut, gamma, targets.dtype) * (targets - value) / targets.numel()

@@ -49,6 +49,7 @@ TAGS = {
     # Updates
     "actor_grad_norm": "train/actor_grad_norm", "actor_grad_norm_clipped": "train/actor_grad_norm_clipped",
     "critic_epochs": "train/critic_epochs", "esnr": "train/esnr", "growth": "train/growth", "kl": "train/kl",
+    "policy_kl": "train/policy_kl", "analytic_share": "train/analytic_share",
     "share_clipped": "train/share_clipped", "rate": "train/learning_rate", "entropy": "train/entropy",
     "temperature": "train/temperature", "q": "train/q", "failures": "train/failures",
 }  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm
-from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.config import ShortHorizonConfig, UpdateConfig
 from ahac.algos.ppo import PPO
 from ahac.algos.recipes import PRESETS, recipe
 from ahac.algos.registry import make_algorithm
@@ -25,7 +25,10 @@ WORLDS = 64
 CASES = [
     *(("hopper", algo, preset) for algo in ("ahac", "ahac1", "shac", "bptt") for preset in PRESETS),
     ("ant", "ahac", "default"),
+    ("hopper", "ahac", "default-reused"),
+    ("hopper", "shac", "default-mixed"),
 ]
+UPDATES = {"reused": UpdateConfig(epochs=3, kl_coef=0.2), "mixed": UpdateConfig(gradient="mixed")}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,10 @@ def executed(algorithm: Learning, env: VecEnv, graphs: bool) -> Learning:
 
 
 def make_small_algorithm(env: VecEnv, algo: str, preset: str, graphs: bool) -> ShortHorizonActorCritic:
-    config = small(recipe(env.spec.name, algo, preset).algorithm)
+    name, _, gradient = preset.partition("-")
+    config = small(recipe(env.spec.name, algo, name).algorithm)
+    if gradient:
+        config = replace(config, update=UPDATES[gradient])
     return executed(ShortHorizonActorCritic(config, env.spec, seed=1), env, graphs)
 
 

@@ -115,7 +115,7 @@ def test_the_gradient_of_all_steps_at_once_is_that_of_each() -> None:
     for batched in (False, True):  # as on the CPU and on CUDA
         env = worlds()
         algorithm: Any = make_algorithm(ahac_config_with(Residual), env.spec, 0, networks=Networks(Residual))
-        algorithm.batched_backward = batched
+        algorithm.actor_step.batched = batched
         algorithm.iterate(env, 0.0)
         updated.append(algorithm.actor.net.rest[0].weight.grad)
     torch.testing.assert_close(*updated, rtol=1e-4, atol=1e-6)

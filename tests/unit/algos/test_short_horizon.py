@@ -6,9 +6,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
+from ahac.algos.config import (
+    ActorConfig,
+    CriticConfig,
+    HorizonConfig,
+    ShortHorizonConfig,
+    StiffnessConfig,
+    UpdateConfig,
+)
 from ahac.algos.recipes import recipe
 from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make
 from ahac.rl.losses import short_horizon
 from ahac.rl.rollout import Rollout
@@ -143,7 +151,7 @@ def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str
             (loss + one._constraint(buffer.rollout)).backward()
             nn.utils.clip_grad_norm_(one.actor.parameters(), one.config.actor.max_grad_norm)
         else:
-            one.batched_backward = at_once
+            one.actor_step.batched = at_once
             one._update_actor(buffer)
         actual.append([weight.grad for weight in one.actor.parameters()])
     for expected, gradient in zip(*actual, strict=True):
@@ -287,6 +295,80 @@ def test_the_actors_gradient_is_clipped(made: dict[str, VecEnv]) -> None:
     assert values["actor_grad_norm"] > 1e-3
     assert values["actor_grad_norm_clipped"] == 1e-3
     assert norm == pytest.approx(1e-3, rel=1e-2)
+
+
+# ------------------------------------------------------------------------------------- reuse and mixing of gradients
+
+REUSED = UpdateConfig(epochs=3, kl_coef=0.2, entropy_coef=0.01)
+MIXED = UpdateConfig(gradient="mixed")
+
+
+def updating(env: VecEnv, update: UpdateConfig, algo: str = "ahac", seed: int = 0) -> ShortHorizonActorCritic:
+    config = replace(small(recipe(env.spec.name, algo).algorithm), update=update)
+    return ShortHorizonActorCritic(config, env.spec, seed)
+
+
+def test_the_first_reused_update_is_the_plain_one(exact: VecEnv) -> None:
+    gradients, saved = [], exact.state_dict()
+    for update in (UpdateConfig(), UpdateConfig(kl_coef=1.0)):  # whose gradient is zero before the policy changes
+        one = updating(exact, update)
+        one.iterate(exact, 0.0)
+        exact.load_state_dict(saved)
+        gradients.append(torch.cat([p.grad.flatten() for p in one.actor.parameters() if p.grad is not None]))
+    assert (gradients[0] - gradients[1]).abs().max() < 1e-10 * gradients[0].abs().max()
+
+
+def test_every_epoch_moves_the_policy_further(exact: VecEnv) -> None:
+    moves, saved = [], exact.state_dict()
+    for epochs in (1, 2, 4):
+        one = updating(exact, UpdateConfig(epochs=epochs, kl_coef=0.0))
+        before = vector(one.actor)
+        report = one.iterate(exact, 0.0)
+        exact.load_state_dict(saved)
+        moves.append((vector(one.actor) - before).norm().item())
+        assert ("policy_kl" in report.metrics) == (epochs > 1)
+    assert moves[0] < moves[1] < moves[2]
+
+
+def test_mixed_gradients_lie_between_both(made: dict[str, VecEnv]) -> None:
+    env = made["hopper"]
+    env.reset(seed=3)
+    report = updating(env, MIXED).iterate(env, 0.0)
+    assert 0.0 < report.metrics["analytic_share"] < 1.0
+    assert report.metrics["policy_kl"] > 0.0
+
+
+@pytest.mark.parametrize("update", [REUSED, MIXED, replace(REUSED, gradient="mixed")])
+def test_reused_and_mixed_updates_resume_bit_exactly(made: dict[str, VecEnv], update: UpdateConfig) -> None:
+    env = made["cartpole"]
+    env.reset(seed=3)
+    one, other = updating(env, update, seed=1), updating(env, update, seed=2)
+    train(one, env, 2)
+    saved, worlds = one.state_dict(), env.state_dict()
+    expected = train(one, env, 3)
+    other.load_state_dict(saved)
+    env.load_state_dict(worlds)
+    assert train(other, env, 3) == expected
+    assert_same(other.state_dict(), one.state_dict())
+
+
+def test_an_objective_that_is_not_finite_changes_nothing_in_any_epoch(
+    made: dict[str, VecEnv], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = made["cartpole"]
+    env.reset(seed=3)
+    one = updating(env, REUSED)
+    train(one, env, 1)
+    before = vector(one.actor)
+    monkeypatch.setattr(one, "_constraint", lambda rollout: torch.inf)
+    report = one.iterate(env, 0.0)
+    assert report.failure is not None
+    assert torch.equal(vector(one.actor), before)
+
+
+def test_mixing_needs_a_critic() -> None:
+    with pytest.raises(InputError, match="needs a critic"):
+        ShortHorizonConfig(critic=None, update=MIXED)
 
 
 def test_a_time_out_inside_a_rollout_leaves_learning_finite(made: dict[str, VecEnv]) -> None:
