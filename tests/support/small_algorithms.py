@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ahac.algos.algorithm import Algorithm
+from ahac.algos.config import UpdateConfig
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.registry import AlgorithmConfig, make_algorithm
 from ahac.algos.sac import SACConfig
@@ -35,6 +36,9 @@ def _settings() -> dict[str, AlgorithmConfig]:
         "ahac, esnr": replace(ahac, horizon=replace(ahac.horizon, rule="esnr")),
         "ahac1": TOY.algorithm("ahac1"),
         "shac": TOY.algorithm("shac"),
+        "sapo": TOY.algorithm("sapo"),
+        "ahac, reused": replace(ahac, update=UpdateConfig(epochs=2, kl_coef=0.2)),
+        "sapo, mixed": replace(TOY.algorithm("sapo"), update=UpdateConfig(epochs=2, gradient="mixed")),
         "bptt": TOY.algorithm("bptt"),
         "ppo": ppo,
         "ppo, one trunk": replace(ppo, critic_hidden=None),

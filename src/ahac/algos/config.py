@@ -12,6 +12,7 @@ from ahac.core.errors import InputError
 __all__ = [
     "ActorConfig",
     "CriticConfig",
+    "EntropyConfig",
     "HorizonConfig",
     "ShortHorizonConfig",
     "StiffnessConfig",
@@ -33,6 +34,11 @@ def _check_network(name: str, hidden: tuple[int, ...], learning_rate: float, max
         _above(f"{name}.max_grad_norm", max_grad_norm, 0.0)
 
 
+def _check_activation(name: str, activation: str) -> None:
+    if activation not in ("elu", "silu"):
+        raise InputError(f'{name}.activation must be "elu" or "silu", got {activation!r}')
+
+
 def _above(name: str, value: float, bound: float) -> None:
     if check_finite(name, value, bound) == bound:
         raise InputError(f"{name} must be more than {bound:g}, got {value!r}")
@@ -48,8 +54,16 @@ class ActorConfig:
     """Initial learning rate α_θ; changes linearly to 1e-5 over the run."""
     max_grad_norm: float = 1.0
     """Clip the gradient to this norm."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay (AdamW)."""
+    activation: Literal["elu", "silu"] = "elu"
+    """Activation of hidden layers."""
     init_log_std: float = -1.0
     """Initial log standard deviation of the policy."""
+    state_std: bool = False
+    """Let the standard deviation depend on the state."""
+    log_std_bounds: tuple[float, float] = (-5.0, 2.0)
+    """Bounds of the log standard deviation, if it depends on the state."""
     normalize_obs: bool = True
     """Normalize observations by running statistics."""
     network: str = field(default="", metadata={"option": False})
@@ -58,6 +72,11 @@ class ActorConfig:
     def __post_init__(self) -> None:
         _check_network("actor", self.hidden, self.learning_rate, self.max_grad_norm)
         check_finite("actor.init_log_std", self.init_log_std)
+        check_finite("actor.weight_decay", self.weight_decay, 0.0)
+        _check_activation("actor", self.activation)
+        low, high = self.log_std_bounds
+        if not check_finite("actor.log_std_bounds", low) < check_finite("actor.log_std_bounds", high):
+            raise InputError(f"actor.log_std_bounds must be two rising numbers, got {low} and {high}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +87,14 @@ class CriticConfig:
     """Hidden layer widths."""
     learning_rate: float = 2e-3
     """Initial learning rate α_ψ; changes linearly to 1e-5 over the run."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay (AdamW)."""
+    activation: Literal["elu", "silu"] = "elu"
+    """Activation of hidden layers."""
     num_critics: int = 1
     """Number of critics; the minimum of their values is used (double critic with two)."""
+    actor_value: Literal["min", "mean"] = "min"
+    """Value of several critics in the actor's objective; targets always use the minimum."""
     epochs: int = 16
     """Largest number of epochs per rollout."""
     plateau_tolerance: float | None = None
@@ -87,6 +112,10 @@ class CriticConfig:
 
     def __post_init__(self) -> None:
         _check_network("critic", self.hidden, self.learning_rate, self.max_grad_norm)
+        check_finite("critic.weight_decay", self.weight_decay, 0.0)
+        _check_activation("critic", self.activation)
+        if self.actor_value not in ("min", "mean"):
+            raise InputError(f'critic.actor_value must be "min" or "mean", got {self.actor_value!r}')
         if self.plateau_tolerance is not None:
             _above("critic.plateau_tolerance", self.plateau_tolerance, 0.0)
         for name in ("num_critics", "epochs", "minibatches"):
@@ -190,6 +219,24 @@ class UpdateConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EntropyConfig:
+    """Maximum-entropy objective (SAPO): the policy's entropy is part of the reward, with a learned temperature."""
+
+    init_temperature: float = 1.0
+    """Initial temperature α."""
+    learning_rate: float = 5e-3
+    """Learning rate of the temperature."""
+    target: float | None = None
+    """Target entropy ℋ̄; None for −|A|/2, half the number of actions."""
+
+    def __post_init__(self) -> None:
+        _above("entropy.init_temperature", self.init_temperature, 0.0)
+        check_finite("entropy.learning_rate", self.learning_rate, 0.0)
+        if self.target is not None and check_finite("entropy.target", self.target) == 0.0:
+            raise InputError("entropy.target must not be 0, as entropies are divided by it; use for example -4")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShortHorizonConfig:
     """Settings of the short-horizon loop (AHAC, AHAC-1, SHAC, BPTT)."""
 
@@ -203,6 +250,8 @@ class ShortHorizonConfig:
     """Stiffness settings."""
     update: UpdateConfig = field(default_factory=UpdateConfig)
     """Policy updates: reuse and mixing of gradients."""
+    entropy: EntropyConfig | None = None
+    """Maximum-entropy objective; None disables it."""
     gamma: float = 0.99
     """Discount factor."""
     td_lambda: float = 0.95

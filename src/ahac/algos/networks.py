@@ -14,7 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd as Dropout  # pyright: ignore[re
 from ahac.algos.config import ActorConfig, CriticConfig, ShortHorizonConfig
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
-from ahac.nets.actor import Actor, CustomActor, SquashedGaussian
+from ahac.nets.actor import Actor, CustomActor, SquashedGaussian, StateStdActor
 from ahac.nets.critic import Critic, CustomCritic, Ensemble
 
 __all__ = [
@@ -86,7 +86,11 @@ def make_actor(
     _check_given("policy", config.network, networks.policy)
     sizes = spec.obs_size, spec.action_size
     if networks.policy is None:
-        actor = Actor(*sizes, config.hidden, log_std=config.init_log_std, rng=rng)
+        function, log_std, bounds = config.activation, config.init_log_std, config.log_std_bounds
+        if config.state_std:
+            actor = StateStdActor(*sizes, config.hidden, function=function, log_std=log_std, bounds=bounds, rng=rng)
+        else:
+            actor = Actor(*sizes, config.hidden, function=function, log_std=log_std, rng=rng)
     else:
         (net,) = _make_networks(networks.policy, sizes, seed, 1)
         _check_network("policy", net, spec.obs_size, [(2, spec.action_size)])
@@ -98,7 +102,9 @@ def make_critic(config: CriticConfig, spec: EnvSpec, seed: int, rng: torch.Gener
     """Make the critic, as `make_actor` does the policy."""
     _check_given("critic", config.network, networks.critic)
     if networks.critic is None:
-        critic = Critic(spec.critic_obs_size, config.hidden, members=config.num_critics, rng=rng)
+        critic = Critic(
+            spec.critic_obs_size, config.hidden, members=config.num_critics, rng=rng, function=config.activation
+        )
     else:
         nets = _make_networks(networks.critic, (spec.critic_obs_size,), seed + 1, config.num_critics)
         for net in nets:

@@ -18,6 +18,7 @@ from ahac.algos.bptt import bptt_config
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.hyperparameters import task_hyperparameters
 from ahac.algos.registry import algorithms, settings_class
+from ahac.algos.sapo import SAPO_WORLDS, sapo_config
 from ahac.algos.shac import shac_config
 from ahac.core.errors import InputError
 from ahac.core.text import suggestion
@@ -29,15 +30,22 @@ ALGOS = {
     "ahac": "Adaptive Horizon Actor-Critic: adaptive horizon, double critic fitted until its loss plateaus",
     "ahac1": "AHAC-1: truncates each world's trajectory where contact is stiff",
     "shac": "Short-Horizon Actor-Critic: fixed horizon, critic with a target network",
+    "sapo": "SAPO: SHAC with a maximum-entropy objective, state-dependent standard deviation and two critics",
     "bptt": "backpropagation through time: long rollouts, no critic",
     "ppo": "proximal policy optimization: no simulator gradients, thousands of worlds",
     "sac": "soft actor-critic: no simulator gradients, replay buffer",
     "svg": "stochastic value gradients: soft actor-critic through a learned model",
 }
-FirstOrderName = Literal["ahac", "ahac1", "shac", "bptt"]
+FirstOrderName = Literal["ahac", "ahac1", "shac", "sapo", "bptt"]
 ConfigT = TypeVar("ConfigT")
 
-FIRST_ORDER = {"ahac": ahac_config, "ahac1": ahac1_config, "shac": shac_config, "bptt": bptt_config}
+FIRST_ORDER = {
+    "ahac": ahac_config,
+    "ahac1": ahac1_config,
+    "shac": shac_config,
+    "sapo": sapo_config,
+    "bptt": bptt_config,
+}
 BPTT_WORLDS = 32
 
 
@@ -76,6 +84,8 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
         return Recipe(num_envs=worlds, iterations=iterations, algorithm=settings)
     numbers = task_hyperparameters(task, preset)
     worlds = numbers.num_envs
+    if algo == "sapo" and preset != "default":
+        return Recipe(num_envs=SAPO_WORLDS[0], iterations=SAPO_WORLDS[1], algorithm=sapo_config(numbers, preset))
     if algo == "bptt":
         worlds = BPTT_WORLDS
     elif algo == "ahac1" and preset == "paper":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +25,10 @@ from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite
 from ahac.algos.networks import BUILT_IN, Networks, make_actor, make_critic
 from ahac.algos.parts.actor_step import ActorStep
 from ahac.algos.parts.critic_fit import CriticFit
+from ahac.algos.parts.entropy_bonus import EntropyBonus
 from ahac.algos.parts.gradient_horizon import overall_growth
 from ahac.algos.parts.horizon import Signals
+from ahac.algos.parts.next_values import next_values
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import NonFiniteError
@@ -90,15 +92,18 @@ class ShortHorizonActorCritic:
             self.critic_normalizer = self.normalizer.like(spec.critic_obs_size)
         self.actor = make_actor(config.actor, spec, seed, cpu, networks)
         self._policy = make_rollout_policy(self.actor)
-        self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate)
+        self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate, config.actor.weight_decay)
         limit = config.actor.max_grad_norm
         self.actor_step = ActorStep(self.actor, self.actor_optimizer, limit, config.update, ranks)
+        self.entropy_bonus = None
+        if config.entropy is not None:
+            self.entropy_bonus = EntropyBonus(config.entropy, spec.action_size, spec.device, spec.dtype)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:
             self.critic = make_critic(c, spec, seed, cpu, networks)
             self.target = None if c.target_alpha is None else deepcopy(self.critic).requires_grad_(False)
             self.critic.theta.grad = torch.zeros_like(self.critic.theta)
-            self.critic_optimizer = shac_adam(self.critic, c.learning_rate)
+            self.critic_optimizer = shac_adam(self.critic, c.learning_rate, c.weight_decay)
             self.fit = CriticFit(
                 make_critic_epoch(self.critic, self.critic_optimizer, c.max_grad_norm),
                 self.critic_optimizer,
@@ -122,7 +127,7 @@ class ShortHorizonActorCritic:
 
     def policy_layers(self) -> nn.Sequential:
         """Return the mode of the policy as layers, from raw observations to actions."""
-        return policy_layers(self.normalizer, self.actor.net, nn.Tanh())
+        return policy_layers(self.normalizer, self.actor.mean_net(), nn.Tanh())
 
     def iterate(self, env: Env, progress: float) -> IterationResult:
         """Run one pass of the outer loop of Algorithm 1; comments give its lines."""
@@ -156,15 +161,33 @@ class ShortHorizonActorCritic:
         normalize = self.normalizer.frozen()
         sample = self._policy.sampler(normalize)
         normalize_critic = None if self.critic_normalizer is None else self.critic_normalizer.frozen()
-        rollout = roll_out(
-            env, lambda obs: sample(obs, next(noise_of_step)), normalize, length, self.monitor, normalize_critic
-        )
-        next_value = self._next_values(rollout)
+        entropies: list[Tensor] = []
+
+        def act(obs: Tensor) -> Tensor:
+            if self.entropy_bonus is None:
+                return sample(obs, next(noise_of_step))
+            action, entropy = self.actor.sample(normalize(obs), next(noise_of_step))
+            entropies.append(entropy)
+            return action
+
+        rollout = roll_out(env, act, normalize, length, self.monitor, normalize_critic)
+        entropy = torch.stack(entropies) if entropies else None
+        if self.entropy_bonus is not None and entropy is not None:
+            rollout = replace(rollout, reward=rollout.reward + self.entropy_bonus(entropy))
+        actor_value = "min" if self.config.critic is None else self.config.critic.actor_value
+        next_value, target_value = next_values(self.target or self.critic, rollout, actor_value)
         stiffness = rollout.stiffness
         if stiffness is None:  # only logged, for the last step
             with torch.no_grad():
                 stiffness = env.stiffness(rollout.steps[-1], self.config.stiffness.signal, self._probes)
-        return RolloutBuffer(rollout=rollout, noise=noise, next_value=next_value, stiffness=stiffness.detach())
+        return RolloutBuffer(
+            rollout=rollout,
+            noise=noise,
+            next_value=next_value,
+            target_value=target_value,
+            entropy=entropy,
+            stiffness=stiffness.detach(),
+        )
 
     def _draw_noise(self, spec: EnvSpec, length: int) -> Tensor:
         """Return [T, N, actions] action noise of this rank's worlds, drawn per step to be independent of `length`."""
@@ -173,13 +196,6 @@ class ShortHorizonActorCritic:
             torch.randn(shape, generator=self.generator, device=spec.device, dtype=spec.dtype) for _ in range(length)
         ]
         return torch.stack([self.ranks.local_slice(draw) for draw in draws])
-
-    def _next_values(self, rollout: Rollout) -> Tensor:
-        """Return [T, N] V(s_{t+1}), zero where the task ended the episode or if there is no critic."""
-        if self.critic is None:
-            return torch.zeros_like(rollout.reward)
-        network = self.target or self.critic
-        return torch.where(rollout.terminated, 0.0, network(rollout.final_critic_obs))
 
     # ---------------------------------------------------------------------------------------------- line 13: actor
 
@@ -192,10 +208,11 @@ class ShortHorizonActorCritic:
         objective = loss + self._constraint(rollout)  # −L_π(θ, φ), eq:lagrangian
         needs_growth = "growth" in self.horizon.needs
         gradients = self.actor_step.backward(objective, buffer, states=needs_growth)
-        targets = td_lambda(rollout.reward.detach(), buffer.next_value.detach(), rollout.cut, c.gamma, c.td_lambda)
+        targets = td_lambda(rollout.reward.detach(), buffer.target_value, rollout.cut, c.gamma, c.td_lambda)
         advantages = self._advantages(rollout, targets)
         norm, valid, more = self.actor_step.step(objective.detach(), buffer, gradients, advantages)
         ranks = self.ranks
+        more |= self._update_temperature(buffer, valid)
         if self.normalizer.enabled:
             self.normalizer.update(ranks.gather(rollout.raw_obs, dim=1).flatten(0, 1), valid)
             if self.critic_normalizer is not None:
@@ -203,7 +220,7 @@ class ShortHorizonActorCritic:
         means = {
             "actor_loss": loss.detach(),
             "actor_grad_norm": norm,
-            "esnr": esnr(ranks.gather(gradients, dim=1)),
+            "esnr": esnr(ranks.gather(gradients.action, dim=1)),
             "share_cut": rollout.stiff.float().mean(),
             "stiffness": buffer.stiffness.mean(),
             **more,
@@ -224,6 +241,15 @@ class ShortHorizonActorCritic:
         if not c.lagrangian or stiffness is None or not stiffness.requires_grad:
             return 0.0
         return constraint(stiffness, self._phi[: len(stiffness)], c.threshold)
+
+    def _update_temperature(self, buffer: RolloutBuffer, valid: Tensor) -> dict[str, Tensor]:
+        """Step the temperature, if entropies are part of the reward, and return what to log."""
+        if self.entropy_bonus is None or buffer.entropy is None:
+            return {}
+        entropy = self.ranks.mean(buffer.entropy.detach().mean())
+        metrics = {"entropy": entropy, "temperature": self.entropy_bonus.alpha}
+        self.entropy_bonus.update(entropy, valid)
+        return metrics
 
     def _advantages(self, rollout: Rollout, targets: Tensor) -> Tensor | None:
         """Return [T, N] weighted advantages, if gradients are mixed."""
@@ -342,6 +368,8 @@ class ShortHorizonActorCritic:
                 "critic": self.critic.state_dict(),
                 "critic_optimizer": optimizer_tensors(self.critic_optimizer),
             }
+        if self.entropy_bonus is not None:
+            sections |= {"temperature": self.entropy_bonus.state_dict()}
         if self.critic_normalizer is not None:
             sections |= {"critic_normalizer": self.critic_normalizer.state_dict()}
         if self.target is not None:

@@ -17,7 +17,7 @@ from torch.func import functional_call, vmap
 from ahac.core.env import Step
 from ahac.gradients.estimators import zeroth_order
 from ahac.gradients.policies import StudyTarget
-from ahac.nets.actor import SquashedGaussian
+from ahac.nets.actor import SquashedGaussian, StateStdActor
 from ahac.rl.diagnostics import retain_step_gradients
 
 __all__ = [
@@ -142,7 +142,8 @@ def _log_density(actor: SquashedGaussian, own: Parameters, obs: Tensor, noise: T
     The action a = tanh(u) is held fixed; its density is that of u = μ + σ ε divided by |da/du|, which is then constant.
     """
     layers = {name.removeprefix("net."): p for name, p in own.items() if name.startswith("net.")}
-    mean, log_std = functional_call(actor.net, layers, (obs,)), own["log_std"]
+    outputs = functional_call(actor.net, layers, (obs,))
+    mean, log_std = actor.split(outputs) if isinstance(actor, StateStdActor) else (outputs, own["log_std"])
     action = (mean + log_std.exp() * noise).detach()  # before tanh
     return -(0.5 * ((action - mean) / log_std.exp()).square() + log_std).sum()
 

@@ -37,11 +37,11 @@ CPU_FLAGS = (
     "-march=native -mprefer-vector-width=512 -ffp-contract=fast -fno-signed-zeros -fno-vectorize -fno-slp-vectorize "
     "-mllvm=-enable-misched=0"
 )
-"""Without the machine scheduler: the order of the traced graph keeps fewer values alive (docs/performance.md)."""
+"""Without the machine scheduler: the traced order keeps fewer values alive (docs/performance/design-choices.md)."""
 LOOP_FLAGS = "-O1"
-"""For kernels with loops over rows, which are large: they compile faster and run as fast (docs/performance.md)."""
+"""For kernels with loops over rows: they compile faster and run as fast (docs/performance/compile-times.md)."""
 CUDA_OPTIMIZATION = 2
-"""Compiles and runs faster than level 3 (docs/performance.md)."""
+"""Compiles and runs faster than level 3 (docs/performance/design-choices.md)."""
 
 KERNEL_PREFIX = ("wp__cpu_kernel__locals__", "wp__cuda_kernel__locals__")
 """Prefixes of the folders in Warp's cache that hold the kernels defined below."""

@@ -92,13 +92,17 @@ class CustomCritic(Ensemble):
 
 
 class Critic(Ensemble):
-    """An ensemble of multilayer perceptrons: ELU and layer norm after every hidden layer."""
+    """An ensemble of multilayer perceptrons: an activation and layer norm after every hidden layer."""
 
-    def __init__(self, obs: int, hidden: Sequence[int], *, members: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, obs: int, hidden: Sequence[int], *, members: int, rng: torch.Generator, function: str = "elu"
+    ) -> None:
         widths = [obs, *hidden, 1]
         size = sum(a * b + b for a, b in pairwise(widths)) + 2 * sum(hidden)
         super().__init__(torch.zeros(members, size))
         self.widths = widths
+        self.function = function
+        self._activate = {"elu": functional.elu, "silu": functional.silu}[function]
         with torch.no_grad():
             layers, head = self.layers(self.theta)
             for member in range(members):
@@ -113,7 +117,7 @@ class Critic(Ensemble):
         for m in range(self.members):
             x = obs
             for layer in hidden:
-                x = functional.elu(torch.addmm(layer.bias[m], x, layer.weight[m]))
+                x = self._activate(torch.addmm(layer.bias[m], x, layer.weight[m]))
                 x = functional.layer_norm(x, x.shape[-1:], layer.scale[m], layer.shift[m], LAYER_NORM_EPS)
             values.append(torch.addmm(head.bias[m], x, head.weight[m]).squeeze(-1))
         return torch.stack(values)

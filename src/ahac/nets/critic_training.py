@@ -10,7 +10,7 @@ from torch import Tensor
 from ahac.nets.critic import Critic, Ensemble
 from ahac.nets.kernels.cpu_critic import CpuKernelEpoch
 from ahac.nets.kernels.cuda_critic import CudaKernelEpoch
-from ahac.nets.kernels.cuda_wide_critic import CudaWideEpoch
+from ahac.nets.kernels.cuda_wide_critic import MIN_WEIGHTS, CudaWideEpoch
 
 __all__ = ["CriticEpoch", "TorchEpoch", "make_critic_epoch"]
 
@@ -60,10 +60,12 @@ def make_critic_epoch(critic: Ensemble, optimizer: torch.optim.Adam, max_grad_no
     """Return the fastest implementation that supports the critic's shape, device and precision."""
     if not isinstance(critic, Critic):
         return TorchEpoch(critic, optimizer, max_grad_norm)
-    if CudaWideEpoch.supports(critic):
+    # Two of the kernels have ELU and Adam built in.
+    built_in = critic.function == "elu" and not any(group["weight_decay"] for group in optimizer.param_groups)
+    if CudaWideEpoch.supports(critic) and (critic.theta.shape[1] >= MIN_WEIGHTS or not built_in):
         return CudaWideEpoch(critic, optimizer, max_grad_norm)
-    if CudaKernelEpoch.supports(critic):
+    if built_in and CudaKernelEpoch.supports(critic):
         return CudaKernelEpoch(critic, optimizer, max_grad_norm)
-    if CpuKernelEpoch.supports(critic):
+    if built_in and CpuKernelEpoch.supports(critic):
         return CpuKernelEpoch(critic, optimizer, max_grad_norm)
     return TorchEpoch(critic, optimizer, max_grad_norm)

@@ -14,7 +14,7 @@ from ahac.core.errors import InputError
 
 __all__ = ["ACTIVATIONS", "LAYER_NORM_EPS", "Activation", "activation", "fill_uniform", "mlp"]
 
-Activation = Literal["elu", "tanh", "relu"]
+Activation = Literal["elu", "silu", "tanh", "relu"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 LAYER_NORM_EPS = 1e-5
 """Added to the variance in layer norms, here, in the critic and in the kernels."""
@@ -24,7 +24,8 @@ def activation(name: str, *, inplace: bool = True) -> nn.Module:
     """Return the activation with the given name as a layer."""
     if name not in ACTIVATIONS:
         raise InputError(f"no activation named {name!r}; known: {', '.join(ACTIVATIONS)}")
-    return {"elu": nn.ELU(inplace=inplace), "tanh": nn.Tanh(), "relu": nn.ReLU(inplace=inplace)}[name]
+    layers = {"elu": nn.ELU(inplace=inplace), "silu": nn.SiLU(inplace=inplace), "tanh": nn.Tanh()}
+    return layers[name] if name in layers else nn.ReLU(inplace=inplace)
 
 
 def mlp(
@@ -33,6 +34,7 @@ def mlp(
     *,
     rng: torch.Generator,
     last_gain: float | None = None,
+    hidden_gain: float = math.sqrt(2.0),
     layer_norm: bool = False,
 ) -> nn.Sequential:
     """Return a network with layers of the given widths, inputs first.
@@ -42,8 +44,8 @@ def mlp(
         function: Name of the activation of the hidden layers.
         rng: Generator that all weights come from.
         last_gain: By default weights and biases are uniform in ± 1/√inputs, as in torch. With a gain, weights are
-            orthogonal with gain √2 in hidden layers and this gain in the last one, and biases are zero, as is usual
-            for policy-gradient methods.
+            orthogonal with this gain in the last layer, and biases are zero, as is usual for policy-gradient methods.
+        hidden_gain: Gain of the hidden layers if the last one has a gain.
         layer_norm: Whether a layer norm follows each activation.
     """
     layers: list[nn.Module] = []
@@ -53,7 +55,7 @@ def mlp(
         if last_gain is None:
             fill_uniform(linear.parameters(), 1.0 / math.sqrt(inputs), rng)
         else:
-            nn.init.orthogonal_(linear.weight, last_gain if last else math.sqrt(2.0), generator=rng)
+            nn.init.orthogonal_(linear.weight, last_gain if last else hidden_gain, generator=rng)
             nn.init.zeros_(linear.bias)
         layers.append(linear)
         if last:

@@ -16,13 +16,17 @@ TORCH_BETAS = (0.9, 0.999)
 """Torch's default betas, for methods without a differentiable simulator."""
 
 
-def shac_adam(network: nn.Module, learning_rate: float) -> torch.optim.Adam:
-    """Return Adam with SHAC's betas; on CUDA it can be captured in a graph, and its learning rate is on the device."""
+def shac_adam(network: nn.Module, learning_rate: float, weight_decay: float = 0.0) -> torch.optim.Adam:
+    """Return Adam with SHAC's betas, AdamW with weight decay.
+
+    On CUDA it can be captured in a graph, and its learning rate is on the device.
+    """
     device = next(network.parameters()).device
     return make_adam(
         network.parameters(),
         torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate,
         betas=BETAS,
+        weight_decay=weight_decay,
     )
 
 
@@ -32,12 +36,25 @@ def make_adam(
     *,
     betas: tuple[float, float] = TORCH_BETAS,
     eps: float = 1e-8,
+    weight_decay: float = 0.0,
 ) -> torch.optim.Adam:
-    """Return fused Adam; a learning rate given as a tensor can change on the device without a synchronization."""
+    """Return fused Adam, or AdamW with weight decay.
+
+    A learning rate given as a tensor can change on the device without a synchronization.
+    """
     params = list(parameters)
     on_cuda = any(parameter.is_cuda for parameter in params)
+    kind = torch.optim.AdamW if weight_decay else torch.optim.Adam
     return _allocate_state(
-        torch.optim.Adam(params, lr=learning_rate, betas=betas, eps=eps, fused=True, capturable=on_cuda)
+        kind(
+            params,
+            lr=learning_rate,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            fused=True,
+            capturable=on_cuda,
+        )
     )
 
 

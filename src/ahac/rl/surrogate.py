@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ahac.nets.gaussian import LOG_SQRT_2PI, entropy, kl
+from ahac.nets.gaussian import LOG_SQRT_2PI, entropy, kl, squashed_log_prob
 
 __all__ = [
     "RolloutGradient",
@@ -45,6 +45,8 @@ class RolloutGradient:
     it out."""
     share: Tensor | None = None
     """[T, 1, actions] share of the analytic gradient, from 0 to 1; None for 1."""
+    by_entropy: Tensor | None = None
+    """[T, N] gradient of the loss with respect to −log π(a | s), if that is part of the reward."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,11 +91,15 @@ def surrogate_terms(
     log_prob = _log_probs(rollout.x, mean, log_std)
     weight = importance_weights((log_prob - old_log_prob).sum(dim=-1), clip_low, clip_high)
     noise = ((rollout.x - mean) * torch.exp(-log_std)).detach()
-    by_action = rollout.gradient * torch.addcmul(mean, log_std.exp(), noise)
+    x = torch.addcmul(mean, log_std.exp(), noise)
+    by_action = rollout.gradient * x
     if rollout.advantage is not None and rollout.share is not None:
         by_action = torch.lerp(-rollout.advantage[..., None] * log_prob, by_action, rollout.share)
+    loss = (weight[..., None] * by_action).sum()
+    if rollout.by_entropy is not None:
+        loss = loss - (weight * rollout.by_entropy * squashed_log_prob(x, noise, log_std)).sum()
     return SurrogateTerms(
-        loss=(weight[..., None] * by_action).sum(),
+        loss=loss,
         kl=kl(rollout.mean, rollout.log_std, mean, log_std).mean(),
         entropy=entropy(log_std).mean(),
     )

@@ -20,7 +20,11 @@ class RolloutBuffer:
     noise: Tensor
     """[T, N, actions] standard normal noise of the actions."""
     next_value: Tensor
-    """[T, N] V(s_{t+1}), zero where the task ended the episode; carries gradients."""
+    """[T, N] V(s_{t+1}) of the actor's objective, zero where the task ended the episode; carries gradients."""
+    target_value: Tensor
+    """[T, N] the same for the critic's targets, without gradients."""
+    entropy: Tensor | None
+    """[T, N] −log π(a | s), part of the reward; carries gradients. None without a maximum-entropy objective."""
     stiffness: Tensor
     """[T, N], or [N] of the last step if stiffness is only logged; without gradients."""
 

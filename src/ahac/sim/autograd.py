@@ -94,7 +94,7 @@ class Launcher:
 
 
 def _threads_per_world(operations: int, worlds: int) -> int:
-    """Return the CUDA threads per world that were fastest on an H200 for this substep size (docs/performance.md)."""
+    """Return the threads per world that were fastest on an H200 for this size (docs/performance/simulator-gpu.md)."""
     if operations <= 3000:
         return 1
     return 8 if operations > (9000 if worlds < 1024 else 15_000) and worlds <= 8192 else 4

@@ -20,9 +20,9 @@ from ahac.sim.stability import check_stability
 __all__ = ["Inspection", "inspect_model", "rest_poses"]
 
 CPU_OPERATIONS = 2.8e9
-"""Operations per second and SIMD lane of one core: one per cycle of a 2.8 GHz Xeon (docs/performance.md)."""
+"""Operations per second and SIMD lane of one core: one per cycle of a 2.8 GHz Xeon (docs/performance)."""
 GPU_OPERATIONS = 2.5e12
-"""Operations per second of an H200 with 4096 worlds: Ant 2.6e12, Humanoid 2.3e12 (docs/performance.md)."""
+"""Operations per second of an H200 with 4096 worlds: Ant 2.6e12, Humanoid 2.3e12 (docs/performance)."""
 FLOAT_BYTES = 4
 
 Range = tuple[float, float]

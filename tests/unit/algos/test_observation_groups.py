@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm, HasReplayBuffer
+from ahac.algos.parts.next_values import next_values
 from ahac.algos.ppo import PPO
 from ahac.algos.registry import make_algorithm
 from ahac.algos.sac import SAC
@@ -308,7 +309,7 @@ def test_the_gradient_of_a_bootstrap_flows_through_what_critics_see() -> None:
         queue = iter([first, *(torch.zeros(WORLDS, 1, dtype=torch.float64) for _ in range(3))])
         normalize_critic = one.critic_normalizer.frozen()
         rollout = roll_out(env, lambda obs: next(queue), one.normalizer.frozen(), 4, None, normalize_critic)
-        return one._next_values(rollout)[-1].sum(), first
+        return next_values(one.target or one.critic, rollout, "min").actor[-1].sum(), first
 
     def value_at(shift: float) -> float:
         return objective(shift)[0].item()

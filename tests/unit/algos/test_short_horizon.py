@@ -14,6 +14,7 @@ from ahac.algos.config import (
     StiffnessConfig,
     UpdateConfig,
 )
+from ahac.algos.parts.next_values import next_values
 from ahac.algos.recipes import recipe
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.errors import InputError
@@ -203,10 +204,15 @@ def test_no_value_follows_where_the_task_ended_the_episode(made: dict[str, VecEn
         stiffness=None,
         steps=[],
     )
-    actual = one._next_values(rollout)
+    actual = next_values(one.critic, rollout, "min").actor
     assert torch.equal(actual, one.critic(obs) * ~ended)
     (gradient,) = torch.autograd.grad(actual.sum(), obs)
     assert torch.equal((gradient != 0.0).any(dim=-1), ~ended)
+    both = one.critic.values(obs.flatten(0, 1)).view(2, 3, 2) * ~ended
+    found = next_values(one.critic, rollout, "mean")
+    torch.testing.assert_close(found.actor, both.mean(dim=0))
+    torch.testing.assert_close(found.target, both.amin(dim=0))
+    assert not found.target.requires_grad
 
 
 def test_a_fit_whose_loss_is_not_finite_is_undone(made: dict[str, VecEnv], monkeypatch: pytest.MonkeyPatch) -> None:

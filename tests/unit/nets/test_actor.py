@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ahac.nets.actor import Actor
+from ahac.nets.actor import Actor, StateStdActor
 from ahac.nets.normalizer import FrozenNormalizer
 
 
@@ -92,3 +92,34 @@ def test_a_policy_without_hidden_layers_is_linear() -> None:
     (layer,) = actor.net
     assert isinstance(layer, nn.Linear)
     assert torch.equal(actor(obs), torch.tanh(layer(obs)))
+
+
+# ---------------------------------------------------------------- standard deviations that depend on the state
+
+
+def state_std_actor(log_std: float = 0.3) -> StateStdActor:
+    generator = torch.Generator().manual_seed(0)
+    return StateStdActor(5, 2, (8, 6), function="silu", log_std=log_std, bounds=(-1.0, 0.5), rng=generator).double()
+
+
+def test_the_standard_deviation_depends_on_the_state_within_bounds() -> None:
+    actor, obs = state_std_actor(), 10.0 * torch.randn(200, 5, generator=torch.Generator().manual_seed(1)).double()
+    mean, log_std = actor.distribution(obs)
+    assert mean.shape == log_std.shape == (200, 2)
+    assert log_std.std(dim=0).min() > 0.0
+    assert log_std.min() == -1.0
+    assert log_std.max() == 0.5
+    torch.testing.assert_close(actor(obs), torch.tanh(mean))
+    torch.testing.assert_close(actor.mean_net()(obs), mean)
+
+
+def test_samples_have_the_density_of_the_change_of_variables() -> None:
+    actor = state_std_actor()
+    generator = torch.Generator().manual_seed(2)
+    obs, noise = (torch.randn(3, 7, size, generator=generator).double() for size in (5, 2))
+    action, entropy = actor.sample(obs, noise)
+    mean, log_std = actor.distribution(obs)
+    x = torch.distributions.Normal(mean, log_std.exp())
+    squashed = torch.distributions.TransformedDistribution(x, [torch.distributions.TanhTransform(cache_size=1)])
+    torch.testing.assert_close(action, torch.tanh(mean + log_std.exp() * noise))
+    torch.testing.assert_close(entropy, -squashed.log_prob(action).sum(dim=-1))

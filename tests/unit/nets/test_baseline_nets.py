@@ -19,7 +19,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 def test_an_unknown_activation_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match="'gelu'; known: elu, tanh, relu"):
+    with pytest.raises(InputError, match="'gelu'; known: elu, silu, tanh, relu"):
         activation("gelu")
 
 

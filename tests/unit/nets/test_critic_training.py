@@ -152,6 +152,14 @@ def test_the_kernel_is_used_for_float32_and_torch_for_float64() -> None:
     assert isinstance(make_critic_epoch(double, adam(double), 1.0), TorchEpoch)
 
 
+def test_torch_is_used_for_other_activations_and_for_weight_decay() -> None:
+    silu = Critic(5, (8,), members=1, rng=torch.Generator(), function="silu")
+    assert isinstance(make_critic_epoch(silu, adam(silu), 1.0), TorchEpoch)
+    critic = make_critic((8,), 1)
+    decaying = torch.optim.AdamW(critic.parameters(), weight_decay=0.01)
+    assert isinstance(make_critic_epoch(critic, decaying, 1.0), TorchEpoch)
+
+
 def test_an_order_of_any_integer_type_or_stride_is_accepted() -> None:
     obs, target, order = samples(64)
     results = []

@@ -20,10 +20,12 @@ ROUNDING = 5e-5
 """Relative; float32 sums in another order, and products of tensor cores that lose two bits, over a few Adam steps."""
 
 
-def make_critic(hidden: tuple[int, ...], members: int = 2, obs: int = 5, device: str = "cuda") -> Critic:
+def make_critic(
+    hidden: tuple[int, ...], members: int = 2, obs: int = 5, device: str = "cuda", function: str = "elu"
+) -> Critic:
     """Return a critic whose biases, scales and shifts differ from their initial zeros and ones."""
     generator = torch.Generator().manual_seed(0)
-    critic = Critic(obs, hidden, members=members, rng=generator)
+    critic = Critic(obs, hidden, members=members, rng=generator, function=function)
     with torch.no_grad():
         critic.theta.add_(torch.randn(critic.theta.shape, generator=generator), alpha=0.1)
     return critic.to(device)
@@ -95,17 +97,27 @@ def test_emulated_kernels_match_torch(
 
 
 @pytest.mark.parametrize(
-    ("hidden", "count", "minibatches", "max_grad_norm"),
-    [((40, 33), 67, 1, 0.5), *(pytest.param(*x, marks=pytest.mark.extended) for x in [((9,), 290, 2, None)])],
+    ("hidden", "count", "minibatches", "max_grad_norm", "function", "weight_decay"),
+    [
+        ((40, 33), 67, 1, 0.5, "elu", 0.0),
+        ((33,), 40, 1, None, "silu", 0.01),
+        pytest.param((9,), 290, 2, None, "elu", 0.0, marks=pytest.mark.extended),
+    ],
 )
 def test_emulated_wide_kernels_match_torch(
-    hidden: tuple[int, ...], count: int, minibatches: int, max_grad_norm: float | None, monkeypatch: pytest.MonkeyPatch
+    hidden: tuple[int, ...],
+    count: int,
+    minibatches: int,
+    max_grad_norm: float | None,
+    function: str,
+    weight_decay: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     emulate(cuda_wide_critic, monkeypatch)
-    critic = make_critic(hidden, device="cpu")
+    critic = make_critic(hidden, device="cpu", function=function)
     reference = deepcopy(critic).double()
-    fast = CudaWideEpoch(critic, shac_adam(critic, 2e-3), max_grad_norm)
-    slow = TorchEpoch(reference, shac_adam(reference, 2e-3), max_grad_norm)
+    fast = CudaWideEpoch(critic, shac_adam(critic, 2e-3, weight_decay), max_grad_norm)
+    slow = TorchEpoch(reference, shac_adam(reference, 2e-3, weight_decay), max_grad_norm)
     assert_matches_torch(fast, slow, cpu_samples(count), minibatches)
 
 
@@ -131,6 +143,7 @@ def test_unsupported_critics_use_torch() -> None:
     assert implementation(make_critic(())) is TorchEpoch
     assert implementation(make_critic((64, 64)).double()) is TorchEpoch
     assert implementation(make_critic((64, 64, 4000))) is TorchEpoch
+    assert implementation(make_critic((64, 64), function="silu")) is CudaWideEpoch
 
 
 @pytest.mark.gpu

@@ -16,7 +16,16 @@ from ahac.rl.diagnostics import action_gradients, backward_to_steps
 from ahac.rl.nonfinite import usable_rollout
 from ahac.rl.update import RolloutBuffer
 
-__all__ = ["ActorStep", "StepResult"]
+__all__ = ["ActorStep", "RolloutGradients", "StepResult"]
+
+
+class RolloutGradients(NamedTuple):
+    """Gradients of the objective with respect to what the policy computed."""
+
+    action: Tensor
+    """[T, N, actions]"""
+    entropy: Tensor | None
+    """[T, N], if entropies are part of the reward."""
 
 
 class StepResult(NamedTuple):
@@ -46,11 +55,11 @@ class ActorStep:
         self.max_grad_norm = max_grad_norm
         self.ranks = ranks
         self.epochs = None if config.plain else PolicyEpochs(actor, optimizer, config, max_grad_norm, ranks)
-        self.batched = actor.log_std.is_cuda
+        self.batched = next(actor.parameters()).is_cuda
         """Whether the gradient goes from actions to weights for all steps at once, instead of step by step."""
 
-    def backward(self, objective: Tensor, buffer: RolloutBuffer, states: bool) -> Tensor:
-        """Return the gradient of the objective with respect to each action, [T, N, actions], and set the actor's.
+    def backward(self, objective: Tensor, buffer: RolloutBuffer, states: bool) -> RolloutGradients:
+        """Return the gradients of the objective with respect to actions and entropies, and set the actor's.
 
         With `PolicyEpochs`, these set the actor's gradient later. With `states`, states keep their gradients as well.
         On CUDA, many small kernels per step cost more than evaluating the policy again, for all steps at once; on the
@@ -58,28 +67,42 @@ class ActorStep:
         """
         steps = buffer.rollout.steps
         weights = [weight for weight in self.actor.parameters() if weight.requires_grad and self.epochs is None]
-        gradients = backward_to_steps(objective, steps, states, () if self.batched else weights)
-        by_action = action_gradients(steps)
+        entropy = [] if buffer.entropy is None else [buffer.entropy]
+        found = backward_to_steps(objective, steps, states, [*entropy, *(() if self.batched else weights)])
+        gradients = RolloutGradients(action_gradients(steps), found.pop(0) if entropy else None)
         if self.batched and weights:
-            actions = self.actor(buffer.rollout.obs, buffer.noise)
-            gradients = torch.autograd.grad(actions, weights, by_action, materialize_grads=True)
-        for weight, gradient in zip(weights, gradients, strict=True):
+            found = self._weight_gradients(weights, buffer, gradients)
+        for weight, gradient in zip(weights, found, strict=True):
             weight.grad = gradient
-        return by_action
+        return gradients
 
-    def step(self, objective: Tensor, buffer: RolloutBuffer, by_action: Tensor, advantage: Tensor | None) -> StepResult:
+    def _weight_gradients(
+        self, weights: list[nn.Parameter], buffer: RolloutBuffer, gradients: RolloutGradients
+    ) -> list[Tensor]:
+        """Evaluate the policy again, for all steps at once, and return the gradients of its weights."""
+        obs, noise = buffer.rollout.obs, buffer.noise
+        if gradients.entropy is None:
+            found = torch.autograd.grad(self.actor(obs, noise), weights, gradients.action, materialize_grads=True)
+        else:
+            outputs = self.actor.sample(obs, noise)
+            found = torch.autograd.grad(outputs, weights, tuple(gradients), materialize_grads=True)
+        return list(found)
+
+    def step(
+        self, objective: Tensor, buffer: RolloutBuffer, gradients: RolloutGradients, advantage: Tensor | None
+    ) -> StepResult:
         """Clip the gradient and step; with several epochs, repeat.
 
         Args:
             objective: Value of the objective.
             buffer: The rollout.
-            by_action: What `backward` returned.
+            gradients: What `backward` returned.
             advantage: [T, N] `weighted_advantages`, for mixed gradients.
         """
         rollout, epochs = buffer.rollout, self.epochs
         reused = None
         if epochs is not None:
-            reused = epochs.describe(rollout.obs, buffer.noise, by_action, advantage)
+            reused = epochs.describe(rollout.obs, buffer.noise, gradients.action, advantage, gradients.entropy)
             epochs.set_gradients(reused, rollout.obs)
         self.ranks.average_gradients(self.actor.parameters())
         norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)

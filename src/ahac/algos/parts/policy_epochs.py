@@ -42,7 +42,14 @@ class PolicyEpochs:
         self.ranks = ranks
 
     @torch.no_grad()
-    def describe(self, obs: Tensor, noise: Tensor, by_action: Tensor, advantage: Tensor | None) -> RolloutGradient:
+    def describe(
+        self,
+        obs: Tensor,
+        noise: Tensor,
+        by_action: Tensor,
+        advantage: Tensor | None = None,
+        by_entropy: Tensor | None = None,
+    ) -> RolloutGradient:
         """Return what the updates need of a rollout, before the policy changes.
 
         Args:
@@ -50,6 +57,7 @@ class PolicyEpochs:
             noise: [T, N, actions] noise of the actions.
             by_action: [T, N, actions] gradient of the loss with respect to the actions.
             advantage: [T, N] advantages times the weight of each step in the objective, if the config asks for mixing.
+            by_entropy: [T, N] gradient of the loss with respect to the entropies, if they are part of the reward.
         """
         mean, log_std = self.actor.distribution(obs)
         x = torch.addcmul(mean, log_std.exp(), noise)
@@ -60,7 +68,15 @@ class PolicyEpochs:
             # Per world, not divided by the number of samples, which would make variances tiny.
             both = (self.ranks.gather(g * advantage.numel(), dim=1) for g in (gradient, zeroth))
             share = analytic_share(*both)
-        return RolloutGradient(mean=mean, log_std=log_std, x=x, gradient=gradient, advantage=advantage, share=share)
+        return RolloutGradient(
+            mean=mean,
+            log_std=log_std,
+            x=x,
+            gradient=gradient,
+            advantage=advantage,
+            share=share,
+            by_entropy=by_entropy,
+        )
 
     def set_gradients(self, rollout: RolloutGradient, obs: Tensor) -> SurrogateTerms:
         """Set the gradients of the policy's weights for the next update, and return the terms of its loss."""

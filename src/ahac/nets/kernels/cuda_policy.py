@@ -43,9 +43,11 @@ class CudaPolicy:
 
     @staticmethod
     def supports(actor: Actor) -> bool:
-        """Whether the kernels can run this actor: float32, on CUDA, with layers that fit."""
+        """Whether the kernels can run this actor: float32, on CUDA, with ELU and layers that fit."""
         weight = actor.log_std
-        return weight.is_cuda and weight.dtype == torch.float32 and _layers(actor).fits(weight.device)
+        if not weight.is_cuda or weight.dtype != torch.float32 or actor.function != "elu":
+            return False
+        return _layers(actor).fits(weight.device)
 
     @staticmethod
     def kernels(actor: Actor, device: str) -> list[Kernel]:

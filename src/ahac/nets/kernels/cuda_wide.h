@@ -1,10 +1,12 @@
-// What lies between the matrix products of a wide critic: ELU and layer norm, forward (PASS 0), the last layer with the
-// loss and its gradient (PASS 1), and layer norm and ELU, backward (PASS 2). This text is the body of a kernel.
+// What lies between the matrix products of a wide critic: activation and layer norm, forward (PASS 0), the last layer
+// with the loss and its gradient (PASS 1), and layer norm and activation, backward (PASS 2). This text is the body of a
+// kernel. The activation is SiLU, or ELU if SILU is 0; y_p keeps the input of SiLU, and the output of ELU.
 //
 // A warp takes a row, its lanes every 32nd of the WIDTH columns. MEMBERS networks with SIZE weights each have n rows;
 // a block has ROWS rows of one member. BIAS, SCALE and SHIFT are offsets in the weights of a member; the last layer has
 // its weights at SCALE.
 struct math {
+    static CUDA_CALLABLE real sigmoid(real y) { return 1 / (1 + ::expf(-y)); }
     static CUDA_CALLABLE real warp_sum(real x) {
         for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
         return x;
@@ -28,16 +30,14 @@ for (int b = tile * ROWS + warp; b < n && b < (tile + 1) * ROWS; b += WARPS) {
     real e[COLUMNS], sum = 0, squares = 0;
     EACH_COLUMN {
         const real y = y_p[row * WIDTH + j] + theta[BIAS + j];
-        e[i] = y > 0 ? y : ::expm1f(y);
+        e[i] = SILU ? y * math::sigmoid(y) : y > 0 ? y : ::expm1f(y);
+        y_p[row * WIDTH + j] = SILU ? y : e[i];
         sum += e[i];
     }
     const real mean = math::warp_sum(sum) / WIDTH;
     EACH_COLUMN squares += (e[i] - mean) * (e[i] - mean);
     const real inv_std = 1 / ::sqrtf(math::warp_sum(squares) / WIDTH + NORM_EPS);
-    EACH_COLUMN {
-        y_p[row * WIDTH + j] = e[i];
-        x_p[row * WIDTH + j] = (e[i] - mean) * inv_std * theta[SCALE + j] + theta[SHIFT + j];
-    }
+    EACH_COLUMN x_p[row * WIDTH + j] = (e[i] - mean) * inv_std * theta[SCALE + j] + theta[SHIFT + j];
     if (lane == 0) statistics_p[2 * row] = mean, statistics_p[2 * row + 1] = inv_std;
 #elif PASS == 1
     real x[COLUMNS], product = 0;
@@ -53,19 +53,18 @@ for (int b = tile * ROWS + warp; b < n && b < (tile + 1) * ROWS; b += WARPS) {
     loss += error * error, bias_grad += y_grad;
 #else
     const real mean = statistics_p[2 * row], inv_std = statistics_p[2 * row + 1];
-    real e[COLUMNS], h[COLUMNS], sum_h = 0, sum_hz = 0;
+    real z[COLUMNS], h[COLUMNS], slope[COLUMNS], sum_h = 0, sum_hz = 0;
     EACH_COLUMN {
-        const real x_grad = x_p[row * WIDTH + j];
-        e[i] = y_p[row * WIDTH + j];
-        const real z = (e[i] - mean) * inv_std;
+        const real x_grad = x_p[row * WIDTH + j], y = y_p[row * WIDTH + j], s = math::sigmoid(y);
+        slope[i] = SILU ? s * (1 + y * (1 - s)) : y > 0 ? 1 : y + 1;
+        z[i] = ((SILU ? y * s : y) - mean) * inv_std;
         h[i] = x_grad * theta[SCALE + j];
-        sum_h += h[i], sum_hz += h[i] * z;
-        sums[1][i] += x_grad * z, sums[2][i] += x_grad;
+        sum_h += h[i], sum_hz += h[i] * z[i];
+        sums[1][i] += x_grad * z[i], sums[2][i] += x_grad;
     }
     const real mean_h = math::warp_sum(sum_h) / WIDTH, mean_hz = math::warp_sum(sum_hz) / WIDTH;
     EACH_COLUMN {
-        const real e_grad = (h[i] - mean_h - (e[i] - mean) * inv_std * mean_hz) * inv_std;
-        const real y_grad = e[i] > 0 ? e_grad : e_grad * (e[i] + 1);
+        const real y_grad = (h[i] - mean_h - z[i] * mean_hz) * inv_std * slope[i];
         x_p[row * WIDTH + j] = y_grad;
         sums[0][i] += y_grad;
     }

@@ -19,12 +19,12 @@ from ahac.native.source import Source
 from ahac.nets.critic import Critic, Hidden
 from ahac.nets.mlp import LAYER_NORM_EPS
 
-__all__ = ["CudaWideEpoch"]
+__all__ = ["MIN_WEIGHTS", "CudaWideEpoch"]
 
 BODY = (Path(__file__).parent / "cuda_wide.h").read_text(encoding="utf-8")
 ARRAYS = {"order": "const long long"} | dict.fromkeys(("theta", "target", "y", "x", "statistics", "partial"), "real")
 MIN_WEIGHTS = 30_000
-"""Per member; smaller critics are faster in `cuda_critic.py`."""
+"""Per member; smaller critics are faster in `cuda_critic.py`, if it supports them."""
 MAX_WIDTH = 1024
 """Of a hidden layer; a lane keeps every 32nd column in registers."""
 WARPS = 8
@@ -54,11 +54,11 @@ class CudaWideEpoch:
 
     @staticmethod
     def supports(critic: Critic) -> bool:
-        """Whether to train this critic here: float32, on CUDA, with many weights in hidden layers of usual widths."""
+        """Whether the kernels can train this critic: float32, on CUDA, with hidden layers of usual widths."""
         theta, hidden = critic.theta, critic.widths[1:-1]
         if not theta.is_cuda or theta.dtype != torch.float32 or not hidden:
             return False
-        return theta.shape[1] >= MIN_WEIGHTS and max(hidden) <= MAX_WIDTH
+        return max(hidden) <= MAX_WIDTH
 
     @staticmethod
     def kernels(critic: Critic, device: str) -> tuple[list[_Passes], Kernel]:
@@ -149,6 +149,7 @@ def _source(critic: Critic, number: int, width: int, offsets: tuple[int, int, in
         "SIZE": critic.theta.shape[1],
         "WARPS": WARPS,
         "ROWS": ROWS,
+        "SILU": int(critic.function == "silu"),
         **dict(zip(("BIAS", "SCALE", "SHIFT"), offsets, strict=True)),
         "NORM_EPS": f"real({LAYER_NORM_EPS})",
     }
