@@ -88,7 +88,7 @@ robots: export OMP_NUM_THREADS ?= 1
 robots: $(STAMP) ## load and simulate the robots of a dozen public packages, and count refusals (half an hour)
 	@PYTHONPATH=tests $(BIN)/python -m robots $(ARGS)
 
-# Needs a CUDA device; docs/performance.md has the last output.
+# Needs a CUDA device; docs/performance/ has the last output.
 gpu: $(STAMP) ## run the GPU tests and benchmarks
 	@$(BIN)/python -m pytest -m gpu $(ARGS)
 	@$(BIN)/ahac bench tasks hopper ant anymal humanoid snu_humanoid --device cuda --worlds 128 512 1024 4096 --json gpu-tasks.json

@@ -66,11 +66,11 @@ def test_a_trace_is_unchanged(case: str, dtype: torch.dtype) -> None:
 def test_a_changed_last_bit_is_tolerated(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
     made, rng = short_horizon.shac_adam, torch.Generator().manual_seed(5)
 
-    def disturbed(network: nn.Module, rate: float) -> torch.optim.Adam:
+    def disturbed(network: nn.Module, rate: float, weight_decay: float) -> torch.optim.Adam:
         with torch.no_grad():
             for x in network.parameters():
                 x *= 1.0 + LAST_BIT[dtype] * torch.randn(x.shape, generator=rng, dtype=x.dtype)
-        return made(network, rate)
+        return made(network, rate, weight_decay)
 
     monkeypatch.setattr(short_horizon, "shac_adam", disturbed)
     actual, expected = trace(settings("ahac"), dtype), recorded("ahac")

@@ -222,6 +222,8 @@ class UpdateConfig:
 class EntropyConfig:
     """Maximum-entropy objective (SAPO): the policy's entropy is part of the reward, with a learned temperature."""
 
+    enabled: bool = False
+    """Add the policy's entropy to the reward."""
     init_temperature: float = 1.0
     """Initial temperature α."""
     learning_rate: float = 5e-3
@@ -250,8 +252,8 @@ class ShortHorizonConfig:
     """Stiffness settings."""
     update: UpdateConfig = field(default_factory=UpdateConfig)
     """Policy updates: reuse and mixing of gradients."""
-    entropy: EntropyConfig | None = None
-    """Maximum-entropy objective; None disables it."""
+    entropy: EntropyConfig = field(default_factory=EntropyConfig)
+    """Maximum-entropy objective."""
     gamma: float = 0.99
     """Discount factor."""
     td_lambda: float = 0.95

@@ -49,4 +49,4 @@ def sapo_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig
         epochs=16 if published else numbers.shac_epochs,
     )
     horizon = HorizonConfig(rule="fixed", initial=32 if published else numbers.shac_horizon)
-    return ShortHorizonConfig(actor=actor, critic=critic, horizon=horizon, entropy=EntropyConfig())
+    return ShortHorizonConfig(actor=actor, critic=critic, horizon=horizon, entropy=EntropyConfig(enabled=True))

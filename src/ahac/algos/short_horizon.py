@@ -96,7 +96,7 @@ class ShortHorizonActorCritic:
         limit = config.actor.max_grad_norm
         self.actor_step = ActorStep(self.actor, self.actor_optimizer, limit, config.update, ranks)
         self.entropy_bonus = None
-        if config.entropy is not None:
+        if config.entropy.enabled:
             self.entropy_bonus = EntropyBonus(config.entropy, spec.action_size, spec.device, spec.dtype)
         self.critic = self.target = self.fit = None
         if (c := config.critic) is not None:

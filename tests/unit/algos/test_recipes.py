@@ -96,7 +96,7 @@ def test_what_makes_each_algorithm(preset: str) -> None:
 
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'dqn'.*ahac, ahac1, shac, bptt, ppo, sac, svg"):
+    with pytest.raises(InputError, match=r"'dqn'.*ahac, ahac1, shac, sapo, bptt, ppo, sac, svg"):
         recipe("hopper", "dqn")
     with pytest.raises(InputError, match=r"'fast'.*default, paper, released"):
         recipe("hopper", "shac", "fast")

@@ -23,7 +23,7 @@ __all__ = ["MIN_WEIGHTS", "CudaWideEpoch"]
 
 BODY = (Path(__file__).parent / "cuda_wide.h").read_text(encoding="utf-8")
 ARRAYS = {"order": "const long long"} | dict.fromkeys(("theta", "target", "y", "x", "statistics", "partial"), "real")
-MIN_WEIGHTS = 30_000
+MIN_WEIGHTS = 100_000
 """Per member; smaller critics are faster in `cuda_critic.py`, if it supports them."""
 MAX_WIDTH = 1024
 """Of a hidden layer; a lane keeps every 32nd column in registers."""
