@@ -25,7 +25,7 @@ from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite
 from ahac.algos.networks import BUILT_IN, Networks, make_actor, make_critic
 from ahac.algos.parts.actor_step import ActorStep
 from ahac.algos.parts.critic_fit import CriticFit
-from ahac.algos.parts.entropy_bonus import EntropyBonus
+from ahac.algos.parts.entropy_bonus import EntropyBonus, collecting
 from ahac.algos.parts.gradient_horizon import overall_growth
 from ahac.algos.parts.horizon import Signals
 from ahac.algos.parts.next_values import next_values
@@ -91,7 +91,7 @@ class ShortHorizonActorCritic:
         if spec.asymmetric and config.critic is not None:
             self.critic_normalizer = self.normalizer.like(spec.critic_obs_size)
         self.actor = make_actor(config.actor, spec, seed, cpu, networks)
-        self._policy = make_rollout_policy(self.actor)
+        self._policy = make_rollout_policy(self.actor, config.entropy.enabled)
         self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate, config.actor.weight_decay)
         limit = config.actor.max_grad_norm
         self.actor_step = ActorStep(self.actor, self.actor_optimizer, limit, config.update, ranks)
@@ -159,18 +159,15 @@ class ShortHorizonActorCritic:
         noise = self._draw_noise(env.spec, length)
         noise_of_step = iter(noise)
         normalize = self.normalizer.frozen()
-        sample = self._policy.sampler(normalize)
-        normalize_critic = None if self.critic_normalizer is None else self.critic_normalizer.frozen()
         entropies: list[Tensor] = []
-
-        def act(obs: Tensor) -> Tensor:
-            if self.entropy_bonus is None:
-                return sample(obs, next(noise_of_step))
-            action, entropy = self.actor.sample(normalize(obs), next(noise_of_step))
-            entropies.append(entropy)
-            return action
-
-        rollout = roll_out(env, act, normalize, length, self.monitor, normalize_critic)
+        if self.entropy_bonus is None:
+            sample = self._policy.sampler(normalize)
+        else:
+            sample = collecting(self._policy.entropy_sampler(normalize), entropies)
+        normalize_critic = None if self.critic_normalizer is None else self.critic_normalizer.frozen()
+        rollout = roll_out(
+            env, lambda obs: sample(obs, next(noise_of_step)), normalize, length, self.monitor, normalize_critic
+        )
         entropy = torch.stack(entropies) if entropies else None
         if self.entropy_bonus is not None and entropy is not None:
             rollout = replace(rollout, reward=rollout.reward + self.entropy_bonus(entropy))

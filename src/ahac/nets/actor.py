@@ -46,6 +46,10 @@ class SquashedGaussian(nn.Module):
         """Return a function that samples actions from raw observations and noise, valid until the weights change."""
         return lambda obs, noise: self(normalizer(obs), noise)
 
+    def entropy_sampler(self, normalizer: FrozenNormalizer) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return a function like that of `sampler`, which also returns the entropies −log π(a | s)."""
+        return lambda obs, noise: self.sample(normalizer(obs), noise)
+
 
 class ConstantStdActor(SquashedGaussian):
     """A policy whose log σ is a vector of weights, the same in all states."""
@@ -90,6 +94,7 @@ class StateStdActor(SquashedGaussian):
             mlp([obs, *hidden, 2 * actions], function, rng=rng, last_gain=1.0, hidden_gain=1.0, layer_norm=True)
         )
         self.low, self.high = bounds
+        self.function = function
         last = self.net[-1]
         assert isinstance(last, nn.Linear)
         with torch.no_grad():

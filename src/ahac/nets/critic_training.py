@@ -60,12 +60,12 @@ def make_critic_epoch(critic: Ensemble, optimizer: torch.optim.Adam, max_grad_no
     """Return the fastest implementation that supports the critic's shape, device and precision."""
     if not isinstance(critic, Critic):
         return TorchEpoch(critic, optimizer, max_grad_norm)
-    # Two of the kernels have ELU and Adam built in.
-    built_in = critic.function == "elu" and not any(group["weight_decay"] for group in optimizer.param_groups)
-    if CudaWideEpoch.supports(critic) and (critic.theta.shape[1] >= MIN_WEIGHTS or not built_in):
+    if CudaWideEpoch.supports(critic) and critic.theta.shape[1] >= MIN_WEIGHTS:
         return CudaWideEpoch(critic, optimizer, max_grad_norm)
-    if built_in and CudaKernelEpoch.supports(critic):
+    if CudaKernelEpoch.supports(critic):
         return CudaKernelEpoch(critic, optimizer, max_grad_norm)
-    if built_in and CpuKernelEpoch.supports(critic):
+    # The CPU's kernel has ELU and Adam built in.
+    decays = any(group["weight_decay"] for group in optimizer.param_groups)
+    if CpuKernelEpoch.supports(critic) and critic.function == "elu" and not decays:
         return CpuKernelEpoch(critic, optimizer, max_grad_norm)
     return TorchEpoch(critic, optimizer, max_grad_norm)

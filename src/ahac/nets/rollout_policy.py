@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ahac.nets.actor import Actor, SquashedGaussian
+from ahac.nets.actor import Actor, SquashedGaussian, StateStdActor
 from ahac.nets.kernels.cuda_policy import CudaPolicy
 from ahac.nets.normalizer import FrozenNormalizer
 
@@ -24,7 +24,16 @@ class RolloutPolicy(Protocol):
         """
         ...
 
+    def entropy_sampler(self, normalizer: FrozenNormalizer) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return a function like that of `sampler`, which also returns the entropies −log π(a | s)."""
+        ...
 
-def make_rollout_policy(actor: SquashedGaussian) -> RolloutPolicy:
-    """Return the CUDA kernels where they support the actor, and the actor itself otherwise."""
-    return CudaPolicy(actor) if isinstance(actor, Actor) and CudaPolicy.supports(actor) else actor
+
+def make_rollout_policy(actor: SquashedGaussian, entropy: bool = False) -> RolloutPolicy:
+    """Return the CUDA kernels where they support the actor, and the actor itself otherwise.
+
+    With `entropy`, entropies are sampled as well.
+    """
+    if isinstance(actor, Actor | StateStdActor) and CudaPolicy.supports(actor):
+        return CudaPolicy(actor, entropy)
+    return actor

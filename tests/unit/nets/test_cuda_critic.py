@@ -77,16 +77,28 @@ def test_kernels_compile_without_a_gpu(hidden: tuple[int, ...], tmp_path: Path) 
 
 @pytest.mark.extended
 @pytest.mark.parametrize(
-    ("hidden", "count", "minibatches", "max_grad_norm"), keep(1, [((20, 33), 67, 1, 0.5), ((9,), 290, 2, None)])
+    ("hidden", "count", "minibatches", "max_grad_norm", "function", "weight_decay"),
+    keep(2, [((20, 33), 67, 1, 0.5, "elu", 0.0), ((17,), 40, 1, None, "silu", 0.01), ((9,), 290, 2, None, "elu", 0.0)]),
 )
 def test_emulated_kernels_match_torch(
-    hidden: tuple[int, ...], count: int, minibatches: int, max_grad_norm: float | None, monkeypatch: pytest.MonkeyPatch
+    hidden: tuple[int, ...],
+    count: int,
+    minibatches: int,
+    max_grad_norm: float | None,
+    function: str,
+    weight_decay: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     emulate(cuda_critic, monkeypatch)
-    critic = make_critic(hidden, device="cpu")
-    reference, learning_rate = deepcopy(critic).double(), torch.tensor(2e-3)
-    fast = CudaKernelEpoch(critic, make_adam(critic.parameters(), learning_rate, betas=(0.7, 0.95)), max_grad_norm)
-    slow = TorchEpoch(reference, make_adam(reference.parameters(), learning_rate, betas=(0.7, 0.95)), max_grad_norm)
+    critic = make_critic(hidden, device="cpu", function=function)
+    reference = deepcopy(critic).double()
+
+    def adam(network: Critic) -> torch.optim.Adam:
+        learning_rate = torch.tensor(2e-3)
+        return make_adam(network.parameters(), learning_rate, betas=(0.7, 0.95), weight_decay=weight_decay)
+
+    fast = CudaKernelEpoch(critic, adam(critic), max_grad_norm)
+    slow = TorchEpoch(reference, adam(reference), max_grad_norm)
     data = cpu_samples(count)
     assert_matches_torch(fast, slow, data, minibatches)
     before = critic.theta.detach().clone()
@@ -143,7 +155,6 @@ def test_unsupported_critics_use_torch() -> None:
     assert implementation(make_critic(())) is TorchEpoch
     assert implementation(make_critic((64, 64)).double()) is TorchEpoch
     assert implementation(make_critic((64, 64, 4000))) is TorchEpoch
-    assert implementation(make_critic((64, 64), function="silu")) is CudaWideEpoch
 
 
 @pytest.mark.gpu

@@ -1,12 +1,13 @@
 """The CUDA kernels for sampling actions compared with torch: emulated on the CPU, and on a GPU."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from ahac.nets.actor import Actor
+from ahac.nets.actor import Actor, SquashedGaussian, StateStdActor
 from ahac.nets.kernels import cuda_policy
 from ahac.nets.kernels.cuda_policy import CudaPolicy
 from ahac.nets.normalizer import FrozenNormalizer, Normalizer
@@ -64,6 +65,46 @@ def test_emulated_kernels_match_torch(
     assert_matches_torch(make_actor(obs, hidden, actions, "cpu"), normalizer, count, "cpu")
 
 
+def make_state_std_actor(obs: int, hidden: tuple[int, ...], actions: int, device: str) -> StateStdActor:
+    """Return an actor whose log σ is at both of its bounds for some observations, and between them for others."""
+    generator = torch.Generator().manual_seed(0)
+    bounds = (-0.6, 0.1)
+    actor = StateStdActor(obs, actions, hidden, function="silu", log_std=-0.2, bounds=bounds, rng=generator)
+    with torch.no_grad():
+        for weight in actor.parameters():
+            weight.add_(torch.randn(weight.shape, generator=generator), alpha=0.1)
+    return actor.to(device)
+
+
+def assert_entropies_match_torch(
+    actor: SquashedGaussian, normalizer: FrozenNormalizer, count: int, device: str
+) -> None:
+    assert isinstance(actor, Actor | StateStdActor)
+    obs, noise, action_grad = samples(
+        count,
+        len(normalizer.mean),
+        len(actor(normalizer(torch.zeros(1, len(normalizer.mean), device=device)))[0]),
+        device,
+    )
+    entropy_grad = action_grad[:, 0] + 0.5
+    found = CudaPolicy(actor, entropy=True).entropy_sampler(normalizer)(obs, noise)
+    expected = actor.double().sample(normalizer(obs).double(), noise.double())
+    for a, b in zip(found, expected, strict=True):
+        assert (a - b).abs().max() < 2e-5 * b.abs().max().clamp(min=1.0)
+    gradients = [
+        torch.autograd.grad(outputs, obs, (action_grad.to(outputs[0].dtype), entropy_grad.to(outputs[0].dtype)))[0]
+        for outputs in (found, expected)
+    ]
+    assert (gradients[0] - gradients[1]).abs().max() < 2e-5 * gradients[1].abs().max()
+
+
+@pytest.mark.parametrize("state_std", [True, pytest.param(False, marks=pytest.mark.extended)])
+def test_emulated_entropies_match_torch(state_std: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulate(cuda_policy, monkeypatch)
+    make = make_state_std_actor if state_std else make_actor
+    assert_entropies_match_torch(make(11, (20, 9), 3, "cpu"), make_normalizer(11, True, "cpu"), 37, "cpu")
+
+
 def test_actors_on_the_cpu_sample_by_themselves() -> None:
     actor = make_actor(5, (8,), 2, "cpu")
     assert not CudaPolicy.supports(actor)
@@ -88,6 +129,15 @@ def test_actions_and_gradients_match_torch(
     obs: int, hidden: tuple[int, ...], actions: int, count: int, enabled: bool
 ) -> None:
     assert_matches_torch(make_actor(obs, hidden, actions), make_normalizer(obs, enabled), count, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [make_actor, make_state_std_actor])
+@pytest.mark.parametrize(("obs", "hidden", "actions", "count"), [(5, (9,), 3, 40), (37, (400, 200, 100), 8, 512)])
+def test_entropies_and_gradients_match_torch(
+    make: Callable[..., SquashedGaussian], obs: int, hidden: tuple[int, ...], actions: int, count: int
+) -> None:
+    assert_entropies_match_torch(make(obs, hidden, actions, "cuda"), make_normalizer(obs, True), count, "cuda")
 
 
 @pytest.mark.gpu

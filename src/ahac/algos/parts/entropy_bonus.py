@@ -9,6 +9,7 @@ entropy is above the target.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,20 @@ from ahac.algos.config import EntropyConfig
 from ahac.nets.optim import make_adam, optimizer_tensors, step_only_if
 from ahac.nets.state_dicts import flatten
 
-__all__ = ["EntropyBonus"]
+__all__ = ["EntropyBonus", "collecting"]
+
+Sampler = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def collecting(sample: Sampler, entropies: list[Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a function that samples actions, and appends their entropies to a list."""
+
+    def act(obs: Tensor, noise: Tensor) -> Tensor:
+        action, entropy = sample(obs, noise)
+        entropies.append(entropy)
+        return action
+
+    return act
 
 
 class EntropyBonus:

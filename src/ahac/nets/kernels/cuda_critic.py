@@ -44,7 +44,7 @@ class CudaKernelEpoch:
     def __init__(self, critic: Critic, optimizer: torch.optim.Adam, max_grad_norm: float | None) -> None:
         self.critic = critic
         self.optimizer = optimizer
-        self._layers = Layers(tuple(critic.widths))
+        self._layers = Layers(tuple(critic.widths), critic.function)
         device = str(critic.theta.device)
         self._gradient, self._reduce, self._step = self.kernels(critic, optimizer, max_grad_norm, device)
         for kernel in (self._gradient, self._reduce, self._step):
@@ -61,11 +61,12 @@ class CudaKernelEpoch:
     @staticmethod
     def kernels(critic: Critic, optimizer: torch.optim.Adam, max_grad_norm: float | None, device: str) -> list[Kernel]:
         """Return the kernels that compute a minibatch's gradient, sum it up, and take the Adam step."""
-        settings, layers = optimizer.param_groups[0], Layers(tuple(critic.widths))
+        settings, layers = optimizer.param_groups[0], Layers(tuple(critic.widths), critic.function)
         numbers = {
             "BETA1": settings["betas"][0],
             "BETA2": settings["betas"][1],
             "EPSILON": settings["eps"],
+            "WEIGHT_DECAY": settings["weight_decay"],
             "MAX_NORM": 3e38 if max_grad_norm is None else max_grad_norm,
         }
         defines = "".join(f"#define {name} {value}\n" for name, value in numbers.items())

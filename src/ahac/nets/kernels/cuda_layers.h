@@ -1,4 +1,5 @@
-// Linear layers, each but the last followed by ELU and layer norm: forward and backward on CUDA.
+// Linear layers, each but the last followed by an activation (SiLU, or ELU if SILU is 0) and layer norm: forward and
+// backward on CUDA.
 //
 // This text is pasted into the body of a kernel with WARPS warps per block, after `Layers.constants` of cuda_layers.py:
 // the sizes of each layer (inputs, outputs) and its offsets in the packed weights (rows, columns, biases, scales,
@@ -40,6 +41,15 @@ struct math {
         WARP_MMA(c, a_low, b);
         WARP_MMA(c, a, b);
     }
+    static CUDA_CALLABLE real sigmoid(real y) { return 1 / (1 + ::expf(-y)); }
+    static CUDA_CALLABLE real activate(real y) { return SILU ? y * sigmoid(y) : y > 0 ? y : ::expm1f(y); }
+    // Of an activation, the input of SiLU is kept, and the output of ELU.
+    static CUDA_CALLABLE real activated(real kept) { return SILU ? kept * sigmoid(kept) : kept; }
+    static CUDA_CALLABLE real slope(real kept) {
+        if (!SILU) return kept > 0 ? 1 : kept + 1;
+        const real s = sigmoid(kept);
+        return s * (1 + kept * (1 - s));
+    }
     static CUDA_CALLABLE real warp_sum(real x) {
         for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
         return x;
@@ -52,8 +62,8 @@ struct math {
 };
 
 #if THROUGH_LAYERS
-// Of the block's rows: x[l] is the input of layer l and x[l + 1] its output; active[l] is the output of its ELU. The
-// backward pass overwrites x[l + 1] and then active[l] with gradients.
+// Of the block's rows: x[l] is the input of layer l and x[l + 1] its output; active[l] is what is kept of its
+// activation. The backward pass overwrites x[l + 1] and then active[l] with gradients.
 real *x[LAYERS], *active[LAYERS], *mean[LAYERS], *inv_std[LAYERS];
 real* memory = slots;
 const auto take = [&](int count) { real* p = memory; memory += count; return p; };
@@ -145,15 +155,16 @@ const auto forward_layer = [&](int l) ALWAYS_INLINE {
     real sum = 0, squares = 0;
     linear(active[l], x[l], l);
     EACH_OUTPUT(outputs[l]) {
-        const real y = active[l][j * STRIDE + lane], e = y > 0 ? y : ::expm1f(y);
-        active[l][j * STRIDE + lane] = e;
+        const real y = active[l][j * STRIDE + lane], e = math::activate(y);
+        active[l][j * STRIDE + lane] = SILU ? y : e;
+        x[l + 1][j * STRIDE + lane] = e;
         sum += e;
     }
     partial_1[thread] = sum;
     SYNC;
     const real row_mean = total(partial_1) / outputs[l];
     EACH_OUTPUT(outputs[l]) {
-        const real d = active[l][j * STRIDE + lane] - row_mean;
+        const real d = x[l + 1][j * STRIDE + lane] - row_mean;
         squares += d * d;
     }
     partial_2[thread] = squares;
@@ -161,7 +172,7 @@ const auto forward_layer = [&](int l) ALWAYS_INLINE {
     const real row_inv_std = 1 / ::sqrtf(total(partial_2) / outputs[l] + NORM_EPS);
     if (warp == 0) mean[l][lane] = row_mean, inv_std[l][lane] = row_inv_std;
     EACH_OUTPUT(outputs[l]) {
-        const real z = (active[l][j * STRIDE + lane] - row_mean) * row_inv_std;
+        const real z = (x[l + 1][j * STRIDE + lane] - row_mean) * row_inv_std;
         x[l + 1][j * STRIDE + lane] = z * __ldg(packed + scales[l] + j) + __ldg(packed + shifts[l] + j);
     }
     SYNC;
@@ -176,7 +187,7 @@ const auto backprop_to_outputs = [&](int l) ALWAYS_INLINE {
     SYNC;
     real sum_h = 0, sum_hz = 0;
     EACH_OUTPUT(outputs[l]) {
-        const real z = (active[l][j * STRIDE + lane] - mean[l][lane]) * inv_std[l][lane];
+        const real z = (math::activated(active[l][j * STRIDE + lane]) - mean[l][lane]) * inv_std[l][lane];
         const real h = x[l + 1][j * STRIDE + lane] * __ldg(packed + scales[l] + j);
         sum_h += h, sum_hz += h * z;
     }
@@ -188,10 +199,9 @@ const auto backward_layer = [&](int l) ALWAYS_INLINE {
     const real mean_h = total(partial_1) / outputs[l], mean_hz = total(partial_2) / outputs[l];
     const real row_mean = mean[l][lane], row_inv_std = inv_std[l][lane];
     EACH_OUTPUT(outputs[l]) {
-        const real e = active[l][j * STRIDE + lane], z = (e - row_mean) * row_inv_std;
+        const real kept = active[l][j * STRIDE + lane], z = (math::activated(kept) - row_mean) * row_inv_std;
         const real h = x[l + 1][j * STRIDE + lane] * __ldg(packed + scales[l] + j);
-        const real e_grad = (h - mean_h - z * mean_hz) * row_inv_std;
-        active[l][j * STRIDE + lane] = e > 0 ? e_grad : e_grad * (e + 1);
+        active[l][j * STRIDE + lane] = (h - mean_h - z * mean_hz) * row_inv_std * math::slope(kept);
     }
     SYNC;
 };

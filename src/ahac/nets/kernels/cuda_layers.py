@@ -25,10 +25,12 @@ STRIDE = 36
 
 @dataclass(frozen=True)
 class Layers:
-    """Linear layers, each but the last followed by ELU and layer norm."""
+    """Linear layers, each but the last followed by an activation and layer norm."""
 
     widths: tuple[int, ...]
     """Numbers of inputs, of units in each hidden layer, and of outputs."""
+    function: str = "elu"
+    """Activation: elu or silu."""
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -76,6 +78,7 @@ class Layers:
             "PACKED_SIZE": size,
             "COLUMNS": COLUMNS,
             "STRIDE": STRIDE,
+            "SILU": int(self.function == "silu"),
         }
         sizes = {"inputs": [a for a, _ in self.pairs], "outputs": [b for _, b in self.pairs]}
         return f"#define NORM_EPS real({LAYER_NORM_EPS})\n" + constants(numbers, sizes | offsets)

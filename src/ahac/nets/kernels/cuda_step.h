@@ -21,7 +21,8 @@ if (n >= 0) {
     for (int w = 0; w < WARPS; ++w) squares += slots[w];
     const real clip = real(MAX_NORM) / (::sqrtf(squares) + real(1e-6));
     if (i < SIZE) {
-        // As in torch's clip_grad_norm_ and Adam.
+        // As in torch's clip_grad_norm_ and AdamW, which is Adam without weight decay.
+        y *= 1 - *learning_rate_p * real(WEIGHT_DECAY);
         const real g = grad_p[index] * (clip < 1 ? clip : real(1)), m = exp_avg_p[index], s = exp_avg_sq_p[index];
         const real m1 = m + real(1 - BETA1) * (g - m), s1 = real(BETA2) * s + real(1 - BETA2) * g * g;
         y -= slots[WARPS] * m1 / (::sqrtf(s1) * slots[WARPS + 1] + real(EPSILON));
