@@ -64,8 +64,6 @@ def make_critic_epoch(critic: Ensemble, optimizer: torch.optim.Adam, max_grad_no
         return CudaWideEpoch(critic, optimizer, max_grad_norm)
     if CudaKernelEpoch.supports(critic):
         return CudaKernelEpoch(critic, optimizer, max_grad_norm)
-    # The CPU's kernel has ELU and Adam built in.
-    decays = any(group["weight_decay"] for group in optimizer.param_groups)
-    if CpuKernelEpoch.supports(critic) and critic.function == "elu" and not decays:
+    if CpuKernelEpoch.supports(critic):
         return CpuKernelEpoch(critic, optimizer, max_grad_norm)
     return TorchEpoch(critic, optimizer, max_grad_norm)

@@ -11,6 +11,7 @@ from ahac.core.errors import InputError
 from ahac.nets.critic import Critic
 from ahac.nets.critic_training import CriticEpoch, TorchEpoch, make_critic_epoch
 from ahac.nets.kernels.cpu_critic import CpuKernelEpoch
+from ahac.nets.optim import make_adam
 from support.marks import keep
 
 ROUNDING = 2e-5
@@ -152,12 +153,23 @@ def test_the_kernel_is_used_for_float32_and_torch_for_float64() -> None:
     assert isinstance(make_critic_epoch(double, adam(double), 1.0), TorchEpoch)
 
 
-def test_torch_is_used_for_other_activations_and_for_weight_decay() -> None:
-    silu = Critic(5, (8,), members=1, rng=torch.Generator(), function="silu")
-    assert isinstance(make_critic_epoch(silu, adam(silu), 1.0), TorchEpoch)
-    critic = make_critic((8,), 1)
-    decaying = torch.optim.AdamW(critic.parameters(), weight_decay=0.01)
-    assert isinstance(make_critic_epoch(critic, decaying, 1.0), TorchEpoch)
+def test_silu_and_weight_decay_match_torch() -> None:
+    critic = Critic(5, (20, 9), members=2, rng=torch.Generator().manual_seed(0), function="silu")
+    with torch.no_grad():
+        critic.theta.mul_(3.0)  # so that activations saturate
+    reference = deepcopy(critic).double()
+    fast, slow = (
+        make_critic_epoch(x, make_adam(x.parameters(), 2e-3, weight_decay=0.1), 1.0) for x in (critic, reference)
+    )
+    assert isinstance(fast, CpuKernelEpoch)
+    assert isinstance(slow, TorchEpoch)
+    x, y, order = samples(101)
+    for _ in range(3):
+        assert_close(fast(x, y, order, 3), slow(x.double(), y.double(), order, 3).float())
+        assert critic.theta.grad is not None
+        assert reference.theta.grad is not None
+        assert_close(critic.theta.grad, reference.theta.grad.float())
+    assert (critic.theta - reference.theta).abs().max() < 2e-4
 
 
 def test_an_order_of_any_integer_type_or_stride_is_accepted() -> None:

@@ -1,6 +1,6 @@
 // One training epoch of one member of a critic. For each minibatch: the gradient of the mean squared error, clipped by
 // its norm, then an Adam step. This text is pasted into a kernel body after the definitions of LAYERS, OBS, SIZE
-// (weights of a member), SCRATCH, TILE, ROWS, NORM_EPS and `shape`: {inputs, outputs} of every layer.
+// (weights of a member), SCRATCH, TILE, ROWS, NORM_EPS, SILU (0 for ELU) and `shape`: {inputs, outputs} of every layer.
 //
 // Weights are copied into rows padded with zeros to whole SIMD registers, so that every loop below runs over registers.
 // Rows of the minibatch go through all layers, forward and backward, in groups of ROWS that fit into the cache.
@@ -19,6 +19,17 @@ struct simd {
     static T load_part(const real* p, int n) { T y{}; __builtin_memcpy(&y, p, n * sizeof(real)); return y; }
     static void copy(real* to, const real* from, int n) { __builtin_memcpy(to, from, n * sizeof(real)); }
     static void clear(real* p, int n) { __builtin_memset(p, 0, n * sizeof(real)); }
+    static T sigmoid(T u) { return lane::k(1) / (lane::k(1) + lane::exp(lane::min(-u, lane::k(80)))); }
+    static T activate(T u) {
+        return SILU ? u * sigmoid(u) : lane::less(T{}, u, u, lane::exp(lane::min(u, T{})) - lane::k(1));
+    }
+    // Of an activation, the input of SiLU is kept, and the output of ELU.
+    static T activated(T kept) { return SILU ? kept * sigmoid(kept) : kept; }
+    static T times_slope(T grad, T kept) {
+        if (!SILU) return lane::less(T{}, kept, grad, grad * (kept + lane::k(1)));
+        const T s = sigmoid(kept);
+        return grad * s * (lane::k(1) + kept * (lane::k(1) - s));
+    }
 
     // C[M, V registers] = (init or C) + A B. A tile of TILE rows by up to 4 registers stays in registers over k.
     // `init` is one row, used for all rows. A has its own strides, so it can be a transpose.
@@ -53,10 +64,10 @@ struct Layer {
     real *w, *wt, *b, *s, *h;                                // padded: weight, its transpose, bias, scale, shift
     real *mask;                                              // 1 for outputs, 0 for padding
     real *w_grad, *b_grad, *s_grad, *h_grad;                 // their gradients
-    real *active, *output, *grad, *mean, *inv_std;           // of a group of rows: after ELU, after layer norm
+    real *active, *output, *grad, *mean, *inv_std;           // of a group of rows: kept of activations, after layer norm
 };
 const int member = block;
-// Learning rate, beta1, beta2, epsilon, steps so far, largest gradient norm.
+// Learning rate, beta1, beta2, epsilon, steps so far, largest gradient norm, weight decay.
 const double* const settings = (const double*)settings_p;
 const long long* const order = (const long long*)order_p;
 real* const theta = theta_p + (long long)member * SIZE;
@@ -125,19 +136,20 @@ for (int minibatch = 0, first_row = 0; minibatch < minibatches; ++minibatch) {
                 real *a = y.active + r * y.width, *x = y.output + r * y.width;
                 T sum{}, squares{};
                 for (int v = 0; v < last; ++v) {
-                    const T u = simd::load(a, v), e = lane::less(T{}, u, u, lane::exp(lane::min(u, T{})) - lane::k(1));
-                    simd::store(a, v, e);
+                    const T u = simd::load(a, v), e = simd::activate(u);
+                    simd::store(a, v, SILU ? u : e);
+                    simd::store(x, v, e);
                     sum += e;
                 }
                 const real mean = simd::sum(sum) / y.outputs;
                 for (int v = 0; v < last; ++v) {
-                    const T d = (simd::load(a, v) - mean) * simd::load(y.mask, v);
+                    const T d = (simd::load(x, v) - mean) * simd::load(y.mask, v);
                     squares += d * d;
                 }
                 const real inv_std = 1 / __builtin_sqrtf(simd::sum(squares) / y.outputs + NORM_EPS);
                 y.mean[r] = mean, y.inv_std[r] = inv_std;
                 for (int v = 0; v < last; ++v)
-                    simd::store(x, v, (simd::load(a, v) - mean) * inv_std * simd::load(y.s, v) + simd::load(y.h, v));
+                    simd::store(x, v, (simd::load(x, v) - mean) * inv_std * simd::load(y.s, v) + simd::load(y.h, v));
             }
         }
         // The head has one output: its weights are one row of `wt`, and their gradient is one row as well.
@@ -164,7 +176,7 @@ for (int minibatch = 0, first_row = 0; minibatch < minibatches; ++minibatch) {
                 T sum_h{}, sum_hx{};
                 for (int v = 0; v < last; ++v) {
                     const T out_grad = l + 2 < LAYERS ? simd::load(g, v) : error[r] * simd::load(head.wt, v);
-                    const T x = (simd::load(a, v) - mean) * inv_std * simd::load(y.mask, v);
+                    const T x = (simd::activated(simd::load(a, v)) - mean) * inv_std * simd::load(y.mask, v);
                     const T h = out_grad * simd::load(y.s, v);
                     simd::store(y.s_grad, v, simd::load(y.s_grad, v) + out_grad * x);
                     simd::store(y.h_grad, v, simd::load(y.h_grad, v) + out_grad);
@@ -173,9 +185,9 @@ for (int minibatch = 0, first_row = 0; minibatch < minibatches; ++minibatch) {
                 }
                 const real c = simd::sum(sum_h) / y.outputs, d = simd::sum(sum_hx) / y.outputs;
                 for (int v = 0; v < last; ++v) {
-                    const T e = simd::load(a, v), x = (e - mean) * inv_std;
+                    const T kept = simd::load(a, v), x = (simd::activated(kept) - mean) * inv_std;
                     const T e_grad = (simd::load(g, v) - c - x * d) * inv_std * simd::load(y.mask, v);
-                    const T u_grad = lane::less(T{}, e, e_grad, e_grad * (e + lane::k(1)));
+                    const T u_grad = simd::times_slope(e_grad, kept);
                     simd::store(g, v, u_grad);
                     simd::store(y.b_grad, v, simd::load(y.b_grad, v) + u_grad);
                 }
@@ -201,13 +213,14 @@ for (int minibatch = 0, first_row = 0; minibatch < minibatches; ++minibatch) {
         const T g = SIZE - i < W ? simd::load_part(grad + i, SIZE - i) : simd::load(grad + i, 0);
         grad_squares += g * g;
     }
-    // As in torch's clip_grad_norm_ and Adam.
+    // As in torch's clip_grad_norm_ and AdamW, which is Adam without weight decay.
     const double clip = settings[5] / (__builtin_sqrt((double)simd::sum(grad_squares)) + 1e-6);
     const double steps = settings[4] + minibatch + 1;
     const T factor = lane::k(clip < 1 ? (real)clip : real(1));
     const T beta1 = lane::k(settings[1]), beta2 = lane::k(settings[2]), epsilon = lane::k(settings[3]);
     const T step_size = lane::k(settings[0] / (1 - __builtin_pow(settings[1], steps)));
     const T correction = lane::k(1 / __builtin_sqrt(1 - __builtin_pow(settings[2], steps)));
+    const T kept_share = lane::k(1 - settings[0] * settings[6]);
     for (int i = 0; i < SIZE; i += W) {
         const int left = SIZE - i < W ? SIZE - i : W;
         const auto get = [&](const real* p) { return left < W ? simd::load_part(p + i, left) : simd::load(p + i, 0); };
@@ -217,7 +230,7 @@ for (int minibatch = 0, first_row = 0; minibatch < minibatches; ++minibatch) {
         const T g = get(grad) * factor, m = get(exp_avg), s = get(exp_avg_sq);
         const T m1 = m + (lane::k(1) - beta1) * (g - m), s1 = beta2 * s + (lane::k(1) - beta2) * g * g;
         put(grad, g), put(exp_avg, m1), put(exp_avg_sq, s1);
-        put(theta, get(theta) - step_size * m1 / (lane::sqrt(s1) * correction + epsilon));
+        put(theta, get(theta) * kept_share - step_size * m1 / (lane::sqrt(s1) * correction + epsilon));
     }
 }
 losses_p[member] = (real)(total / minibatches);

@@ -61,7 +61,8 @@ class CpuKernelEpoch:
         adam = self.optimizer.param_groups[0]
         steps = float(moments["step"])
         settings = torch.tensor(
-            [float(adam["lr"]), *adam["betas"], adam["eps"], steps, self.max_grad_norm], dtype=torch.float64
+            [float(adam["lr"]), *adam["betas"], adam["eps"], steps, self.max_grad_norm, adam["weight_decay"]],
+            dtype=torch.float64,
         )
         if (obs.dtype, target.dtype) != (theta.dtype, theta.dtype) or obs.device.type != "cpu":
             raise InputError(
@@ -113,6 +114,7 @@ def _source(critic: Critic, lanes: int) -> tuple[Source, int]:
         "SCRATCH": scratch,
         "TILE": TILE,
         "ROWS": ROWS,
+        "SILU": int(critic.function == "silu"),
     }
     constants = f"enum {{ {', '.join(f'{name} = {number}' for name, number in numbers.items())} }};\n"
     constants += f"static constexpr int shape[LAYERS][2] = {{{rows}}};\nconst real NORM_EPS = {LAYER_NORM_EPS};\n"
