@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["lane_bytes", "pin_to_cores", "shared_memory", "split_cores", "usable_cores"]
+__all__ = ["has_tf32", "lane_bytes", "pin_to_cores", "shared_memory", "split_cores", "usable_cores"]
 
 LANE_BYTES = {"AVX512": 64, "AVX2": 32}
 """SIMD register widths in bytes, by prefix of torch's CPU capability; 16 (SSE, NEON) otherwise."""
@@ -30,6 +30,11 @@ def shared_memory(device: torch.device) -> int:
     """Return the bytes of shared memory available to a block of CUDA threads, less 4096 for Warp and some margin."""
     properties = torch.cuda.get_device_properties(device)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return properties.shared_memory_per_block_optin - 4096  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def has_tf32(device: torch.device) -> bool:
+    """Return whether a GPU has tensor cores for TF32: since compute capability 8.0 (Ampere)."""
+    return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from ahac.nets.actor import Actor, SquashedGaussian, StateStdActor
 from ahac.nets.kernels import cuda_policy
+from ahac.nets.kernels.cuda_layers import Layers
 from ahac.nets.kernels.cuda_policy import CudaPolicy
 from ahac.nets.normalizer import FrozenNormalizer, Normalizer
 from ahac.nets.rollout_policy import make_rollout_policy
@@ -103,6 +105,18 @@ def test_emulated_entropies_match_torch(state_std: bool, monkeypatch: pytest.Mon
     emulate(cuda_policy, monkeypatch)
     make = make_state_std_actor if state_std else make_actor
     assert_entropies_match_torch(make(11, (20, 9), 3, "cpu"), make_normalizer(11, True, "cpu"), 37, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("capability", "memory", "fits"), [((9, 0), 2**18, True), ((7, 5), 2**18, False), ((9, 0), 2**12, False)]
+)
+def test_layers_need_tensor_cores_and_shared_memory(
+    capability: tuple[int, int], memory: int, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = SimpleNamespace(shared_memory_per_block_optin=memory)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    assert Layers((37, 64, 64, 1)).fits(torch.device("cuda")) == fits
 
 
 def test_actors_on_the_cpu_sample_by_themselves() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from ahac.core.hardware import shared_memory
+from ahac.core.hardware import has_tf32, shared_memory
 from ahac.native.codegen import WARP
 from ahac.native.source import Source
 from ahac.nets.mlp import LAYER_NORM_EPS
@@ -49,8 +49,8 @@ class Layers:
         return STRIDE * (first + 2 * sum(hidden) + last) + 2 * WARP * (len(hidden) + self.warps)
 
     def fits(self, device: torch.device) -> bool:
-        """Whether the device has enough shared memory per block."""
-        return 4 * self.shared <= shared_memory(device)
+        """Whether the device has enough shared memory per block, and tensor cores for TF32."""
+        return has_tf32(device) and 4 * self.shared <= shared_memory(device)
 
     def packed_weights(self) -> tuple[int, dict[str, list[int]]]:
         """Return the size of the packed weights, and the offset of each layer in them by name."""
