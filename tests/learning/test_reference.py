@@ -13,6 +13,7 @@ from ahac.algos.parts.gradient_horizon import EsnrHorizon
 from ahac.algos.parts.horizon import Bounds, Signals
 from ahac.algos.reference import Reference
 from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.nets.actor import Actor
 from learning.double_integrator import DoubleIntegrator
 from learning.traces import CASES, settings
 from support.observation_groups import TwoGroups
@@ -33,6 +34,7 @@ def world(seed: int) -> DoubleIntegrator:
 def copy_weights(fast: ShortHorizonActorCritic, plain: Reference) -> None:
     """Start from the same networks."""
     plain.actor.load_state_dict({k.removeprefix("net."): x for k, x in fast.actor.state_dict().items() if "net." in k})
+    assert isinstance(fast.actor, Actor)
     plain.log_std.copy_(fast.actor.log_std)
     for member, critic in enumerate(plain.critics):
         unpack(critic, fast.critic.theta[member])  # pyright: ignore[reportOptionalMemberAccess]
@@ -65,6 +67,7 @@ def flat(plain: Reference) -> Tensor:
 
 
 def flat_fast(fast: ShortHorizonActorCritic) -> Tensor:
+    assert isinstance(fast.actor, Actor)
     net = [x.detach().flatten() for x in fast.actor.net.parameters()]
     return torch.cat([*net, fast.actor.log_std.detach()])
 

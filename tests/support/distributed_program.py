@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.config import ShortHorizonConfig, UpdateConfig
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.distributed import ProcessGroup, init_distributed
 from ahac.core.env import Step
@@ -49,6 +49,7 @@ def learners() -> dict[str, ShortHorizonConfig]:
         "probes": replace(made["paper"], stiffness=probes),
         "poisoned": made["shac"],
         "groups": made["shac"],
+        "mixed": replace(small_algorithm("hopper", "sapo"), update=UpdateConfig(epochs=2, gradient="mixed")),
     }
 
 

@@ -67,7 +67,7 @@ class ActorConfig:
     normalize_obs: bool = True
     """Normalize observations by running statistics."""
     network: str = field(default="", metadata={"option": False})
-    """Name of the custom network given in Python as `policy`, which replaces `hidden`; empty for none."""
+    """Name of the custom network given in Python as `policy`, instead of `hidden` and `activation`; empty for none."""
 
     def __post_init__(self) -> None:
         _check_network("actor", self.hidden, self.learning_rate, self.max_grad_norm)
@@ -77,6 +77,11 @@ class ActorConfig:
         low, high = self.log_std_bounds
         if not check_finite("actor.log_std_bounds", low) < check_finite("actor.log_std_bounds", high):
             raise InputError(f"actor.log_std_bounds must be two rising numbers, got {low} and {high}")
+        if self.state_std and not low <= self.init_log_std <= high:
+            raise InputError(
+                f"actor.init_log_std must be within actor.log_std_bounds, {low} to {high}, got {self.init_log_std}; "
+                "outside of them the standard deviation has no gradient"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +113,7 @@ class CriticConfig:
     target_alpha: float | None = 0.2
     """Fraction of the old target network kept per iteration; None disables the target network."""
     network: str = field(default="", metadata={"option": False})
-    """Name of the custom network given in Python as `critic`, which replaces `hidden`; empty for none."""
+    """Name of the custom network given in Python as `critic`, instead of `hidden` and `activation`; empty for none."""
 
     def __post_init__(self) -> None:
         _check_network("critic", self.hidden, self.learning_rate, self.max_grad_norm)
@@ -229,7 +234,7 @@ class EntropyConfig:
     learning_rate: float = 5e-3
     """Learning rate of the temperature."""
     target: float | None = None
-    """Target entropy ℋ̄; None for −|A|/2, half the number of actions."""
+    """Target entropy ℋ̄; None for −|A|/2, minus half the number of actions."""
 
     def __post_init__(self) -> None:
         _above("entropy.init_temperature", self.init_temperature, 0.0)
@@ -240,7 +245,7 @@ class EntropyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ShortHorizonConfig:
-    """Settings of the short-horizon loop (AHAC, AHAC-1, SHAC, BPTT)."""
+    """Settings of the short-horizon loop (AHAC, AHAC-1, SHAC, SAPO, BPTT)."""
 
     actor: ActorConfig = field(default_factory=ActorConfig)
     """Policy settings."""

@@ -66,11 +66,15 @@ def with_networks(config: Config, networks: Networks) -> Config:
         return config
     if not isinstance(config, ShortHorizonConfig):
         raise InputError(
-            f"policy= and critic= are for the algorithms ahac, ahac1, shac and bptt, got a {type(config).__name__}; "
-            "omit them, or write your own algorithm (ahac.register_algorithm)"
+            "policy= and critic= are for the algorithms ahac, ahac1, shac, sapo and bptt, got a "
+            f"{type(config).__name__}; omit them, or write your own algorithm (ahac.register_algorithm)"
         )
     actor, critic = config.actor, config.critic
     if networks.policy is not None:
+        if actor.state_std:
+            raise InputError(
+                "a custom policy has one standard deviation per action, got actor.state_std = True; set it to False"
+            )
         actor = replace(actor, network=_name(networks.policy))
     if networks.critic is not None:
         if critic is None:

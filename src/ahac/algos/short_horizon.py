@@ -1,7 +1,8 @@
-"""Short-horizon actor-critic through a differentiable simulator: the loop of SHAC, AHAC, AHAC-1 and BPTT.
+"""Short-horizon actor-critic through a differentiable simulator: the loop of SHAC, AHAC, AHAC-1, SAPO and BPTT.
 
-`iterate` is one pass of the outer loop of the paper's Algorithm 1. The four algorithms differ by their settings alone:
-`algos/shac.py`, `ahac.py`, `ahac1.py` and `bptt.py` define these; `algos/reference.py` has the same in plain torch.
+`iterate` is one pass of the outer loop of the paper's Algorithm 1. The algorithms differ by their settings alone:
+`algos/shac.py`, `ahac.py`, `ahac1.py`, `sapo.py` and `bptt.py` define these; `algos/reference.py` has all but SAPO in
+plain torch.
 
 Methods marked `@stage` only queue work on the device; failed updates are masked there. Apart from the stop flag of
 the critic fit, the host reads nothing before `_fetch`. Several ranks roll out a share of the worlds each and apply the
@@ -206,7 +207,7 @@ class ShortHorizonActorCritic:
         needs_growth = "growth" in self.horizon.needs
         gradients = self.actor_step.backward(objective, buffer, states=needs_growth)
         targets = td_lambda(rollout.reward.detach(), buffer.target_value, rollout.cut, c.gamma, c.td_lambda)
-        advantages = self._advantages(rollout, targets)
+        advantages = self._advantages(buffer, targets)
         norm, valid, more = self.actor_step.step(objective.detach(), buffer, gradients, advantages)
         ranks = self.ranks
         more |= self._update_temperature(buffer, valid)
@@ -248,12 +249,17 @@ class ShortHorizonActorCritic:
         self.entropy_bonus.update(entropy, valid)
         return metrics
 
-    def _advantages(self, rollout: Rollout, targets: Tensor) -> Tensor | None:
+    def _advantages(self, buffer: RolloutBuffer, targets: Tensor) -> Tensor | None:
         """Return [T, N] weighted advantages, if gradients are mixed."""
         if self.config.update.gradient != "mixed" or self.critic is None:
             return None
+        rollout = buffer.rollout
         with torch.no_grad():
             value = (self.target or self.critic)(rollout.critic_obs)
+        if self.entropy_bonus is not None and buffer.entropy is not None:
+            # The gradient of a step's own entropy is taken in full already, through the policy.
+            own = self.entropy_bonus(buffer.entropy.detach())
+            targets = targets - (own - self.ranks.mean(own.mean()))
         return weighted_advantages(targets, value, rollout.cut, self.config.gamma)
 
     # ------------------------------------------------------------------------------------------ lines 16-19: critic

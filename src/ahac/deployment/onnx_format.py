@@ -72,6 +72,8 @@ class _Graph:
                 return self.node("LayerNormalization", x, weight, bias, axis=-1, epsilon=layer.eps)
             case nn.ELU():
                 return self.node("Elu", x, alpha=layer.alpha)
+            case nn.SiLU():
+                return self.node("Mul", x, self.node("Sigmoid", x))
             case nn.ReLU():
                 return self.node("Relu", x)
             case nn.Tanh():

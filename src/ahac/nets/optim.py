@@ -72,7 +72,7 @@ def _allocate_state(optimizer: torch.optim.Adam) -> torch.optim.Adam:
 
 @contextmanager
 def step_only_if(valid: Tensor, optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Make optimizer steps in the block take effect only if `sound`, a bool on the device, is true.
+    """Make optimizer steps in the block take effect only if `valid`, a bool on the device, is true.
 
     The host does not read it. This is how a gradient scaler reports non-finite gradients to a fused optimizer.
     """

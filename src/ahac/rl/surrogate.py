@@ -42,7 +42,7 @@ class RolloutGradient:
     """[T, N, actions] analytic gradient g of the loss with respect to x."""
     advantage: Tensor | None = None
     """[T, N] advantages times the weight of the step in the objective, for the likelihood-ratio gradient; None leaves
-    it out."""
+    it out. With `by_entropy`, the entropy of the step itself must not be part of it, or it would count twice."""
     share: Tensor | None = None
     """[T, 1, actions] share of the analytic gradient, from 0 to 1; None for 1."""
     by_entropy: Tensor | None = None

@@ -27,6 +27,8 @@ CASES = [
     ("ant", "ahac", "default"),
     ("hopper", "ahac", "default-reused"),
     ("hopper", "shac", "default-mixed"),
+    ("hopper", "sapo", "default"),
+    ("hopper", "sapo", "default-mixed"),
 ]
 UPDATES = {"reused": UpdateConfig(epochs=3, kl_coef=0.2), "mixed": UpdateConfig(gradient="mixed")}
 

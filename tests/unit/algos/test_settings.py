@@ -1,17 +1,28 @@
-"""No setting of any algorithm may be infinite or NaN."""
+"""No setting of any algorithm may be infinite or NaN, and those of SAPO, reuse and mixing are checked."""
 
 from dataclasses import fields
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
+from ahac.algos.config import (
+    ActorConfig,
+    CriticConfig,
+    EntropyConfig,
+    HorizonConfig,
+    ShortHorizonConfig,
+    StiffnessConfig,
+    UpdateConfig,
+)
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.sac import SACConfig
 from ahac.algos.svg import SVGConfig
 from ahac.core.errors import InputError
 
-KINDS = (ActorConfig, CriticConfig, HorizonConfig, StiffnessConfig, ShortHorizonConfig, PPOConfig, SACConfig, SVGConfig)
+FIRST_ORDER = (
+    ActorConfig, CriticConfig, HorizonConfig, StiffnessConfig, UpdateConfig, EntropyConfig, ShortHorizonConfig,
+)  # fmt: skip
+KINDS = (*FIRST_ORDER, PPOConfig, SACConfig, SVGConfig)
 NON_FINITE = [float("nan"), float("inf"), -float("inf")]
 
 
@@ -38,3 +49,29 @@ def test_all_numbers_are_checked() -> None:
     assert {"target_entropy", "log_std_bounds", "init_alpha"} <= set(numbers(SACConfig))
     assert {"learning_rate", "plateau_tolerance", "target_alpha", "max_grad_norm"} <= set(numbers(CriticConfig))
     assert len(CASES) > 60
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (ActorConfig, {"activation": "relu"}, r'actor\.activation must be "elu" or "silu", got \'relu\''),
+        (ActorConfig, {"weight_decay": -0.1}, r"actor\.weight_decay"),
+        (ActorConfig, {"log_std_bounds": (1.0, 1.0)}, r"actor\.log_std_bounds must be two rising numbers"),
+        (ActorConfig, {"state_std": True, "init_log_std": 2.5}, r"actor\.init_log_std must be within .* -5\.0 to 2\.0"),
+        (CriticConfig, {"activation": "relu"}, r"critic\.activation"),
+        (CriticConfig, {"actor_value": "max"}, r'critic\.actor_value must be "min" or "mean", got \'max\''),
+        (UpdateConfig, {"epochs": 0}, r"update\.epochs"),
+        (UpdateConfig, {"gradient": "both"}, r'update\.gradient must be "analytic" or "mixed", got \'both\''),
+        (UpdateConfig, {"clip_low": 1.5}, r"update\.clip_low"),
+        (UpdateConfig, {"kl_coef": -1.0}, r"update\.kl_coef"),
+        (EntropyConfig, {"init_temperature": 0.0}, r"entropy\.init_temperature must be more than 0"),
+        (EntropyConfig, {"target": 0.0}, r"entropy\.target must not be 0"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(kind: type, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        kind(**given)
+
+
+def test_a_constant_standard_deviation_has_no_bounds() -> None:
+    assert ActorConfig(init_log_std=3.0).init_log_std == 3.0

@@ -20,6 +20,7 @@ from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.errors import InputError
 from ahac.envs import VecEnv, make
 from ahac.rl.losses import short_horizon
+from ahac.rl.returns import segment_discounts
 from ahac.rl.rollout import Rollout
 from support.episodes import outcomes, random_actions, set_time_left
 from support.marks import keep
@@ -139,7 +140,9 @@ def test_actions_are_the_mode_for_normalized_observations(made: dict[str, VecEnv
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-@pytest.mark.parametrize(("algo", "preset"), [("shac", "default"), ("ahac", "paper"), ("ahac1", "released")])
+@pytest.mark.parametrize(
+    ("algo", "preset"), [("shac", "default"), ("ahac", "paper"), ("ahac1", "released"), ("sapo", "default")]
+)
 def test_the_actors_gradient_is_that_of_the_whole_graph(exact: VecEnv, algo: str, preset: str, at_once: bool) -> None:
     actual, saved = [], exact.state_dict()
     for whole in (True, False):
@@ -370,6 +373,33 @@ def test_an_objective_that_is_not_finite_changes_nothing_in_any_epoch(
     report = one.iterate(env, 0.0)
     assert report.failure is not None
     assert torch.equal(vector(one.actor), before)
+
+
+def test_a_steps_own_entropy_is_not_part_of_its_advantage(exact: VecEnv) -> None:
+    # It would count twice, as its gradient through the policy is part of every update.
+    one = updating(exact, MIXED, "sapo")
+    buffer = one._roll_out(exact, 6)
+    assert one.entropy_bonus is not None
+    assert buffer.entropy is not None
+    targets = torch.zeros_like(buffer.target_value)
+    plain = replace(buffer, entropy=torch.zeros_like(buffer.entropy))
+    found, without = (
+        one._advantages(buffer, targets + one.entropy_bonus(buffer.entropy)),
+        one._advantages(plain, targets),
+    )
+    assert found is not None
+    assert without is not None
+    # What remains is the mean of the bonus, the same for all steps but for their weights in the objective.
+    weight = segment_discounts(buffer.rollout.cut, one.config.gamma, targets.dtype)
+    shift = ((found - without) / weight).detach()
+    assert shift.abs().min() > 0.0
+    torch.testing.assert_close(shift, shift.mean().expand_as(shift))
+
+
+def test_mixing_needs_two_worlds() -> None:
+    env = make("cartpole", num_envs=1, device="cpu")
+    with pytest.raises(InputError, match=r"variance over worlds, got 1 world; use num_envs of 2 or more"):
+        updating(env, MIXED).iterate(env, 0.0)
 
 
 def test_mixing_needs_a_critic() -> None:

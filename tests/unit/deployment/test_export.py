@@ -33,7 +33,7 @@ from support.small_runs import small_algorithm, small_config
 
 OFF_POLICY: dict[str, Any] = {"hidden": (8, 8), "critic_hidden": (8,), "buffer_size": 100}
 SETTINGS: dict[str, AlgorithmConfig] = {
-    **{algo: small_algorithm("hopper", algo) for algo in ("ahac", "ahac1", "shac", "bptt")},
+    **{algo: small_algorithm("hopper", algo) for algo in ("ahac", "ahac1", "shac", "sapo", "bptt")},
     "ppo": PPOConfig(hidden=(16, 16), critic_hidden=(8,)),
     "ppo, one trunk": PPOConfig(hidden=(16, 8), critic_hidden=None, activation="tanh"),
     "ppo, not normalized": PPOConfig(hidden=(16,), critic_hidden=(8,), activation="relu", normalize_obs=False),

@@ -119,6 +119,15 @@ def test_layers_need_tensor_cores_and_shared_memory(
     assert Layers((37, 64, 64, 1)).fits(torch.device("cuda")) == fits
 
 
+def test_kernels_compute_entropies_only_if_made_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_policy, "Kernel", lambda *given: SimpleNamespace(prepare=lambda: None))
+    actor, normalizer = make_actor(5, (8,), 2, "cpu"), make_normalizer(5, True, "cpu")
+    with pytest.raises(AssertionError, match="entropy=True"):
+        CudaPolicy(actor).entropy_sampler(normalizer)
+    with pytest.raises(AssertionError, match="use entropy_sampler"):
+        CudaPolicy(actor, entropy=True).sampler(normalizer)
+
+
 def test_actors_on_the_cpu_sample_by_themselves() -> None:
     actor = make_actor(5, (8,), 2, "cpu")
     assert not CudaPolicy.supports(actor)

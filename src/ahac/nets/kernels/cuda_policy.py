@@ -41,6 +41,7 @@ class CudaPolicy:
         """Compile the kernels; with `entropy` they compute that of the samples as well."""
         device = next(actor.parameters()).device
         self.actor = actor
+        self.entropy = entropy
         self.forward, self.backward = self.kernels(actor, str(device), entropy)
         for kernel in (self.forward, self.backward):
             kernel.prepare()
@@ -80,11 +81,13 @@ class CudaPolicy:
 
         Gradients do not reach the weights.
         """
+        assert not self.entropy, "these kernels also read a gradient of the entropy; use entropy_sampler"
         fixed = self._fixed(normalizer)
         return lambda obs, noise: _Sample.apply(self, fixed, obs, noise, self._anchor)
 
     def entropy_sampler(self, normalizer: FrozenNormalizer) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Return a function like that of `sampler`, which also returns the entropies −log π(a | s)."""
+        assert self.entropy, "these kernels do not compute entropies; create the policy with entropy=True"
         fixed = self._fixed(normalizer)
         return lambda obs, noise: _SampleWithEntropy.apply(self, fixed, obs, noise, self._anchor)
 
