@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from ahac.algos.config import ShortHorizonConfig, StiffnessConfig
 from ahac.algos.parts.gradient_horizon import EsnrHorizon
 from ahac.algos.parts.horizon import Bounds, Signals
+from ahac.algos.recipes import recipe
 from ahac.algos.reference import Reference
 from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.core.errors import InputError
 from ahac.nets.actor import Actor
 from learning.double_integrator import DoubleIntegrator
 from learning.traces import CASES, settings
@@ -133,3 +135,9 @@ def test_the_esnr_rule_matches_its_reference_over_many_updates(initial: float) -
         assert plain.horizon == rule.horizon
         lengths.add(rule.horizon)
     assert len(lengths) > 2
+
+
+def test_settings_that_the_paper_does_not_have_are_refused() -> None:
+    sapo = recipe("hopper", "sapo").algorithm
+    with pytest.raises(InputError, match="got other settings of entropy, actor, critic; use ShortHorizonActorCritic"):
+        Reference(sapo, world(3).spec, seed=4)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ahac.algos.config import CriticConfig, ShortHorizonConfig
 from ahac.algos.parts.horizon import Bounds
 from ahac.core.env import Env, EnvSpec, Step
+from ahac.core.errors import InputError
 
 __all__ = ["Reference"]
 
@@ -33,6 +34,7 @@ class Reference:
     """A policy, a critic and a horizon, trained through a differentiable environment."""
 
     def __init__(self, config: ShortHorizonConfig, spec: EnvSpec, seed: int) -> None:
+        check_supported(config)
         self.config = config
         self.spec = spec
         horizon = config.horizon
@@ -303,3 +305,20 @@ def grad_of(x: Tensor) -> Tensor:
 def state_gradient(step: Step) -> Tensor:
     """Return the [N, nq + nv] gradient of the loss with respect to the state before a step."""
     return torch.cat([grad_of(step.state.q), grad_of(step.state.v)], dim=-1)
+
+
+def check_supported(config: ShortHorizonConfig) -> None:
+    """Raise if the settings are not those of the paper's algorithms."""
+    actor, critic = config.actor, config.critic
+    others = {
+        "update": not config.update.plain,
+        "entropy": config.entropy.enabled,
+        "actor": actor.state_std or actor.activation != "elu" or actor.weight_decay > 0.0,
+        "critic": critic is not None
+        and (critic.activation != "elu" or critic.actor_value != "min" or critic.weight_decay > 0.0),
+    }
+    if found := [name for name, differs in others.items() if differs]:
+        raise InputError(
+            f"the reference has the paper's algorithms only, got other settings of {', '.join(found)}; use "
+            "ShortHorizonActorCritic, or the defaults of these settings"
+        )

@@ -39,8 +39,8 @@ for (int l = HEAD - 1; l >= 0; --l) {
     for (int j = thread; j < outputs[l]; j += THREADS) {
         real shift_grad = 0, scale_grad = 0;
         for (int r = 0; r < 32; ++r) {
-            const real x_grad = x[l + 1][j * STRIDE + r];
-            shift_grad += x_grad, scale_grad += x_grad * (math::activated(active[l][j * STRIDE + r]) - mean[l][r]) * inv_std[l][r];
+            const real x_grad = x[l + 1][j * STRIDE + r], e = math::activated(active[l][j * STRIDE + r]);
+            shift_grad += x_grad, scale_grad += x_grad * (e - mean[l][r]) * inv_std[l][r];
         }
         out[shift[l] + j] = shift_grad, out[scale[l] + j] = scale_grad;
     }

@@ -5,8 +5,8 @@
 // the sizes of each layer (inputs, outputs) and its offsets in the packed weights (rows, columns, biases, scales,
 // shifts). The packed weights hold each matrix twice, row by row and column by column, padded to multiples of COLUMNS.
 //
-// A block takes 32 rows of the batch, and their activations stay in shared memory. Matrix products run on tensor cores: a
-// warp computes up to MAX_TILES tiles of 32 rows by eight outputs at a time. In all other loops a lane is a row.
+// A block takes 32 rows of the batch, and their activations stay in shared memory. Matrix products run on tensor cores:
+// a warp computes up to MAX_TILES tiles of 32 rows by eight outputs at a time. In all other loops a lane is a row.
 enum { THREADS = 32 * WARPS, HEAD = LAYERS - 1, MAX_TILES = 4, AHEAD = 2 };
 static_assert(COLUMNS == 8, "a tile has eight outputs");
 #define ALWAYS_INLINE __attribute__((always_inline))
@@ -84,7 +84,9 @@ const auto total = [&](const real* partial) {
 };
 // Compute y[j][row] = start(j) + Σ_k w[j][k] in[k][row] and call finish(j, row, y), for `outputs` numbers j and all rows.
 // Rows of w have UP(inputs) numbers, and are zero from `inputs` on.
-const auto multiply = [&](const real* in, const real* w, int inputs, int outputs, auto start, auto finish) ALWAYS_INLINE {
+const auto multiply = [&](
+    const real* in, const real* w, int inputs, int outputs, auto start, auto finish
+) ALWAYS_INLINE {
     const int tiles = math::least((outputs + COLUMNS * WARPS - 1) / (COLUMNS * WARPS), MAX_TILES);
     for (int first = COLUMNS * tiles * warp; first < outputs; first += COLUMNS * tiles * WARPS) {
         real y[MAX_TILES][2][4];
