@@ -64,7 +64,7 @@ struct Layer {
     real *w, *wt, *b, *s, *h;                                // padded: weight, its transpose, bias, scale, shift
     real *mask;                                              // 1 for outputs, 0 for padding
     real *w_grad, *b_grad, *s_grad, *h_grad;                 // their gradients
-    real *active, *output, *grad, *mean, *inv_std;           // of a group of rows: kept of activations, after layer norm
+    real *active, *output, *grad, *mean, *inv_std;           // of a group of rows: activations, layer norm
 };
 const int member = block;
 // Learning rate, beta1, beta2, epsilon, steps so far, largest gradient norm, weight decay.

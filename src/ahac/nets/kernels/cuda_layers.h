@@ -82,7 +82,7 @@ const auto total = [&](const real* partial) {
     for (int w = 0; w < WARPS; ++w) y += partial[32 * w + lane];
     return y;
 };
-// Compute y[j][row] = start(j) + Σ_k w[j][k] in[k][row] and call finish(j, row, y), for `outputs` numbers j and all rows.
+// Compute y[j][row] = start(j) + Σ_k w[j][k] in[k][row] and call finish(j, row, y), for all `outputs` j and all rows.
 // Rows of w have UP(inputs) numbers, and are zero from `inputs` on.
 const auto multiply = [&](
     const real* in, const real* w, int inputs, int outputs, auto start, auto finish

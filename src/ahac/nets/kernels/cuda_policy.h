@@ -1,6 +1,6 @@
-// Actions of a policy, a = tanh(x), x = μ(s) + σ ε, for 32 worlds per block, and with ENTROPY −log π(a | s). With BACK, the
-// gradient with respect to the observations instead; the forward pass is then computed again. With STATE_STD the network
-// also computes log σ, which is clamped to LOW and HIGH. This text is pasted into a kernel body after cuda_layers.h.
+// Actions of a policy, a = tanh(x), x = μ(s) + σ ε, for 32 worlds per block, and with ENTROPY −log π(a | s). With BACK,
+// the gradient with respect to the observations instead; the forward pass is then computed again. With STATE_STD the
+// network also computes log σ, clamped to LOW and HIGH. This text is pasted into a kernel body after cuda_layers.h.
 const int row = 32 * group + lane, actions = STATE_STD ? outputs[HEAD] / 2 : outputs[HEAD];
 const bool inside = row < n;
 for (int i = thread; i < 32 * inputs[0]; i += THREADS) {
