@@ -11,6 +11,7 @@ from ahac.nets.critic import Critic, Ensemble
 from ahac.nets.kernels.cpu_critic import CpuKernelEpoch
 from ahac.nets.kernels.cuda_critic import CudaKernelEpoch
 from ahac.nets.kernels.cuda_wide_critic import MIN_WEIGHTS, CudaWideEpoch
+from ahac.nets.optim import clip_rows
 
 __all__ = ["CriticEpoch", "TorchEpoch", "make_critic_epoch"]
 
@@ -48,8 +49,7 @@ class TorchEpoch:
         for rows in order.tensor_split(minibatches):
             losses = self.critic.losses(obs[rows], target[rows])
             (gradient,) = torch.autograd.grad(losses.sum(), theta)
-            if self.max_grad_norm is not None:
-                gradient *= (self.max_grad_norm / (gradient.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
+            clip_rows(gradient, self.max_grad_norm)
             theta.grad.copy_(gradient)
             self.optimizer.step()
             total += losses.detach()

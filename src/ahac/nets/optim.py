@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-__all__ = ["gradient_step", "make_adam", "optimizer_tensors", "shac_adam", "step_only_if"]
+__all__ = ["clip_rows", "gradient_step", "make_adam", "optimizer_tensors", "shac_adam", "step_only_if"]
 
 BETAS = (0.7, 0.95)
 """Adam betas of SHAC and its successors."""
@@ -98,6 +98,12 @@ def gradient_step(optimizer: torch.optim.Adam, loss: Tensor, max_grad_norm: floa
     with step_only_if(torch.isfinite(norm + loss.detach()), optimizer):
         optimizer.step()
     return norm
+
+
+def clip_rows(gradient: Tensor, max_norm: float | None) -> None:
+    """Clip each row of a gradient by its own norm, in place, as torch's `clip_grad_norm_` does; None does nothing."""
+    if max_norm is not None:
+        gradient *= (max_norm / (gradient.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

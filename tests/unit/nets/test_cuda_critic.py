@@ -65,6 +65,19 @@ def assert_matches_torch(
         assert_close(fast.optimizer.state[actual][name], value)
 
 
+def assert_matches_on_gpu(
+    implementation: type[CudaKernelEpoch | CudaWideEpoch],
+    critic: Critic,
+    data: tuple[Tensor, Tensor, Tensor],
+    minibatches: int,
+    max_grad_norm: float | None,
+) -> None:
+    reference = deepcopy(critic).double()
+    fast = implementation(critic, shac_adam(critic, 2e-3), max_grad_norm)
+    slow = TorchEpoch(reference, shac_adam(reference, 2e-3), max_grad_norm)
+    assert_matches_torch(fast, slow, data, minibatches)
+
+
 @pytest.mark.parametrize(
     "hidden", [(9,), *(pytest.param(x, marks=pytest.mark.extended) for x in [(64, 64), (20, 33, 17)])]
 )
@@ -174,11 +187,9 @@ def test_epochs_match_torch(
     hidden: tuple[int, ...], obs: int, count: int, minibatches: int, members: int, max_grad_norm: float | None
 ) -> None:
     # Widths and row counts that fill warps and tiles, and some that do not.
-    critic = make_critic(hidden, members, obs)
-    reference = deepcopy(critic).double()
-    fast = CudaKernelEpoch(critic, shac_adam(critic, 2e-3), max_grad_norm)
-    slow = TorchEpoch(reference, shac_adam(reference, 2e-3), max_grad_norm)
-    assert_matches_torch(fast, slow, samples(count, obs), minibatches)
+    assert_matches_on_gpu(
+        CudaKernelEpoch, make_critic(hidden, members, obs), samples(count, obs), minibatches, max_grad_norm
+    )
 
 
 @pytest.mark.gpu
@@ -190,11 +201,9 @@ def test_epochs_match_torch(
 def test_wide_epochs_match_torch(
     hidden: tuple[int, ...], obs: int, count: int, minibatches: int, members: int, max_grad_norm: float | None
 ) -> None:
-    critic = make_critic(hidden, members, obs)
-    reference = deepcopy(critic).double()
-    fast = CudaWideEpoch(critic, shac_adam(critic, 2e-3), max_grad_norm)
-    slow = TorchEpoch(reference, shac_adam(reference, 2e-3), max_grad_norm)
-    assert_matches_torch(fast, slow, samples(count, obs), minibatches)
+    assert_matches_on_gpu(
+        CudaWideEpoch, make_critic(hidden, members, obs), samples(count, obs), minibatches, max_grad_norm
+    )
 
 
 @pytest.mark.gpu

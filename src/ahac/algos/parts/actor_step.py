@@ -54,7 +54,7 @@ class ActorStep:
         self.optimizer = optimizer
         self.max_grad_norm = max_grad_norm
         self.ranks = ranks
-        self.epochs = None if config.plain else PolicyEpochs(actor, optimizer, config, max_grad_norm, ranks)
+        self.epochs = None if config.plain else PolicyEpochs(actor, config, ranks)
         self.batched = next(actor.parameters()).is_cuda
         """Whether the gradient goes from actions to weights for all steps at once, instead of step by step."""
 
@@ -104,10 +104,21 @@ class ActorStep:
         if epochs is not None:
             reused = epochs.describe(rollout.obs, buffer.noise, gradients.action, advantage, gradients.entropy)
             epochs.set_gradients(reused, rollout.obs)
-        self.ranks.average_gradients(self.actor.parameters())
-        norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
+        norm = self._clip()
         valid = self.ranks.all(torch.isfinite(objective + norm) & usable_rollout(rollout))
+        self._step_if(valid)
+        if epochs is None or reused is None:
+            return StepResult(norm, valid, {})
+        for _ in range(epochs.config.epochs - 1):
+            epochs.set_gradients(reused, rollout.obs)
+            self._step_if(valid & torch.isfinite(self._clip()))
+        return StepResult(norm, valid, epochs.metrics(reused, rollout.obs))
+
+    def _clip(self) -> Tensor:
+        """Average the gradient over ranks and clip it; return its norm before."""
+        self.ranks.average_gradients(self.actor.parameters())
+        return nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
+
+    def _step_if(self, valid: Tensor) -> None:
         with step_only_if(valid, self.optimizer):
             self.optimizer.step()  # pyright: ignore[reportUnknownMemberType]
-        metrics = {} if epochs is None or reused is None else epochs.repeat(reused, rollout.obs, valid)
-        return StepResult(norm, valid, metrics)

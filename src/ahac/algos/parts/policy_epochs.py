@@ -7,13 +7,12 @@ arXiv 2604.18161). Any first-order algorithm can use either or both.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ahac.algos.config import UpdateConfig
 from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError
 from ahac.nets.actor import SquashedGaussian
-from ahac.nets.optim import step_only_if
 from ahac.rl.surrogate import (
     RolloutGradient,
     SurrogateTerms,
@@ -26,20 +25,16 @@ __all__ = ["PolicyEpochs"]
 
 
 class PolicyEpochs:
-    """Updates a policy from the gradients of a rollout with respect to its actions."""
+    """Computes the gradients of a policy's weights from those of a rollout, for one update after the other."""
 
     def __init__(
         self,
         actor: SquashedGaussian,
-        optimizer: torch.optim.Adam,
         config: UpdateConfig,
-        max_grad_norm: float,
         ranks: ProcessGroup,
     ) -> None:
         self.actor = actor
-        self.optimizer = optimizer
         self.config = config
-        self.max_grad_norm = max_grad_norm
         self.ranks = ranks
 
     @torch.no_grad()
@@ -84,26 +79,21 @@ class PolicyEpochs:
             by_entropy=by_entropy,
         )
 
-    def set_gradients(self, rollout: RolloutGradient, obs: Tensor) -> SurrogateTerms:
-        """Set the gradients of the policy's weights for the next update, and return the terms of its loss."""
+    def set_gradients(self, rollout: RolloutGradient, obs: Tensor) -> None:
+        """Set the gradients of the policy's weights for the next update."""
         c = self.config
-        terms = surrogate_terms(*self.actor.distribution(obs), rollout, c.clip_low, c.clip_high)
+        terms = self._terms(rollout, obs)
         loss = terms.loss + c.kl_coef * terms.kl - c.entropy_coef * terms.entropy
         weights = [weight for weight in self.actor.parameters() if weight.requires_grad]
         for weight, gradient in zip(weights, torch.autograd.grad(loss, weights, materialize_grads=True), strict=True):
             weight.grad = gradient
-        return terms
 
-    def repeat(self, rollout: RolloutGradient, obs: Tensor, valid: Tensor) -> dict[str, Tensor]:
-        """Take the updates after the first, unless the rollout was not valid, and return what to log."""
-        for _ in range(self.config.epochs - 1):
-            self.set_gradients(rollout, obs)
-            self.ranks.average_gradients(self.actor.parameters())
-            norm = nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
-            with step_only_if(valid & torch.isfinite(norm), self.optimizer):
-                self.optimizer.step()  # pyright: ignore[reportUnknownMemberType]
-        with torch.no_grad():
-            c = self.config
-            terms = surrogate_terms(*self.actor.distribution(obs), rollout, c.clip_low, c.clip_high)
-        share = torch.ones_like(terms.kl) if rollout.share is None else rollout.share.mean()
-        return {"policy_kl": terms.kl, "analytic_share": share}
+    @torch.no_grad()
+    def metrics(self, rollout: RolloutGradient, obs: Tensor) -> dict[str, Tensor]:
+        """Return what to log after the last update."""
+        kl = self._terms(rollout, obs).kl
+        share = torch.ones_like(kl) if rollout.share is None else rollout.share.mean()
+        return {"policy_kl": kl, "analytic_share": share}
+
+    def _terms(self, rollout: RolloutGradient, obs: Tensor) -> SurrogateTerms:
+        return surrogate_terms(*self.actor.distribution(obs), rollout, self.config.clip_low, self.config.clip_high)

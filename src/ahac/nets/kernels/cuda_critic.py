@@ -15,7 +15,7 @@ from ahac.core.errors import InputError
 from ahac.native.build import Kernel
 from ahac.native.codegen import WARP, Target
 from ahac.nets.critic import Critic
-from ahac.nets.kernels.cuda_layers import Layers, constants, kernel_source
+from ahac.nets.kernels.cuda_layers import Layers, constants, defines, kernel_source
 
 __all__ = ["CudaKernelEpoch"]
 
@@ -69,8 +69,7 @@ class CudaKernelEpoch:
             "WEIGHT_DECAY": settings["weight_decay"],
             "MAX_NORM": 3e38 if max_grad_norm is None else max_grad_norm,
         }
-        defines = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-        head = defines + _offsets(critic) + MINIBATCH + RETURN_IF_SKIPPED
+        head = defines(numbers) + _offsets(critic) + MINIBATCH + RETURN_IF_SKIPPED
         shared = {"gradient": layers.shared, "reduce": WARP * layers.warps, "step": layers.warps + 2}
         target, kernels = Target(device, float64=False, lane_bytes=16), []
         for name, count in shared.items():

@@ -14,7 +14,7 @@ from ahac.native.codegen import WARP
 from ahac.native.source import Source
 from ahac.nets.mlp import LAYER_NORM_EPS
 
-__all__ = ["Layers", "constants", "kernel_source", "round_up"]
+__all__ = ["Layers", "constants", "defines", "kernel_source", "pointers", "round_up"]
 
 HEADER = (Path(__file__).parent / "cuda_layers.h").read_text(encoding="utf-8")
 COLUMNS = 8
@@ -96,6 +96,19 @@ def constants(numbers: Mapping[str, int], lists: Mapping[str, Sequence[int]]) ->
     return f"enum {{ {enum} }};\n{''.join(arrays)}"
 
 
+def pointers(arrays: Mapping[str, str]) -> str:
+    """Return C++ that defines a pointer NAME_p to each of a kernel's arrays, given their element types by name."""
+    return "".join(
+        f"[[maybe_unused]] {kind}* const {array}_p = ({kind}*)args.address[{i}];\n"
+        for i, (array, kind) in enumerate(arrays.items())
+    )
+
+
+def defines(numbers: Mapping[str, object]) -> str:
+    """Return C++ that defines macros by name."""
+    return "".join(f"#define {name} {value}\n" for name, value in numbers.items())
+
+
 def kernel_source(
     name: str, arrays: Mapping[str, str], layers: Layers, shared: int, head: str, body: str, through: bool
 ) -> Source:
@@ -110,9 +123,5 @@ def kernel_source(
         body: C++ placed after it.
         through: Whether rows go through the layers; the head must then define the pointer `packed` to the weights.
     """
-    pointers = "".join(
-        f"[[maybe_unused]] {kind}* const {array}_p = ({kind}*)args.address[{i}];\n"
-        for i, (array, kind) in enumerate(arrays.items())
-    )
-    code = f"#define THROUGH_LAYERS {int(through)}\n{layers.constants()}{pointers}{head}{HEADER}{body}"
+    code = f"#define THROUGH_LAYERS {int(through)}\n{layers.constants()}{pointers(arrays)}{head}{HEADER}{body}"
     return Source(name, tuple(arrays), code, 0, threads_per_world=layers.warps, shared_words=-(-shared // WARP))

@@ -18,7 +18,7 @@ from ahac.native.build import Kernel
 from ahac.native.codegen import WARP, Target
 from ahac.nets.actor import Actor, StateStdActor
 from ahac.nets.gaussian import LOG_SQRT_2PI
-from ahac.nets.kernels.cuda_layers import Layers, kernel_source, round_up
+from ahac.nets.kernels.cuda_layers import Layers, defines, kernel_source, round_up
 from ahac.nets.normalizer import FrozenNormalizer
 
 __all__ = ["CudaPolicy"]
@@ -66,7 +66,7 @@ class CudaPolicy:
             "HIGH": bounds[1],
             "LOG_SQRT_2PI": LOG_SQRT_2PI,
         }
-        head = "".join(f"#define {name} {value}\n" for name, value in numbers.items()) + HEAD
+        head = defines(numbers) + HEAD
         return [
             Kernel(
                 kernel_source(name, ARRAYS, layers, layers.shared, f"#define BACK {back}\n{head}", BODY, through=True),

@@ -17,7 +17,9 @@ from ahac.native.build import Kernel
 from ahac.native.codegen import WARP, Target
 from ahac.native.source import Source
 from ahac.nets.critic import Critic, Hidden
+from ahac.nets.kernels.cuda_layers import defines, pointers
 from ahac.nets.mlp import LAYER_NORM_EPS
+from ahac.nets.optim import clip_rows
 
 __all__ = ["MIN_WEIGHTS", "CudaWideEpoch"]
 
@@ -83,13 +85,12 @@ class CudaWideEpoch:
         theta = self.critic.theta
         if theta.grad is None:
             theta.grad = torch.zeros_like(theta)
+        target, order = target.contiguous(), order.to(theta.device, torch.int64).contiguous()
         total = theta.new_zeros(self.critic.members)
         for rows in order.tensor_split(minibatches):
             with torch.no_grad():
-                total += self._set_gradient(obs, target.contiguous(), rows.contiguous())
-                if self.max_grad_norm is not None:
-                    norm = theta.grad.norm(dim=1, keepdim=True)
-                    theta.grad *= (self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+                total += self._set_gradient(obs, target, rows)
+                clip_rows(theta.grad, self.max_grad_norm)
             self.optimizer.step()
         return total / minibatches
 
@@ -153,13 +154,7 @@ def _source(critic: Critic, number: int, width: int, offsets: tuple[int, int, in
         **dict(zip(("BIAS", "SCALE", "SHIFT"), offsets, strict=True)),
         "NORM_EPS": f"real({LAYER_NORM_EPS})",
     }
-    defines = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-    pointers = "".join(
-        f"[[maybe_unused]] {kind}* const {array}_p = ({kind}*)args.address[{i}];\n"
-        for i, (array, kind) in enumerate(ARRAYS.items())
-    )
+    code = defines(numbers) + pointers(ARRAYS) + BODY
     shared = 0 if number == 0 else max(WARPS * width, 2 * WARPS)
     name = ("layer", "loss", "layer adjoint")[number]
-    return Source(
-        name, tuple(ARRAYS), defines + pointers + BODY, 0, threads_per_world=WARPS, shared_words=-(-shared // WARP)
-    )
+    return Source(name, tuple(ARRAYS), code, 0, threads_per_world=WARPS, shared_words=-(-shared // WARP))
