@@ -163,6 +163,8 @@ def create_folder(config: RunConfig) -> None:
 
 def resume_command(config: RunConfig) -> list[str]:
     """Return the command that trains the run in its folder."""
-    # The absolute path, because a name may start with a dash.
+    # A run that was begun on another device continues on the one that the sweep asks for.
+    device = [] if config.device == "auto" else ["--device", config.device]
     trusted = ["--trust"] if config.task_source else []  # the process that plans the sweep has loaded the same file
-    return [*COMMAND, str(folder_of(config).absolute()), *trusted]
+    # The absolute path, because a name may start with a dash.
+    return [*COMMAND, str(folder_of(config).absolute()), *device, *trusted]

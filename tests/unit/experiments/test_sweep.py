@@ -66,6 +66,14 @@ def test_runs_are_created_trained_and_reported(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a" / "config.json").read_text(encoding="utf-8"))["name"] == "a"
 
 
+def test_runs_resume_on_the_device_of_the_sweep(tmp_path: Path) -> None:
+    begun = small_config(tmp_path, name="a", device="cpu")
+    create_run(begun)
+    moved = replace(begun, device="cuda")
+    assert sweep_folders.resume_command(moved)[-3:] == [str(tmp_path / "a"), "--device", "cuda"]
+    assert sweep_folders.resume_command(replace(begun, device="auto"))[-1] == str(tmp_path / "a")
+
+
 def test_complete_runs_are_skipped_and_unfinished_ones_resumed(tmp_path: Path) -> None:
     a, b = configs(tmp_path, "a", "b")
     assert [run_status(a), run_status(b)] == ["new", "new"]
