@@ -14,7 +14,7 @@ from support.small_runs import bits, table, timed
 
 __all__ = ["ALGOS", "ITERATIONS", "damaged_files", "differences", "names", "numbers_of", "training"]
 
-ALGOS = ("ahac", "ahac1", "shac", "sapo", "bptt", "ppo", "sac", "svg")
+ALGOS = ("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt", "ppo", "sac", "svg")
 TASK = "hopper"
 WORLDS = 6
 ITERATIONS = 12

@@ -245,7 +245,7 @@ class EntropyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ShortHorizonConfig:
-    """Settings of the short-horizon loop (AHAC, AHAC-1, SHAC, SAPO, BPTT)."""
+    """Settings of the short-horizon loop (AHAC, AHAC-1, SHAC, SAPO, RPO, IVW-H, BPTT)."""
 
     actor: ActorConfig = field(default_factory=ActorConfig)
     """Policy settings."""

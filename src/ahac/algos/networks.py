@@ -66,7 +66,7 @@ def with_networks(config: Config, networks: Networks) -> Config:
         return config
     if not isinstance(config, ShortHorizonConfig):
         raise InputError(
-            "policy= and critic= are for the algorithms ahac, ahac1, shac, sapo and bptt, got a "
+            "policy= and critic= are for the algorithms ahac, ahac1, shac, sapo, rpo, ivwh and bptt, got a "
             f"{type(config).__name__}; omit them, or write your own algorithm (ahac.register_algorithm)"
         )
     actor, critic = config.actor, config.critic

@@ -17,7 +17,9 @@ from ahac.algos.baseline_recipes import BASELINES
 from ahac.algos.bptt import bptt_config
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.hyperparameters import task_hyperparameters
+from ahac.algos.ivwh import ivwh_config
 from ahac.algos.registry import algorithms, settings_class
+from ahac.algos.rpo import RPO_WORLDS, rpo_config
 from ahac.algos.sapo import SAPO_WORLDS, sapo_config
 from ahac.algos.shac import shac_config
 from ahac.core.errors import InputError
@@ -31,12 +33,14 @@ ALGOS = {
     "ahac1": "AHAC-1: truncates each world's trajectory where contact is stiff",
     "shac": "Short-Horizon Actor-Critic: fixed horizon, critic with a target network",
     "sapo": "SAPO: SHAC with a maximum-entropy objective, state-dependent standard deviation and two critics",
+    "rpo": "RPO: SHAC that reuses the action gradients of a rollout over several policy epochs",
+    "ivwh": "IVW-H: SHAC that mixes analytic and likelihood-ratio gradients by their inverse variance",
     "bptt": "backpropagation through time: long rollouts, no critic",
     "ppo": "proximal policy optimization: no simulator gradients, thousands of worlds",
     "sac": "soft actor-critic: no simulator gradients, replay buffer",
     "svg": "stochastic value gradients: soft actor-critic through a learned model",
 }
-FirstOrderName = Literal["ahac", "ahac1", "shac", "sapo", "bptt"]
+FirstOrderName = Literal["ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt"]
 ConfigT = TypeVar("ConfigT")
 
 FIRST_ORDER = {
@@ -44,6 +48,8 @@ FIRST_ORDER = {
     "ahac1": ahac1_config,
     "shac": shac_config,
     "sapo": sapo_config,
+    "rpo": rpo_config,
+    "ivwh": ivwh_config,
     "bptt": bptt_config,
 }
 BPTT_WORLDS = 32
@@ -86,7 +92,9 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
     worlds = numbers.num_envs
     if algo == "sapo" and preset != "default":
         return Recipe(num_envs=SAPO_WORLDS[0], iterations=SAPO_WORLDS[1], algorithm=sapo_config(numbers, preset))
-    if algo == "bptt":
+    if algo == "rpo" and preset != "default":
+        worlds = RPO_WORLDS.get(task, worlds)
+    elif algo == "bptt":
         worlds = BPTT_WORLDS
     elif algo == "ahac1" and preset == "paper":
         worlds = 1

@@ -182,7 +182,7 @@ def _add_built_in(names: Iterable[str], registration: Registration) -> None:
 
 
 _short_horizon = Registration(ShortHorizonActorCritic, ShortHorizonConfig, distributed=True)
-_add_built_in(("ahac", "ahac1", "shac", "sapo", "bptt"), _short_horizon)
+_add_built_in(("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt"), _short_horizon)
 _add_built_in(["ppo"], Registration(_in_one_process(PPO), PPOConfig))
 _add_built_in(["sac"], Registration(_in_one_process(SAC), SACConfig))
 _add_built_in(["svg"], Registration(_in_one_process(SVG), SVGConfig))

@@ -1,4 +1,4 @@
-"""Short-horizon actor-critic through a differentiable simulator: the loop of SHAC, AHAC, AHAC-1, SAPO and BPTT.
+"""Short-horizon actor-critic through a differentiable simulator: the loop of AHAC, SHAC, SAPO, RPO, IVW-H and BPTT.
 
 `iterate` is one pass of the outer loop of the paper's Algorithm 1. The algorithms differ by their settings alone:
 `algos/shac.py`, `ahac.py`, `ahac1.py`, `sapo.py` and `bptt.py` define these; `algos/reference.py` has all but SAPO in

@@ -1,10 +1,19 @@
 """Recipes: the appendix's numbers, and that all of them can be built."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import ahac
-from ahac.algos.config import ActorConfig, CriticConfig, HorizonConfig, ShortHorizonConfig, StiffnessConfig
+from ahac.algos.config import (
+    ActorConfig,
+    CriticConfig,
+    HorizonConfig,
+    ShortHorizonConfig,
+    StiffnessConfig,
+    UpdateConfig,
+)
 from ahac.algos.hyperparameters import PAPER
 from ahac.algos.recipes import ALGOS, PRESETS, recipe
 from ahac.algos.registry import make_algorithm
@@ -95,8 +104,31 @@ def test_what_makes_each_algorithm(preset: str) -> None:
     assert ahac_.critic.plateau_tolerance == 0.2
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_ivwh_is_shac_with_mixed_gradients(preset: str) -> None:
+    shac, ivwh = (recipe("ant", algo, preset) for algo in ("shac", "ivwh"))
+    assert ivwh == replace(shac, algorithm=replace(shac.algorithm, update=UpdateConfig(gradient="mixed")))
+
+
+def test_rpo_is_shac_with_five_policy_epochs() -> None:
+    shac, rpo = (recipe("ant", algo) for algo in ("shac", "rpo"))
+    assert rpo == replace(shac, algorithm=replace(shac.algorithm, update=UpdateConfig(epochs=5, kl_coef=0.2)))
+
+
+def test_the_published_settings_of_rpo() -> None:
+    assert [recipe(task, "rpo", "paper").num_envs for task in ("ant", "hopper")] == [128, 512]
+    rpo = recipe("ant", "rpo", "paper").algorithm
+    assert (rpo.update.epochs, rpo.update.clip_low, rpo.update.clip_high) == (5, 0.8, 1.0)
+    assert (rpo.update.kl_coef, rpo.update.entropy_coef) == (0.2, 0.2)
+    assert rpo.critic is not None
+    assert rpo.critic.num_critics == 2
+    for network in (rpo.actor, rpo.critic):
+        assert (network.hidden, network.activation, network.learning_rate) == ((400, 200, 100), "silu", 5e-4)
+        assert network.weight_decay > 0.0
+
+
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'dqn'.*ahac, ahac1, shac, sapo, bptt, ppo, sac, svg"):
+    with pytest.raises(InputError, match=r"'dqn'.*ahac, ahac1, shac, sapo, rpo, ivwh, bptt, ppo, sac, svg"):
         recipe("hopper", "dqn")
     with pytest.raises(InputError, match=r"'fast'.*default, paper, released"):
         recipe("hopper", "shac", "fast")

@@ -73,7 +73,7 @@ def test_help_names_the_recipe_and_the_choices(
     text = help_of(capsys, monkeypatch, *given, asked="--help-all")
     assert "the recipe of bptt on ant, preset released" in text
     assert "TASK: hopper, ant," in text
-    assert "--algo: ahac, ahac1, shac, sapo, bptt" in text
+    assert "--algo: ahac, ahac1, shac, sapo, rpo, ivwh, bptt" in text
     assert "--preset: default, paper, released" in text
     assert "--algorithm.critic" not in text, "bptt has none"
 

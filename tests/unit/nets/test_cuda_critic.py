@@ -59,7 +59,7 @@ def assert_matches_torch(
         assert expected.grad is not None
         assert actual.grad is not None
         assert_close(actual.grad, expected.grad)
-    # Adam divides by gradients that may be as small as rounding errors: a few weights differ by a part of its step, 2e-3.
+    # Adam divides by gradients as small as rounding errors: a few weights differ by a part of its step, 2e-3.
     difference = (actual - expected).abs()
     assert difference.max() < 1e-3
     assert difference.mean() < 1e-5
