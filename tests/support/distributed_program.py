@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ahac.algos.config import ShortHorizonConfig, UpdateConfig
 from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.core.bundle import BundleConfig
 from ahac.core.distributed import ProcessGroup, init_distributed
 from ahac.core.env import Step
 from ahac.core.errors import InputError
@@ -50,6 +51,7 @@ def learners() -> dict[str, ShortHorizonConfig]:
         "poisoned": made["shac"],
         "groups": made["shac"],
         "mixed": replace(small_algorithm("hopper", "sapo"), update=UpdateConfig(epochs=2, gradient="mixed")),
+        "bundled": replace(made["shac"], bundle=BundleConfig(branches=2, load=0.5)),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from ahac.core.bundle import BundleConfig
 from ahac.core.checks import check_finite, check_int, check_probability
 from ahac.core.env import StiffnessSignal
 from ahac.core.errors import InputError
@@ -259,6 +260,8 @@ class ShortHorizonConfig:
     """Policy updates: reuse and mixing of gradients."""
     entropy: EntropyConfig = field(default_factory=EntropyConfig)
     """Maximum-entropy objective."""
+    bundle: BundleConfig = field(default_factory=BundleConfig)
+    """Bundled contact gradients (docs/algorithms/bundled-gradients.md)."""
     gamma: float = 0.99
     """Discount factor."""
     td_lambda: float = 0.95

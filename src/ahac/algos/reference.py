@@ -313,6 +313,7 @@ def check_supported(config: ShortHorizonConfig) -> None:
     others = {
         "update": not config.update.plain,
         "entropy": config.entropy.enabled,
+        "bundle": config.bundle.enabled,
         "actor": actor.state_std or actor.activation != "elu" or actor.weight_decay > 0.0,
         "critic": critic is not None
         and (critic.activation != "elu" or critic.actor_value != "min" or critic.weight_decay > 0.0),

@@ -166,8 +166,9 @@ class ShortHorizonActorCritic:
         else:
             sample = collecting(self._policy.entropy_sampler(normalize), entropies)
         normalize_critic = None if self.critic_normalizer is None else self.critic_normalizer.frozen()
+        bundle = self.config.bundle
         rollout = roll_out(
-            env, lambda obs: sample(obs, next(noise_of_step)), normalize, length, self.monitor, normalize_critic
+            env, lambda obs: sample(obs, next(noise_of_step)), normalize, length, self.monitor, normalize_critic, bundle
         )
         entropy = torch.stack(entropies) if entropies else None
         if self.entropy_bonus is not None and entropy is not None:
@@ -219,7 +220,7 @@ class ShortHorizonActorCritic:
             "actor_loss": loss.detach(),
             "actor_grad_norm": norm,
             "esnr": esnr(ranks.gather(gradients.action, dim=1)),
-            "share_cut": rollout.stiff.float().mean(),
+            **rollout.shares,
             "stiffness": buffer.stiffness.mean(),
             **more,
         }

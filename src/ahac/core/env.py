@@ -9,9 +9,19 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import torch
 from torch import Tensor
 
+from ahac.core.bundle import BundleConfig
 from ahac.core.errors import InputError
 
-__all__ = ["STIFFNESS_SIGNALS", "Env", "EnvSpec", "GraphCapturable", "PhysicsState", "Step", "StiffnessSignal"]
+__all__ = [
+    "STIFFNESS_SIGNALS",
+    "Bundling",
+    "Env",
+    "EnvSpec",
+    "GraphCapturable",
+    "PhysicsState",
+    "Step",
+    "StiffnessSignal",
+]
 
 StiffnessSignal = Literal["dynamics", "contact", "contact_normalized", "force"]
 """Name of a signal of `Env.stiffness`; `ahac.envs.stiffness` defines them."""
@@ -44,16 +54,21 @@ class EnvSpec:
     """Sizes and names of an environment, known before the first step."""
 
     name: str
+    """Name of the task."""
     num_envs: int
+    """Number of worlds, N."""
     obs_size: int
     """Size of the policy's observation."""
     action_size: int
+    """Size of an action."""
     episode_steps: int
     """Time limit of an episode, in steps."""
     dt: float
     """Seconds per step."""
     device: torch.device
+    """Device of all tensors."""
     dtype: torch.dtype
+    """Type of all floating-point tensors."""
     critic_obs_size: int = 0
     """Size of the critics' observation; by default `obs_size`, as with one observation group."""
     asymmetric: bool = False
@@ -103,6 +118,8 @@ class Step:
     """State before the step."""
     next_state: PhysicsState
     """State after the step, before any reset."""
+    bundled: Tensor | None = None
+    """[N] bool, the step is the mean of several branches; None in a plain step."""
 
     @property
     def done(self) -> Tensor:
@@ -154,6 +171,15 @@ class Env(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore a saved state exactly."""
+        ...
+
+
+@runtime_checkable
+class Bundling(Protocol):
+    """An environment with bundled steps."""
+
+    def bundled_step(self, action: Tensor, config: BundleConfig) -> Step:
+        """Advance every world by one control step, in hard contact by the mean of several branches."""
         ...
 
 

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
+from typing import Any
 
 from ahac.core.errors import TraceError
 from ahac.envs.draws import Draw, UniformInputs
@@ -36,6 +37,7 @@ __all__ = [
     "first_world",
     "forces",
     "observation_terms",
+    "physics",
     "reset_outputs",
     "step_outputs",
 ]
@@ -146,6 +148,20 @@ def forces(task: Task) -> list[ForceLaw]:
         return update_wrapper(wrapper, law)
 
     return [with_memory(law) for law in task.forces]
+
+
+def physics(task: Task) -> dict[str, Any]:
+    """Return the settings of a simulator that a task determines."""
+    return {
+        "dt": task.dt,
+        "substeps": task.substeps,
+        "integrator": task.integrator,
+        "forces": forces(task),
+        "memory": {name: entry.size for name, entry in task.memory.items()},
+        "controller": controller(task),
+        "parameters": None if task.randomization is None else task.randomization.parameters,
+        "validate_parameters": False,  # the task has checked the bounds of their distributions
+    }
 
 
 def reset_outputs(

@@ -9,17 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
+from ahac.core.bundle import BundleConfig
 from ahac.core.checks import check_int, check_tensor, describe_type, is_dense
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.core.rng import is_generator_state, restore_generator
 from ahac.envs import stiffness, tracing
+from ahac.envs.bundle import BundledSimulator, Inputs, bundling
 from ahac.envs.planning import plan
 from ahac.envs.protocols import EnvProtocols
 from ahac.envs.state import TaskState, select
@@ -29,7 +31,7 @@ from ahac.sim import Simulator, State
 __all__ = ["VecEnv"]
 
 PROBE_SEED = 0x5EED
-"""XORed into the seed of the probe generator, so that probes and resets draw different numbers."""
+"""XORed into the seed of the probe generator, so that probes and branches draw different numbers than resets."""
 BUFFERS = (
     "q", "v", "obs", "clock", "noise", "act", "critic_obs", "step_noise", "memory", "parameters", "past_controls"
 )  # fmt: skip
@@ -59,7 +61,7 @@ def _outside_inference_mode(method: Callable[Args, Result]) -> Callable[Args, Re
 class VecEnv(EnvProtocols):
     """N worlds of one task."""
 
-    _simulator: Callable[..., Simulator] = Simulator
+    _simulator: Callable[..., Simulator] = BundledSimulator
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class VecEnv(EnvProtocols):
             task: From `ahac.envs.make_task`, or your own.
             num_envs: Number of worlds on this rank.
             device: "cpu" or a CUDA device.
-            seed: Random seed of all that the task draws, and of stiffness probes.
+            seed: Random seed of all that the task draws, and of stiffness probes and branches.
             dtype: torch.float32 or torch.float64.
             early_termination: Whether the task may end episodes before the time limit; diverged worlds always reset.
             num_threads: Number of CPU threads; all cores by default.
@@ -101,7 +103,7 @@ class VecEnv(EnvProtocols):
             num_threads=num_threads,
             context={"clock": tracing.CLOCK, **self._random},
             readouts={"step": lambda world: tracing.step_outputs(task, world, early_termination)},
-            **_physics(task),
+            **tracing.physics(task),
         )
         self.obs_layout = dict(counts.policy)
         """Size of each observation term of the policy, in order."""
@@ -113,7 +115,7 @@ class VecEnv(EnvProtocols):
             partial(tracing.reset_outputs, task),
             {**self._random, **({"memory": sum(self.sim.memory.values())} if task.memory else {})},
         )
-        # Probes use a separate generator: measuring stiffness does not change the resets.
+        # Probes and branches use a separate generator: they do not change the resets.
         self._generator, self._probe_generator = (torch.Generator(self.sim.device) for _ in range(2))
         self.reset(check_int("seed", seed, 0))
 
@@ -209,16 +211,29 @@ class VecEnv(EnvProtocols):
         Args:
             action: [N, action]; entries are clipped to [-1, 1].
         """
+        return self._advance(action, None)
+
+    @_outside_inference_mode
+    def bundled_step(self, action: Tensor, config: BundleConfig) -> Step:
+        """Advance every world by one control step, in hard contact by the mean of several branches.
+
+        Args:
+            action: [N, action]; entries are clipped to [-1, 1].
+            config: Number of branches, their noise, and where to use them; see `ahac.envs.bundle`.
+        """
+        return self._advance(action, config if config.enabled else None)
+
+    def _advance(self, action: Tensor, bundle: BundleConfig | None) -> Step:
         spec, old = self.spec, self._buffers
         action = check_tensor("action", action, (spec.num_envs, spec.action_size), spec.dtype, spec.device)
         start = TaskState.of(old)
-        end = self.sim.step(
-            start,
-            action if start.past_controls is None else _clipped(action),
-            context={name: old[name] for name in self.sim.context},
-            parameters=start.parameters,
-            memory=start.memory,
-        )
+        control = action if start.past_controls is None else _clipped(action)
+        context = {name: old[name] for name in self.sim.context}
+        further = {"context": context, "parameters": start.parameters, "memory": start.memory}
+        end, bundled = self.sim.step(start, control, **further), None
+        if bundle is not None:
+            draw = partial(self._sample, self._probe_generator, distribution=torch.randn)
+            end, bundled = bundling(self.sim).bundled_step(end, Inputs(start, control, **further), bundle, draw)
         read = end.readouts
         terminated, truncated, diverged = (read["step.flags"].detach() > 0.5).unbind(dim=-1)
         # Reading a flag is cheap on the CPU and mostly saves a draw; on CUDA it would synchronize with the device.
@@ -250,6 +265,7 @@ class VecEnv(EnvProtocols):
             action=action,
             state=start,
             next_state=State(end.q, end.v, act=end.act),
+            bundled=bundled,
         )
 
     def detach(self, worlds: Tensor | None = None) -> None:
@@ -275,7 +291,7 @@ class VecEnv(EnvProtocols):
             probes: Number of random probes that estimate "dynamics"; by default the norm is exact.
         """
         context = {name: self._buffers[name] for name in self.sim.context}
-        draw = partial(self._uniform, self._probe_generator)
+        draw = partial(self._sample, self._probe_generator)
         return stiffness.stiffness(self.sim, step, signal, probes, draw, context)
 
     @property
@@ -289,7 +305,7 @@ class VecEnv(EnvProtocols):
 
     @property
     def generators(self) -> tuple[torch.Generator, ...]:
-        """Random generators of resets and of stiffness probes."""
+        """Random generators of resets, and of stiffness probes and branches."""
         return self._generator, self._probe_generator
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -334,21 +350,23 @@ class VecEnv(EnvProtocols):
     def _draw(self, names: Iterable[str] | None = None) -> dict[str, Tensor]:
         """Draw groups of uniform noise for the next step, [N, size]; all by default."""
         return {
-            name: self._uniform(self._generator, self._random[name])
+            name: self._sample(self._generator, self._random[name])
             for name in (self._random if names is None else names)
         }
 
     def _zeros(self, *sizes: int) -> Tensor:
         return torch.zeros(self.spec.num_envs, *sizes, dtype=self.spec.dtype, device=self.spec.device)
 
-    def _uniform(self, generator: torch.Generator, count: int) -> Tensor:
-        """Draw uniform numbers for this rank's worlds, [N, count].
+    def _sample(
+        self, generator: torch.Generator, count: int, distribution: Callable[..., Tensor] = torch.rand
+    ) -> Tensor:
+        """Draw uniform or other numbers for this rank's worlds, [N, count].
 
         Every rank draws for the worlds of all ranks, so that the generators stay in sync.
         """
         size = (self.spec.num_envs * self.ranks.size, count)
         return self.ranks.local_slice(
-            torch.rand(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype)
+            distribution(size, generator=generator, device=self.spec.device, dtype=self.spec.dtype)
         )
 
     def _check_worlds(self, worlds: Tensor) -> None:
@@ -369,17 +387,3 @@ def _check_finite_action(action: Tensor) -> None:
             f"action [{world}, {entry}] is {action[world, entry].item()}; actions must be finite. "
             "The environment is unchanged: step again with a valid action"
         )
-
-
-def _physics(task: Task) -> dict[str, Any]:
-    """Return the settings of a simulator that a task determines."""
-    return {
-        "dt": task.dt,
-        "substeps": task.substeps,
-        "integrator": task.integrator,
-        "forces": tracing.forces(task),
-        "memory": {name: entry.size for name, entry in task.memory.items()},
-        "controller": tracing.controller(task),
-        "parameters": None if task.randomization is None else task.randomization.parameters,
-        "validate_parameters": False,  # the task has checked the bounds of their distributions
-    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ahac.core.bundle import BundleConfig
 from ahac.core.env import Env, Step
 from ahac.rl.stepping import step_env
 
@@ -62,6 +63,13 @@ class Rollout:
         """Whether critics have their own observations."""
         return self.raw_critic_obs is not self.raw_obs
 
+    @property
+    def shares(self) -> dict[str, Tensor]:
+        """Fractions of the steps that were truncated as too stiff and, with bundled steps, that have branches."""
+        bundled = [step.bundled for step in self.steps if step.bundled is not None]
+        shares = {"share_cut": self.stiff, **({"share_bundled": torch.stack(bundled)} if bundled else {})}
+        return {name: flags.float().mean() for name, flags in shares.items()}
+
 
 def roll_out(
     env: Env,
@@ -70,6 +78,7 @@ def roll_out(
     length: int,
     monitor: StiffnessMonitor | None = None,
     normalize_critic: Function | None = None,
+    bundle: BundleConfig | None = None,
 ) -> Rollout:
     """Roll out a policy from the environment's current state; no gradient flows into earlier steps.
 
@@ -80,6 +89,7 @@ def roll_out(
         length: Number of steps.
         monitor: How to measure stiffness; by default it is not measured.
         normalize_critic: Normalizes the critics' own observations; by default critics see what the policy sees.
+        bundle: Bundled steps in hard contact; by default all steps are plain.
     """
     env.detach()
     raw: list[Tensor] = []
@@ -93,7 +103,7 @@ def roll_out(
         raw.append(env.obs.detach())
         if normalize_critic:
             raw_critic.append(env.critic_obs.detach())
-        step = step_env(env, policy(env.obs), steps)
+        step = step_env(env, policy(env.obs), steps, bundle)
         stiff = never
         if monitor is not None:
             measured.append(env.stiffness(step, monitor.signal, monitor.probes))

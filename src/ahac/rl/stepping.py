@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ahac.core.env import Env, Step
+from ahac.core.bundle import BundleConfig
+from ahac.core.env import Bundling, Env, Step
 from ahac.core.errors import InputError
 
 __all__ = ["RolloutInterrupted", "step_env"]
@@ -24,13 +25,22 @@ class RolloutInterrupted(Exception):
         """[N, actions] the rejected action."""
 
 
-def step_env(env: Env, action: Tensor, steps: list[Step]) -> Step:
-    """Take one step and append it to `steps`."""
+def step_env(env: Env, action: Tensor, steps: list[Step], bundle: BundleConfig | None = None) -> Step:
+    """Take one step, bundled if it is given, and append it to `steps`."""
     try:
-        step = env.step(action)
+        step = env.step(action) if bundle is None or not bundle.enabled else _bundled_step(env, action, bundle)
     except InputError as error:
         if bool(torch.isfinite(action).all()):
             raise
         raise RolloutInterrupted(steps, env.obs, action) from error
     steps.append(step)
     return step
+
+
+def _bundled_step(env: Env, action: Tensor, bundle: BundleConfig) -> Step:
+    if not isinstance(env, Bundling):
+        raise InputError(
+            f"bundle.branches is {bundle.branches}, but {env.spec.name!r} is a {type(env).__name__} without bundled "
+            "steps; set it to 0, or use an environment from ahac.make"
+        )
+    return env.bundled_step(action, bundle)

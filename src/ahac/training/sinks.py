@@ -41,8 +41,9 @@ TAGS = {
     "compile_seconds": "time/compile_seconds", "steps_per_second": "time/steps_per_second",
     # Episodes and rollouts
     "episode_return": "rollout/episode_return", "episode_length": "rollout/episode_length",
-    "horizon": "rollout/horizon", "share_cut": "rollout/share_cut", "stiffness": "rollout/stiffness",
-    "stiffness_max": "rollout/stiffness_max", "value": "rollout/value", "replay": "rollout/replay",
+    "horizon": "rollout/horizon", "share_cut": "rollout/share_cut", "share_bundled": "rollout/share_bundled",
+    "stiffness": "rollout/stiffness", "stiffness_max": "rollout/stiffness_max", "value": "rollout/value",
+    "replay": "rollout/replay",
     # Losses and errors of what is fitted
     "actor_loss": "loss/actor", "critic_loss": "loss/critic", "model_error_first": "loss/model_first",
     "model_error_last": "loss/model_last", "reward_error": "loss/reward",
@@ -51,7 +52,8 @@ TAGS = {
     "critic_epochs": "train/critic_epochs", "esnr": "train/esnr", "growth": "train/growth", "kl": "train/kl",
     "policy_kl": "train/policy_kl", "analytic_share": "train/analytic_share",
     "share_clipped": "train/share_clipped", "rate": "train/learning_rate", "entropy": "train/entropy",
-    "temperature": "train/temperature", "q": "train/q", "failures": "train/failures",
+    "temperature": "train/temperature", "q": "train/q", "share_beyond": "train/share_beyond",
+    "failures": "train/failures",
 }  # fmt: skip
 """Tags of metrics in TensorBoard and other loggers: the group before the slash, then the name in it."""
 

@@ -14,15 +14,18 @@ from ahac.algos.config import (
     StiffnessConfig,
     UpdateConfig,
 )
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.sac import SACConfig
 from ahac.algos.svg import SVGConfig
+from ahac.core.bundle import BundleConfig
 from ahac.core.errors import InputError
 
 FIRST_ORDER = (
-    ActorConfig, CriticConfig, HorizonConfig, StiffnessConfig, UpdateConfig, EntropyConfig, ShortHorizonConfig,
+    ActorConfig, CriticConfig, HorizonConfig, StiffnessConfig, UpdateConfig, EntropyConfig, BundleConfig,
+    ShortHorizonConfig,
 )  # fmt: skip
-KINDS = (*FIRST_ORDER, PPOConfig, SACConfig, SVGConfig)
+KINDS = (*FIRST_ORDER, PPOConfig, SACConfig, SVGConfig, FastTD3Config)
 NON_FINITE = [float("nan"), float("inf"), -float("inf")]
 
 
@@ -66,6 +69,10 @@ def test_all_numbers_are_checked() -> None:
         (UpdateConfig, {"kl_coef": -1.0}, r"update\.kl_coef"),
         (EntropyConfig, {"init_temperature": 0.0}, r"entropy\.init_temperature must be more than 0"),
         (EntropyConfig, {"target": 0.0}, r"entropy\.target must not be 0"),
+        (BundleConfig, {"branches": 3}, r"bundle\.branches must be even, .* got 3; use for example 8"),
+        (BundleConfig, {"branches": -2}, r"bundle\.branches"),
+        (BundleConfig, {"load": -1.0}, r"bundle\.load"),
+        (BundleConfig, {"branches": 2, "position_noise": 0.0, "velocity_noise": 0.0}, r"are both 0"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name(kind: type, given: dict[str, Any], message: str) -> None:

@@ -131,7 +131,7 @@ SETTINGS: dict[str, AlgorithmConfig] = {
 """Settings of the runs of version 0.1.0 under their current names, written out in full."""
 ADDED_LATER = re.compile(
     r"(actor|critic)\.(network|weight_decay|activation)|actor\.(state_std|log_std_bounds)|critic\.actor_value"
-    r"|update\.|entropy\."
+    r"|update\.|entropy\.|bundle\."
 )
 """Settings that version 0.1.0 did not have."""
 

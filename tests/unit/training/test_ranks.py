@@ -125,6 +125,7 @@ def test_horizons_move_and_worlds_are_cut_in_these_cases(found: list[dict[str, A
     for case in ("growth", "paper"):
         assert len({row["horizon"] for row in rows[case]}) > 1, case
     assert any(row["share_cut"] > 0.0 for row in rows["cut"])
+    assert any(row["share_bundled"] > 0.0 for row in rows["bundled"])
 
 
 def test_a_failure_names_the_world_among_all_ranks(found: list[dict[str, Any]]) -> None:
