@@ -14,7 +14,7 @@ from support.small_runs import bits, table, timed
 
 __all__ = ["ALGOS", "ITERATIONS", "damaged_files", "differences", "names", "numbers_of", "training"]
 
-ALGOS = ("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt", "ppo", "sac", "svg")
+ALGOS = ("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt", "ppo", "sac", "svg", "fasttd3")
 TASK = "hopper"
 WORLDS = 6
 ITERATIONS = 12
@@ -37,6 +37,7 @@ ALGORITHM_OPTIONS = {
     "ppo": "--algorithm.hidden 8 --algorithm.critic-hidden 8 --algorithm.steps-per-env 16 --algorithm.epochs 2",
     "sac": OFF_POLICY,
     "svg": f"{OFF_POLICY} {MODEL}",
+    "fasttd3": OFF_POLICY,
 }
 OWN_SETTINGS = ("name", "out", "checksum")
 KEPT_ASIDE = "metrics.damaged-"

@@ -13,11 +13,22 @@ from ahac.algos.registry import AlgorithmConfig, make_algorithm
 from learning.cases import Case, Limit, Measured, check
 from learning.double_integrator import DoubleIntegrator
 from learning.riccati import controller, gains, least_cost
-from learning.toys import ALGOS, EVAL_SEED, FIRST_ORDER, PPO_TOY, SAC_TOY, SVG_TOY, Toy, mean_return, train
+from learning.toys import (
+    ALGOS,
+    EVAL_SEED,
+    FASTTD3_TOY,
+    FIRST_ORDER,
+    PPO_TOY,
+    SAC_TOY,
+    SVG_TOY,
+    Toy,
+    mean_return,
+    train,
+)
 
 WORLDS = 16
 EVAL_WORLDS = 256
-ITERATIONS = {**dict.fromkeys(FIRST_ORDER, 60), "ppo": 32, "sac": 22, "svg": 18}
+ITERATIONS = {**dict.fromkeys(FIRST_ORDER, 60), "ppo": 32, "sac": 22, "svg": 18, "fasttd3": 12}
 
 TOY = Toy(task="double_integrator", horizon=20)
 ACTOR_RATE = 3e-3
@@ -37,6 +48,8 @@ def settings(algo: str) -> AlgorithmConfig:
         return replace(PPO_TOY, minibatches=2)
     if algo == "sac":
         return replace(SAC_TOY, learning_rate=5e-3, tau=0.05)
+    if algo == "fasttd3":
+        return FASTTD3_TOY
     if algo == "svg":
         return replace(SVG_TOY, hidden=(32,), model_learning_rate=1e-2, head_learning_rate=1e-2)
     made = TOY.algorithm(algo)

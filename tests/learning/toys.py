@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm
 from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.recipes import recipe
 from ahac.algos.sac import SACConfig
@@ -17,7 +18,7 @@ from ahac.core.env import Env
 from ahac.training.evaluate import evaluate
 
 FIRST_ORDER = ("ahac", "ahac1", "shac", "bptt")
-BASELINES = ("ppo", "sac", "svg")
+BASELINES = ("ppo", "sac", "svg", "fasttd3")
 ALGOS = (*FIRST_ORDER, *BASELINES)
 EVAL_SEED = 1000
 """Seed of the initial states on which policies are compared."""
@@ -46,6 +47,21 @@ SVG_TOY = SVGConfig(
     model_updates=1,
     model_learning_rate=3e-3,
     head_learning_rate=3e-3,
+    gamma=0.95,
+)
+FASTTD3_TOY = FastTD3Config(
+    hidden=(32, 32),
+    critic_hidden=(64, 64),
+    steps_per_env=32,
+    learning_starts=500,
+    learning_rate=3e-3,
+    final_learning_rate=3e-4,
+    buffer_size=8000,
+    batch_size=256,
+    reward_scale=0.1,
+    num_atoms=31,
+    v_min=-2.0,
+    v_max=2.0,
     gamma=0.95,
 )
 PPO_TOY = PPOConfig(

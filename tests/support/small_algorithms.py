@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ahac.algos.algorithm import Algorithm
 from ahac.algos.config import UpdateConfig
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.registry import AlgorithmConfig, make_algorithm
 from ahac.algos.sac import SACConfig
@@ -46,6 +47,7 @@ def _settings() -> dict[str, AlgorithmConfig]:
         "svg": SVGConfig(
             **SOFT, model_hidden=(4,), latent=3, layers=1, sequences=4, sequence_steps=3, updates=1, model_updates=1
         ),
+        "fasttd3": FastTD3Config(**SOFT, num_atoms=5),
     }
 
 

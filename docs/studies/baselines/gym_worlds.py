@@ -26,6 +26,7 @@ class Nowhere:
 
     q: Tensor
     v: Tensor
+    act: None = None
 
 
 class GymWorlds:
@@ -51,7 +52,7 @@ class GymWorlds:
     def reset(self, seed: int | None = None) -> Tensor:
         """New episodes everywhere."""
         seeds = [None if seed is None else seed + k for k in range(len(self.envs))]
-        self.obs = _tensor([env.reset(seed=s)[0] for env, s in zip(self.envs, seeds, strict=True)])
+        self.obs = self.critic_obs = _tensor([env.reset(seed=s)[0] for env, s in zip(self.envs, seeds, strict=True)])
         self.total = np.zeros(len(self.envs))
         self.length = np.zeros(len(self.envs))
         return self.obs
@@ -64,7 +65,7 @@ class GymWorlds:
         reward = np.array([x[1] for x in found])
         ended, cut = (np.array([bool(x[k]) for x in found]) for k in (2, 3))
         total, length = self.total + reward, self.length + 1.0
-        self.obs = final.clone()
+        self.obs = self.critic_obs = final.clone()
         for k in np.flatnonzero(ended | cut):
             self.obs[k] = _tensor([self.envs[k].reset()[0]])[0]
         over = ended | cut
@@ -73,20 +74,22 @@ class GymWorlds:
         ends, cuts = torch.from_numpy(ended), torch.from_numpy(cut & ~ended)
         return Step(
             obs=self.obs,
+            critic_obs=self.obs,
             final_obs=final,
+            final_critic_obs=final,
             reward=torch.tensor(reward, dtype=torch.float32),
             terminated=ends,
             truncated=cuts,
-            lost=torch.zeros_like(ends),
-            terms=torch.zeros(len(self.envs), 0),
+            diverged=torch.zeros_like(ends),
+            reward_terms=torch.zeros(len(self.envs), 0),
             episode_return=torch.tensor(total, dtype=torch.float32),
             episode_length=torch.tensor(length),
             action=action,
-            start=self.nowhere,
-            end=self.nowhere,
+            state=self.nowhere,
+            next_state=self.nowhere,
         )
 
-    def restart(self, worlds: Tensor) -> None:
+    def reset_worlds(self, worlds: Tensor) -> None:
         """New episodes in some of them."""
         for k in np.flatnonzero(worlds.numpy()):
             self.obs[k] = _tensor([self.envs[k].reset()[0]])[0]

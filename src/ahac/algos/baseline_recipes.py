@@ -1,4 +1,4 @@
-"""Hyper-parameters of PPO, SAC and SVG: number of worlds, iterations and settings for each task and preset.
+"""Hyper-parameters of PPO, SAC, SVG and FastTD3: number of worlds, iterations, settings for each task and preset.
 
 Values missing in the paper are from the released code. Worlds and iterations of preset `paper` are from the revision of
 the released repository whose networks match the paper's (docs/algorithms/baselines.md has the tables).
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.sac import SACConfig
 from ahac.algos.svg import SVGConfig
@@ -42,6 +43,15 @@ SVG_STEPS = 1000
 """Steps per iteration of the paper's single world: 11 million steps in total, 10 million on Anymal."""
 SVG_DEFAULT = {"hopper": (64, 500), "ant": (256, 500), "cartpole": (64, 60), "double_pendulum": (64, 120)}
 SVG_OTHERS = (64, 1000)
+
+FASTTD3_PAPER = (128, 800)
+"""Worlds, and iterations of 128 steps: 100 thousand steps of all worlds, as on HumanoidBench."""
+FASTTD3_BUFFER_PER_WORLD = 10_240
+"""Transitions in the publication's replay buffer, per world."""
+FASTTD3_DEFAULT = {"hopper": (1024, 600), "cartpole": (256, 100), "double_pendulum": (256, 200)}
+FASTTD3_OTHERS = (1024, 1500)
+FASTTD3_REWARD_SCALE = 0.1
+"""Rewards are up to 17 per step, so returns discounted with γ = 0.99 are within ± 250 after it."""
 
 
 def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
@@ -88,5 +98,25 @@ def _svg(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
     return worlds, iterations, SVGConfig(learning_rate=5e-4, model_learning_rate=5e-4, updates=2, model_updates=2)
 
 
-BASELINES: dict[str, Callable[[str, str, Widths, Widths], BaselineRecipe]] = {"ppo": _ppo, "sac": _sac, "svg": _svg}
+def _fasttd3(task: str, preset: str, _actor: Widths, _critic: Widths) -> BaselineRecipe:
+    """Return FastTD3's recipe: its authors' networks; more worlds and scaled rewards in preset `default`."""
+    if preset != "default":
+        worlds, iterations = FASTTD3_PAPER
+        config = FastTD3Config(
+            buffer_size=FASTTD3_BUFFER_PER_WORLD * worlds, steps_per_env=SAC_STEPS, learning_starts=10 * worlds
+        )
+        return worlds, iterations, config
+    worlds, iterations = FASTTD3_DEFAULT.get(task, FASTTD3_OTHERS)
+    config = FastTD3Config(
+        batch_size=BATCH_PER_WORLD * worlds, learning_starts=10 * worlds, reward_scale=FASTTD3_REWARD_SCALE
+    )
+    return worlds, iterations, config
+
+
+BASELINES: dict[str, Callable[[str, str, Widths, Widths], BaselineRecipe]] = {
+    "ppo": _ppo,
+    "sac": _sac,
+    "svg": _svg,
+    "fasttd3": _fasttd3,
+}
 """Recipes as functions of the task, the preset, and the appendix's hidden layer widths of actor and critic."""

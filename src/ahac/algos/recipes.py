@@ -39,6 +39,7 @@ ALGOS = {
     "ppo": "proximal policy optimization: no simulator gradients, thousands of worlds",
     "sac": "soft actor-critic: no simulator gradients, replay buffer",
     "svg": "stochastic value gradients: soft actor-critic through a learned model",
+    "fasttd3": "FastTD3: no simulator gradients, replay buffer, many worlds, critics of return distributions",
 }
 FirstOrderName = Literal["ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt"]
 ConfigT = TypeVar("ConfigT")
@@ -91,7 +92,8 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
     numbers = task_hyperparameters(task, preset)
     worlds = numbers.num_envs
     if algo == "sapo" and preset != "default":
-        return Recipe(num_envs=SAPO_WORLDS[0], iterations=SAPO_WORLDS[1], algorithm=sapo_config(numbers, preset))
+        published = sapo_config(task_hyperparameters(task, "paper"), preset)
+        return Recipe(num_envs=SAPO_WORLDS[0], iterations=SAPO_WORLDS[1], algorithm=published)
     if algo == "rpo" and preset != "default":
         worlds = RPO_WORLDS.get(task, worlds)
     elif algo == "bptt":

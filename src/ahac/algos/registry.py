@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from ahac.algos.algorithm import Algorithm
 from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.fasttd3 import FastTD3, FastTD3Config
 from ahac.algos.networks import BUILT_IN, Networks
 from ahac.algos.ppo import PPO, PPOConfig
 from ahac.algos.sac import SAC, SACConfig
@@ -186,3 +187,4 @@ _add_built_in(("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt"), _short_h
 _add_built_in(["ppo"], Registration(_in_one_process(PPO), PPOConfig))
 _add_built_in(["sac"], Registration(_in_one_process(SAC), SACConfig))
 _add_built_in(["svg"], Registration(_in_one_process(SVG), SVGConfig))
+_add_built_in(["fasttd3"], Registration(_in_one_process(FastTD3), FastTD3Config))

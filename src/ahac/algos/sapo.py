@@ -7,8 +7,8 @@ It runs `ShortHorizonActorCritic.iterate` with these differences from SHAC:
 - two critics without a target network: the objective uses the mean of their values, the targets the minimum;
 - networks have SiLU activations and are trained by AdamW, with gradients clipped to norm 0.5.
 
-Written from descriptions of the method. Where they are silent: networks as wide as those of AHAC's released code,
-torch's default weight decay, and activation before layer norm as in SHAC. Values are those of the state after a step.
+Written from descriptions of the method. Where they are silent: torch's default weight decay, and activation before
+layer norm as in SHAC. Values are those of the state after a step.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ __all__ = ["SAPO_WORLDS", "sapo_config"]
 
 SAPO_WORLDS = (64, 2000)
 """Worlds and iterations of the publication: 4.1 million steps with a horizon of 32."""
-PUBLISHED_HIDDEN = (400, 200, 100)
 WEIGHT_DECAY = 1e-2
 MAX_GRAD_NORM = 0.5
 
 
 def sapo_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig:
-    """Return SAPO's settings; preset `default` has the networks of the other algorithms on the task."""
+    """Return SAPO's settings, with the networks of the other algorithms on the task."""
     published = preset != "default"
     actor = ActorConfig(
-        hidden=PUBLISHED_HIDDEN if published else numbers.actor,
+        hidden=numbers.actor,
         learning_rate=2e-3,
         max_grad_norm=MAX_GRAD_NORM,
         weight_decay=WEIGHT_DECAY,
@@ -38,7 +37,7 @@ def sapo_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig
         state_std=True,
     )
     critic = CriticConfig(
-        hidden=PUBLISHED_HIDDEN if published else numbers.critic,
+        hidden=numbers.critic,
         learning_rate=5e-4 if published else numbers.critic_learning_rate,
         max_grad_norm=MAX_GRAD_NORM,
         weight_decay=WEIGHT_DECAY,

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ahac.algos.off_policy import Metrics, mean_metrics
 from ahac.algos.parts.model_fit import ModelFit
-from ahac.algos.sac import SAC, Metrics, SACConfig, mean_metrics
+from ahac.algos.sac import SAC, SACConfig
 from ahac.core.checks import check_finite, check_int
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.latent_dynamics import LatentDynamics
 from ahac.nets.mlp import mlp
-from ahac.nets.state_dicts import LearnedState
 from ahac.rl.sac_losses import value_expansion
 
 __all__ = ["SVG", "SVGConfig"]
@@ -113,8 +113,7 @@ class SVG(SAC):
         self.model = ModelFit(
             dynamics.to(spec.device, spec.dtype), reward, end, c.model_learning_rate, c.head_learning_rate
         )
-        self.learned = LearnedState({**self._sections(), "model": self.model.state_dict()})
-        self.policy_state = self.learned.select("actor.", "normalizer.")
+        self._track({**self._sections(), "model": self.model.state_dict()})
 
     def value(self, state: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Return [B] soft values over H steps in the model, and [B] log π of the first actions.

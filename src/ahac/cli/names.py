@@ -16,7 +16,7 @@ TASKS = (
     "hopper", "ant", "anymal", "humanoid", "snu_humanoid", "go1", "go2", "g1", "half_cheetah", "cartpole",
     "double_pendulum",
 )  # fmt: skip
-ALGOS = ("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt", "ppo", "sac", "svg")
+ALGOS = ("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt", "ppo", "sac", "svg", "fasttd3")
 PRESETS = ("default", "paper", "released")
 
 

@@ -8,7 +8,15 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-__all__ = ["clip_rows", "gradient_step", "make_adam", "optimizer_tensors", "shac_adam", "step_only_if"]
+__all__ = [
+    "clip_rows",
+    "gradient_step",
+    "make_adam",
+    "optimizer_tensors",
+    "scheduled_adam",
+    "shac_adam",
+    "step_only_if",
+]
 
 BETAS = (0.7, 0.95)
 """Adam betas of SHAC and its successors."""
@@ -17,7 +25,14 @@ TORCH_BETAS = (0.9, 0.999)
 
 
 def shac_adam(network: nn.Module, learning_rate: float, weight_decay: float = 0.0) -> torch.optim.Adam:
-    """Return Adam with SHAC's betas, AdamW with weight decay.
+    """Return `scheduled_adam` with SHAC's betas."""
+    return scheduled_adam(network, learning_rate, betas=BETAS, weight_decay=weight_decay)
+
+
+def scheduled_adam(
+    network: nn.Module, learning_rate: float, *, betas: tuple[float, float] = TORCH_BETAS, weight_decay: float = 0.0
+) -> torch.optim.Adam:
+    """Return Adam, AdamW with weight decay, whose learning rate may change during training.
 
     On CUDA it can be captured in a graph, and its learning rate is on the device.
     """
@@ -25,7 +40,7 @@ def shac_adam(network: nn.Module, learning_rate: float, weight_decay: float = 0.
     return make_adam(
         network.parameters(),
         torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate,
-        betas=BETAS,
+        betas=betas,
         weight_decay=weight_decay,
     )
 

@@ -1,4 +1,4 @@
-"""Q(s, a) by an ensemble of networks without shared weights, computed in batched operations."""
+"""Q(s, a) by an ensemble of networks without shared weights, in batched operations: values or distributions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,27 @@ from torch import Tensor, nn
 
 from ahac.nets.mlp import activation, fill_uniform
 
-__all__ = ["QEnsemble"]
+__all__ = ["CategoricalQEnsemble", "QEnsemble"]
 
 
 class QEnsemble(nn.Module):
     """M networks on normalized observations and actions; their weights are stacked, [M, inputs, outputs]."""
 
     def __init__(
-        self, obs: int, actions: int, *, hidden: Sequence[int], function: str, rng: torch.Generator, members: int = 2
+        self,
+        obs: int,
+        actions: int,
+        *,
+        hidden: Sequence[int],
+        function: str,
+        rng: torch.Generator,
+        members: int = 2,
+        outputs: int = 1,
     ) -> None:
         super().__init__()
         self.members = members
         self.function = activation(function)
-        shapes = list(pairwise([obs + actions, *hidden, 1]))
+        shapes = list(pairwise([obs + actions, *hidden, outputs]))
         self.weights = nn.ParameterList(nn.Parameter(torch.empty(members, a, b)) for a, b in shapes)
         self.biases = nn.ParameterList(nn.Parameter(torch.empty(members, 1, b)) for _, b in shapes)
         for (inputs, _), *layer in zip(shapes, self.weights, self.biases, strict=True):
@@ -31,13 +39,29 @@ class QEnsemble(nn.Module):
 
     def forward(self, obs: Tensor, action: Tensor) -> Tensor:
         """[M, B] Q values of [B, obs] and [B, actions] by each member."""
+        return self._outputs(obs, action).squeeze(-1)
+
+    def min_q(self, obs: Tensor, action: Tensor) -> Tensor:
+        """[B] minimum over the members."""
+        return self(obs, action).amin(dim=0)
+
+    def _outputs(self, obs: Tensor, action: Tensor) -> Tensor:
+        """Return [M, B, outputs] of the last layers."""
         x = torch.cat([obs, action], dim=-1).expand(self.members, -1, -1)
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.baddbmm(bias, x, weight)
             if k < len(self.weights) - 1:
                 x = self.function(x)
-        return x.squeeze(-1)
+        return x
 
-    def min_q(self, obs: Tensor, action: Tensor) -> Tensor:
-        """[B] minimum over the members."""
-        return self(obs, action).amin(dim=0)
+
+class CategoricalQEnsemble(QEnsemble):
+    """M networks whose `outputs` are logits of the atoms of a distribution of returns."""
+
+    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
+        """[M, B, atoms] logits of [B, obs] and [B, actions] by each member."""
+        return self._outputs(obs, action)
+
+    def probabilities(self, obs: Tensor, action: Tensor) -> Tensor:
+        """[M, B, atoms] probabilities by each member."""
+        return self(obs, action).softmax(dim=-1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
-__all__ = ["linear_schedule", "set_learning_rate"]
+__all__ = ["cosine_schedule", "linear_schedule", "set_learning_rate"]
 
 FINAL_LEARNING_RATE = 1e-5
 """Learning rate at the end of a linear schedule."""
@@ -20,6 +21,11 @@ def linear_schedule(initial: float, progress: float, final: float = FINAL_LEARNI
     1e-5 over a run.
     """
     return initial + (final - initial) * progress
+
+
+def cosine_schedule(initial: float, progress: float, final: float) -> float:
+    """Return final + ½ (initial − final) (1 + cos π progress)."""
+    return final + 0.5 * (initial - final) * (1.0 + math.cos(math.pi * progress))
 
 
 def set_learning_rate(optimizers: Iterable[torch.optim.Optimizer], learning_rate: float) -> None:

@@ -90,8 +90,8 @@ def train(
 
     Args:
         task: Task name, one of `ahac.tasks()`; FILE.py:NAME; or a `Task`.
-        algo: "ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt", "ppo", "sac", "svg", or one that you have
-            registered.
+        algo: "ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt", "ppo", "sac", "svg", "fasttd3", or one that you
+            have registered.
         preset: "default", "paper" or "released".
         display: Whether to show progress.
         callbacks: Called during training: each an `ahac.Callback`, or a function of the run and an iteration's metrics.

@@ -62,10 +62,10 @@ class RunConfig:
     """Number of worlds simulated in parallel."""
     iterations: int = 500
     """Number of training iterations, each a rollout followed by one policy update (baselines: several). First-order
-    algorithms decay their learning rates over this length."""
+    algorithms and FastTD3 decay their learning rates over this length."""
     env_steps: int | None = None
-    """Total environment steps; overrides --iterations. Learning rates of first-order algorithms decay over this
-    length."""
+    """Total environment steps; overrides --iterations. Learning rates of first-order algorithms and FastTD3 decay over
+    this length."""
     seed: int = 0
     """Random seed for network initialization, action noise and episode resets."""
     device: str = "auto"

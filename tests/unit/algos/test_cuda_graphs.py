@@ -14,6 +14,7 @@ from ahac.algos.ppo import PPO
 from ahac.algos.recipes import PRESETS, recipe
 from ahac.algos.registry import make_algorithm
 from ahac.algos.short_horizon import ShortHorizonActorCritic
+from ahac.core.bundle import BundleConfig
 from ahac.envs import VecEnv, make
 from ahac.runtime.cuda_graphs import GraphExecutor, make_executor
 from support.remembering import remembering_task
@@ -29,8 +30,14 @@ CASES = [
     ("hopper", "shac", "default-mixed"),
     ("hopper", "sapo", "default"),
     ("hopper", "sapo", "default-mixed"),
+    ("hopper", "shac", "default-bundled"),
+    ("ant", "ahac", "default-bundled"),
 ]
-UPDATES = {"reused": UpdateConfig(epochs=3, kl_coef=0.2), "mixed": UpdateConfig(gradient="mixed")}
+CHANGES = {
+    "reused": {"update": UpdateConfig(epochs=3, kl_coef=0.2)},
+    "mixed": {"update": UpdateConfig(gradient="mixed")},
+    "bundled": {"bundle": BundleConfig(branches=4, load=0.5)},
+}
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +60,10 @@ def executed(algorithm: Learning, env: VecEnv, graphs: bool) -> Learning:
 
 
 def make_small_algorithm(env: VecEnv, algo: str, preset: str, graphs: bool) -> ShortHorizonActorCritic:
-    name, _, gradient = preset.partition("-")
+    name, _, change = preset.partition("-")
     config = small(recipe(env.spec.name, algo, name).algorithm)
-    if gradient:
-        config = replace(config, update=UPDATES[gradient])
+    if change:
+        config = replace(config, **CHANGES[change])
     return executed(ShortHorizonActorCritic(config, env.spec, seed=1), env, graphs)
 
 
@@ -152,7 +159,7 @@ def test_ppo_continues_after_a_non_finite_world(made: dict[str, VecEnv]) -> None
 
 
 @pytest.mark.parametrize("value", [torch.nan, 1e30])
-@pytest.mark.parametrize("algo", ["ahac", "ppo", "sac", "svg"])
+@pytest.mark.parametrize("algo", ["ahac", "ppo", "sac", "svg", "fasttd3"])
 def test_after_a_skipped_iteration_replays_equal_eager_iterations(
     made: dict[str, VecEnv], algo: str, value: float
 ) -> None:
@@ -160,7 +167,7 @@ def test_after_a_skipped_iteration_replays_equal_eager_iterations(
     env, results = made["hopper"], []
     settings = recipe("hopper", algo, "default").algorithm
     settings = small(settings) if algo == "ahac" else replace(settings, steps_per_env=8)
-    if algo in ("sac", "svg"):
+    if algo in ("sac", "svg", "fasttd3"):
         settings = replace(settings, learning_starts=WORLDS * 8, batch_size=64, buffer_size=4096)
     for graphs in (False, True):
         env.reset(seed=3)
@@ -183,12 +190,12 @@ def test_after_a_skipped_iteration_replays_equal_eager_iterations(
     assert_same(worlds_again, worlds)
 
 
-@pytest.mark.parametrize("algo", ["ahac", "shac", "ppo", "sac", "svg"])
+@pytest.mark.parametrize("algo", ["ahac", "shac", "ppo", "sac", "svg", "fasttd3"])
 def test_replayed_iterations_equal_eager_ones_with_two_observation_groups(algo: str) -> None:
     env = VecEnv(remembering_task(), num_envs=WORLDS, device="cuda")
     settings = recipe("hopper", algo, "default").algorithm
     settings = small(settings) if algo in ("ahac", "shac") else replace(settings, steps_per_env=8)
-    if algo in ("sac", "svg"):
+    if algo in ("sac", "svg", "fasttd3"):
         settings = replace(settings, learning_starts=WORLDS * 8, batch_size=64, buffer_size=4096)
     results = []
     for graphs in (False, True):

@@ -183,7 +183,7 @@ def test_non_finite_weights_are_reported(name: str) -> None:
         one.iterate(env, 0.0)
 
 
-@pytest.mark.parametrize("name", ["shac", "ppo", "sac"])
+@pytest.mark.parametrize("name", ["shac", "ppo", "sac", "fasttd3"])
 def test_weights_that_are_too_large_are_reported(name: str) -> None:
     env = CorruptingEnv()
     one = make_small_algorithm(name, env)

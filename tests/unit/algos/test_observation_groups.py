@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm, HasReplayBuffer
+from ahac.algos.off_policy import OffPolicy
 from ahac.algos.parts.next_values import next_values
 from ahac.algos.ppo import PPO
 from ahac.algos.registry import make_algorithm
@@ -84,7 +85,7 @@ def test_networks_and_statistics_have_the_sizes_of_their_groups(name: str) -> No
 def test_each_normalizer_follows_its_own_group(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     env = TwoGroups(WORLDS, seed=0, critic_offset=5.0, policy_offset=-3.0)
     one = make(name, env)
-    assert isinstance(one, ShortHorizonActorCritic | PPO | SAC)
+    assert isinstance(one, ShortHorizonActorCritic | PPO | OffPolicy)
     seen: dict[int, list[Tensor]] = {2: [], 4: []}
     honest = env.step
 

@@ -115,6 +115,15 @@ def test_rpo_is_shac_with_five_policy_epochs() -> None:
     assert rpo == replace(shac, algorithm=replace(shac.algorithm, update=UpdateConfig(epochs=5, kl_coef=0.2)))
 
 
+@pytest.mark.parametrize("preset", ["paper", "released"])
+def test_the_published_settings_of_sapo(preset: str) -> None:
+    made = recipe("ant", "sapo", preset)
+    assert (made.num_envs, made.iterations, made.algorithm.horizon.initial) == (64, 2000, 32)
+    assert made.algorithm.critic is not None
+    assert (made.algorithm.actor.hidden, made.algorithm.critic.hidden) == ((128, 64, 32), (64, 64))
+    assert (made.algorithm.actor.learning_rate, made.algorithm.critic.learning_rate) == (2e-3, 5e-4)
+
+
 def test_the_published_settings_of_rpo() -> None:
     assert [recipe(task, "rpo", "paper").num_envs for task in ("ant", "hopper")] == [128, 512]
     rpo = recipe("ant", "rpo", "paper").algorithm
@@ -128,7 +137,7 @@ def test_the_published_settings_of_rpo() -> None:
 
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'dqn'.*ahac, ahac1, shac, sapo, rpo, ivwh, bptt, ppo, sac, svg"):
+    with pytest.raises(InputError, match=r"'dqn'.*ahac, ahac1, shac, sapo, rpo, ivwh, bptt, ppo, sac, svg, fasttd3"):
         recipe("hopper", "dqn")
     with pytest.raises(InputError, match=r"'fast'.*default, paper, released"):
         recipe("hopper", "shac", "fast")

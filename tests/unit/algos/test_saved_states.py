@@ -189,6 +189,7 @@ def test_a_policy_that_is_not_finite_is_refused_as_such(saved: dict[str, State],
         ("ppo", "value_normalizer.variance"),
         ("sac", "critic.q.weights.0"),
         ("svg", "model.dynamics.decoder.0.weight"),
+        ("fasttd3", "exploration.std"),
     ],
 )
 def test_other_non_finite_state_can_be_evaluated_and_is_named_by_the_first_iteration(

@@ -42,7 +42,12 @@ def shown(value: object) -> str:
 
 SCREEN = 45
 """Lines of a short help at 80 columns."""
-BASELINES = [["ant", "--algo", "ppo"], ["hopper", "--algo", "sac"], ["ant", "--algo", "svg", "--preset", "paper"]]
+BASELINES = [
+    ["ant", "--algo", "ppo"],
+    ["hopper", "--algo", "sac"],
+    ["ant", "--algo", "svg", "--preset", "paper"],
+    ["ant", "--algo", "fasttd3"],
+]
 
 
 @pytest.mark.parametrize(

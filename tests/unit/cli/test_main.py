@@ -123,7 +123,7 @@ def test_train_prints_the_evaluation_and_the_folder(algo: str, ahac: Shell) -> N
     assert (config.algorithm.critic is None) == (algo == "bptt")
 
 
-@pytest.mark.parametrize("algo", keep(1, ["ppo", "sac", "svg"]))
+@pytest.mark.parametrize("algo", keep(1, ["ppo", "sac", "svg", "fasttd3"]))
 def test_baselines_can_be_trained_resumed_and_evaluated(algo: str, ahac: Shell) -> None:
     small = [
         "--num-envs",

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import ahac
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.ppo import PPOConfig
 from ahac.algos.registry import AlgorithmConfig
 from ahac.algos.sac import SACConfig
@@ -39,6 +40,7 @@ SETTINGS: dict[str, AlgorithmConfig] = {
     "ppo, not normalized": PPOConfig(hidden=(16,), critic_hidden=(8,), activation="relu", normalize_obs=False),
     "sac": SACConfig(**OFF_POLICY),
     "svg": SVGConfig(**OFF_POLICY, model_hidden=(8,), latent=4),
+    "fasttd3": FastTD3Config(**OFF_POLICY),
 }
 RUNNERS = {"onnx": run_onnx, "torchscript": run_torchscript}
 

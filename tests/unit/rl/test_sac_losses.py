@@ -7,6 +7,7 @@ from torch.testing import assert_close
 from ahac.algos.parts.model_fit import sequence_errors, valid_mask
 from ahac.algos.parts.temperature import Temperature
 from ahac.algos.parts.twin_critic import TwinCritic
+from ahac.nets.optim import make_adam
 from ahac.nets.q_ensemble import QEnsemble
 from ahac.nets.state_dicts import LearnedState, flatten
 from ahac.rl.sac_losses import soft_target, temperature_loss, twin_loss, value_expansion
@@ -53,7 +54,7 @@ def test_the_temperature_rises_where_there_is_too_little_entropy(log_prob: float
 
 def test_target_networks_follow_by_tau() -> None:
     q = QEnsemble(2, 1, hidden=(4,), function="elu", rng=torch.Generator().manual_seed(0))
-    made = TwinCritic(q, 1e-2, 0.25)
+    made = TwinCritic(q, make_adam(q.parameters(), 1e-2), 0.25)
     old = [p.clone() for p in made.target.parameters()]
     made.update(torch.ones(3, 2), torch.ones(3, 1), torch.full((3,), 5.0))
     assert all(torch.equal(a, b) for a, b in zip(old, made.target.parameters(), strict=True))

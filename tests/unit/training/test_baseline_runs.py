@@ -1,4 +1,4 @@
-"""Runs of PPO, SAC and SVG can be trained, stopped, crashed and resumed like any other, with their replay buffer."""
+"""Runs of PPO, SAC, SVG and FastTD3 can be trained, stopped, crashed and resumed like others, with their replay."""
 
 import json
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ahac.algos.algorithm import HasReplayBuffer, IterationResult
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.ppo import PPO, PPOConfig
 from ahac.algos.registry import AlgorithmConfig
 from ahac.algos.sac import SAC, SACConfig
@@ -30,6 +31,7 @@ OFF_POLICY = {
     "buffer_size": 200,
 }
 ALGORITHMS: dict[str, AlgorithmConfig] = {
+    "fasttd3": FastTD3Config(**OFF_POLICY, num_atoms=11),
     "ppo": PPOConfig(hidden=(8,), critic_hidden=(8,), steps_per_env=8, epochs=2),
     "sac": SACConfig(**OFF_POLICY),
     "svg": SVGConfig(**OFF_POLICY, model_hidden=(8,), latent=4, sequences=8, updates=1, model_updates=1),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.registry import AlgorithmConfig
 from ahac.algos.sac import SAC, SACConfig
 from ahac.algos.svg import SVGConfig
@@ -31,6 +32,7 @@ SETTINGS = {
 ALGORITHMS: dict[str, AlgorithmConfig] = {
     "sac": SACConfig(**SETTINGS),
     "svg": SVGConfig(**SETTINGS, model_hidden=(8,), latent=4, sequences=8, updates=1, model_updates=1),
+    "fasttd3": FastTD3Config(**SETTINGS, num_atoms=11),
 }
 POLICY, CRITIC = 4, 3
 """Sizes of the groups."""
