@@ -10,6 +10,7 @@ BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip
 STAMP := $(VENV)/.installed
 TRAIN := $(VENV)/.installed-for-training
+DOCS  := $(VENV)/.installed-for-docs
 
 # If PYTHON is empty, the first suitable interpreter of these is used.
 PYTHON     ?=
@@ -28,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-extended test-all lint format train bench faults robots behavior gpu clean distclean
+.PHONY: help install test test-extended test-all lint format docs docs-serve train bench faults robots behavior gradients gpu dist clean distclean
 
 help: ## list these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +61,14 @@ format: $(STAMP) ## fix style and formatting automatically
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 
+# Warnings are errors: broken links and anchors, pages that mkdocs.yml does not list, names that do not exist.
+docs docs-serve: export NO_MKDOCS_2_WARNING := 1
+docs: $(DOCS) ## build the documentation site into site/
+	@$(BIN)/mkdocs build --quiet --strict
+
+docs-serve: $(DOCS) ## show the documentation at http://localhost:8000, and again after every change
+	@$(BIN)/mkdocs serve --dev-addr localhost:8000
+
 # Ctrl-C stops with a checkpoint; continue with `ahac resume`. The last line that `ahac train` prints is the run folder.
 train: $(TRAIN) ## train a quadruped, the Go1, and evaluate it in MuJoCo
 	@result=$$($(BIN)/ahac train go1 $(ARGS)) || exit $$?; \
@@ -88,14 +97,28 @@ robots: export OMP_NUM_THREADS ?= 1
 robots: $(STAMP) ## load and simulate the robots of a dozen public packages, and count refusals (half an hour)
 	@PYTHONPATH=tests $(BIN)/python -m robots $(ARGS)
 
+# Writes docs/gradient-comparison.md. ENGINES is the interpreter of an environment with the other engines; without it, only
+# ours is measured. What docs/results/gradient-comparison.json has is not measured again, except with ARGS="--again".
+ENGINES ?= $(BIN)/python
+gradients: export OMP_NUM_THREADS ?= 1
+gradients: $(STAMP) ## compare gradients with those of Brax, MJX and Newton, and with differences (an hour or two)
+	@PYTHONPATH=tests $(BIN)/python -m gradient_comparison --python $(ENGINES) $(ARGS)
+
 # Needs a CUDA device; docs/performance/ has the last output.
 gpu: $(STAMP) ## run the GPU tests and benchmarks
 	@$(BIN)/python -m pytest -m gpu $(ARGS)
 	@$(BIN)/ahac bench tasks hopper ant anymal humanoid snu_humanoid --device cuda --worlds 128 512 1024 4096 --json gpu-tasks.json
 	@$(BIN)/ahac bench train --device cuda --worlds 512 --horizon 32 --json gpu-train.json
 
+# Old files are removed first: twine uploads everything in dist/. docs/releasing.md has the steps around it.
+dist: $(STAMP) ## build wheel and source distribution, and check that they are complete and work
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/twine check --strict dist/*
+	@PYTHONPATH=tests $(BIN)/python -m distribution dist
+
 clean: ## remove build outputs and caches
-	@rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf build dist site .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## also remove the virtual environment
@@ -107,6 +130,11 @@ $(STAMP): $(TRAIN)
 	@$(PIP) install --group dev
 	@# Only for its robots; its dependencies are not needed and large.
 	@$(PIP) install --no-deps 'mjlab>=1.6'
+	@touch $@
+
+$(DOCS): $(TRAIN)
+	@echo "installing the tools of the documentation into $(VENV)"
+	@$(PIP) install --quiet --group docs
 	@touch $@
 
 $(TRAIN): pyproject.toml

@@ -26,7 +26,10 @@ LONG = (
     "walking",
 )
 """Pages that compile several robots, or train."""
-PAGES = [*sorted((ROOT / "docs" / "guides").glob("*.md")), ROOT / "docs" / "gradients.md"]
+PAGES = [
+    *(ROOT / "docs" / name for name in ("getting-started.md", "gradients.md")),
+    *sorted((ROOT / "docs" / "guides").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,16 @@ import pytest
 OWN_TESTS = ("codesign_hopper", "run_exported_policy", "log_to_wandb", "log_to_mlflow", "tune_with_optuna")
 """Examples that take minutes, files or packages; tests/unit/examples tests them."""
 
-EXAMPLES = sorted(path for path in (Path(__file__).parents[2] / "examples").glob("*.py") if path.stem not in OWN_TESTS)
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if path.stem not in OWN_TESTS)
 NEEDS = {"go1": "mjlab", "go1_velocity": "mjlab", "walking_robot": "mjlab"}
 """Packages that an example takes its robot from, where they are installed."""
 
 TRAINING = [script for script in EXAMPLES if "ahac.train(" in script.read_text(encoding="utf-8")]
 """Examples that train a policy; the others print a table."""
+
+FILES = {"export_policy": {"go1.json", "go1.onnx"}}
+"""Files that examples of the second kind write."""
 
 ITERATIONS = 2
 
@@ -38,7 +42,13 @@ def test_examples_run(script: Path, tmp_path: Path) -> None:
         assert len((tmp_path / folder / "metrics.csv").read_text(encoding="utf-8").splitlines()) == ITERATIONS + 1
     else:
         assert len(done.stdout.splitlines()) > 1
-        assert not list(tmp_path.iterdir())
+        assert {path.name for path in tmp_path.iterdir()} == FILES.get(script.stem, set())
+
+
+def test_the_table_lists_every_example() -> None:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\w+\.py)\]\(\1\) \|.+\| `python examples/\1[^`|]*` \|$", text, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in FOLDER.glob("*.py"))
 
 
 @pytest.mark.parametrize(

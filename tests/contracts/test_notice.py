@@ -27,7 +27,7 @@ def declared() -> list[str]:
     """What pyproject.toml asks for: always, by extras, and for development."""
     content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project, groups = content["project"], content["dependency-groups"]
-    extras = project["optional-dependencies"]
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "all"}  # of the others
     return [*project["dependencies"], *(line for lines in [*extras.values(), *groups.values()] for line in lines)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from statistics import median
 
@@ -84,4 +85,6 @@ def _peak(device: torch.device) -> float | None:
     """Return the peak memory [MB]: on CUDA, reserved by torch for this row; on the CPU, of the process so far."""
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device) / 1e6
-    return None if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    if resource is None:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)

@@ -39,8 +39,8 @@ def has_tf32(device: torch.device) -> bool:
 
 @contextmanager
 def pin_to_cores(cores: set[int]) -> Generator[None]:
-    """Pin this process and its children to `cores`; do nothing if the set is empty."""
-    if not cores:
+    """Pin this process and its children to `cores`; do nothing if the set is empty or the system cannot pin."""
+    if not cores or not hasattr(os, "sched_setaffinity"):  # macOS, Windows
         yield
         return
     before = os.sched_getaffinity(0)

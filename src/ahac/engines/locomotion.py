@@ -107,7 +107,7 @@ class Locomotion:
     rms_torque: float | None = None
     """RMS torque over joints and steps [N m]."""
     action_rate: float
-    """RMS change of an action per second, with actions in [-1, 1] [1/s]."""
+    """RMS change of an action per second [1/s]; actions are in [-1, 1]."""
     time_at_limits: float | None = None
     """Fraction of steps with a joint at its limit."""
 

@@ -135,7 +135,7 @@ def joint_pos_l2(joint: str) -> RewardTerm:
 
 
 def joint_angle_l2(joint: str) -> RewardTerm:
-    """Squared angle of a hinge, wrapped to [−π, π] [rad²]."""
+    """Squared angle [rad²] of a hinge, wrapped to [−π, π]."""
 
     def term(world: World, action: Action) -> Real:
         angle = world.joint_position(joint)

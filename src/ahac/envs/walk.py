@@ -82,22 +82,35 @@ class WalkRewards:
     alive: float = 1.0
     """Constant reward per step, so that falling does not pay."""
     track_lin_vel_xy: float = 2.0
+    """exp(−e² / std²), with e the error of the horizontal velocity and std 0.35 m/s."""
     track_ang_vel_z: float = 1.5
+    """exp(−e² / std²), with e the error of the yaw rate and std 0.5 rad/s."""
     lin_vel_xy_l2: float = -1.0
+    """Squared error of the horizontal velocity [(m/s)²]."""
     ang_vel_z_l2: float = -0.3
+    """Squared error of the yaw rate [(rad/s)²]."""
     swing_height: float = -300.0
+    """Squared difference between the height of a foot and that of its gait clock [m²], summed over feet."""
     slip: float = -0.3
+    """Squared horizontal velocity of feet near the ground [(m/s)²], summed over feet."""
     foothold: float = -15.0
+    """Squared distance of a foot from where clock and command place it [m²], summed over feet."""
     feet_apart: float = -100.0
     """Squared amount by which a left and a right foot are closer sideways than 80 % of their distance in the stance."""
     legs_apart: float = 0.0
     """The same for matching links of left and right legs, such as the knees of a biped."""
     base_height: float = -30.0
+    """Squared difference from the height of the base in the stance [m²]."""
     upright: float = -2.0
+    """Squared horizontal part of the direction of gravity in the axes of the base."""
     lin_vel_z_l2: float = -0.5
+    """Squared vertical velocity of the base [(m/s)²]."""
     ang_vel_xy_l2: float = -0.05
+    """Squared roll and pitch rates of the base [(rad/s)²]."""
     action_rate: float = -0.05
+    """Squared change of the action since the last step."""
     joint_vel: float = -5e-4
+    """Squared joint velocities [(rad/s)²], summed over joints."""
     joint_limits: float = -10.0
     """Squared distance beyond 90 % of a joint's range."""
     leg_pose: float = -0.1

@@ -25,9 +25,11 @@ class Study:
     """Arrays by name, for example `study["error"]`."""
 
     kind: str
+    """Kind of study, such as "ball"."""
     settings: Mapping[str, Any]
     """Everything that the arrays depend on, JSON-compatible."""
     arrays: Mapping[str, np.ndarray]
+    """The arrays by name."""
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.arrays:

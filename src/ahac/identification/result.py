@@ -44,6 +44,7 @@ class Identification:
     """Estimates of parameters from recorded motions."""
 
     parameters: Parameters
+    """What was estimated."""
     values: Tensor
     """[P] estimates, float64."""
     standard_errors: Tensor
@@ -57,6 +58,7 @@ class Identification:
     at_bounds: tuple[str, ...]
     """Labels of the parameters whose estimate is a bound."""
     channels: tuple[Channel, ...]
+    """How well the simulation follows each measured quantity."""
     warnings: tuple[str, ...]
     """Reasons to doubt the estimates."""
     held_out: int
@@ -64,7 +66,9 @@ class Identification:
     segments: int
     """Number of fitted segments."""
     iterations: int
+    """Iterations of the solver."""
     seconds: float
+    """Duration of the fit [s]."""
     settings: dict[str, object] = field(default_factory=dict)
     """Step of the simulation: dt, substeps, integrator, segment."""
 

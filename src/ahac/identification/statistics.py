@@ -23,7 +23,9 @@ class Combination:
     """A direction in the space of parameters, relative to their scales, that the data do not determine."""
 
     labels: tuple[str, ...]
+    """Labels of the parameters."""
     coefficients: tuple[float, ...]
+    """Their shares of the direction, in the order of `labels`."""
     deviation: float
     """Standard error along the direction, relative to the scales of the parameters; infinite if nothing is known."""
 

@@ -30,6 +30,7 @@ from ahac.sim.state import Contacts, Poses, State, Wrenches
 __all__ = ["Integrator", "Simulator"]
 
 Integrator = Literal["implicit", "explicit"]
+"""Name of an integrator; see `Simulator`."""
 
 Groups = dict[str, Tensor]
 TracedFunction = Callable[..., Mapping[str, Sequence[Real]]]
@@ -203,7 +204,7 @@ class Simulator:
         return self._shaped(list(readouts.values()))
 
     def mass_matrix(self, q: Tensor, parameters: Tensor | None = None) -> Tensor:
-        """Return the mass matrix [N, nv, nv], armature included: MuJoCo's qM as a full matrix."""
+        """Return the mass matrix [N, nv, nv] at q [N, nq], armature included: MuJoCo's qM as a full matrix."""
         matrix = self._maps["mass_matrix"](*self._placed(q, parameters))["matrix"]
         return matrix.view(self.num_worlds, self.model.nv, self.model.nv)
 
@@ -288,7 +289,7 @@ class Simulator:
         return call
 
     def poses(self, q: Tensor, parameters: Tensor | None = None) -> Poses:
-        """Return position and rotation of every body of the file."""
+        """Return position and rotation of every body of the file, at positions q [N, nq] of the joints."""
         fields = self._maps["poses"](*self._placed(q, parameters))
         names = tuple(self.model.bodies)
         shape = (self.num_worlds, len(names), 3)

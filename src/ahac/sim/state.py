@@ -78,6 +78,7 @@ class Poses:
     """Frames of the file's bodies, including those merged into others."""
 
     names: tuple[str, ...]
+    """Names of the bodies."""
     position: Tensor
     """[N, B, 3] positions [m]."""
     rotation: Tensor
@@ -89,6 +90,7 @@ class Wrenches:
     """Contact wrenches (torque; force) in world axes, on the L links that have contact candidates."""
 
     names: tuple[str, ...]
+    """Names of the links."""
     wrench: Tensor
     """[N, L, 6] wrench about the position of the tree's root [N m] and [N]."""
     velocity_product_acceleration: Tensor

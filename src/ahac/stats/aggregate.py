@@ -28,7 +28,15 @@ def bootstrap_interval(
     confidence: float = 0.95,
     resamples: int = 2000,
 ) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of a statistic."""
+    """Return the percentile bootstrap interval of a statistic.
+
+    Args:
+        scores: Scores, one per run or episode.
+        rng: Random generator of the resampling.
+        statistic: Function of an array of scores; the interquartile mean by default.
+        confidence: Probability that the interval covers.
+        resamples: Number of bootstrap samples.
+    """
     indices = rng.integers(0, len(scores), (resamples, len(scores)))
     values = np.array([statistic(np.asarray(scores)[row]) for row in indices])
     tail = 50.0 * (1.0 - confidence)

@@ -209,7 +209,7 @@ def test_large_policies_are_refused(run: Run, tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("algo", ["ppo", *extended("sac", "svg", "shac", "bptt", "ahac1")])
+@pytest.mark.parametrize("algo", ["ppo", *extended("sac", "svg", "fasttd3", "shac", "bptt", "ahac1")])
 def test_policies_of_other_algorithms_are_packed(algo: str, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     config = configure("cartpole", algo, num_envs=4, iterations=1, device="cpu", out=str(out))

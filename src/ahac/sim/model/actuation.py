@@ -171,20 +171,27 @@ class Actuator:
     """
 
     name: str
+    """Name in the file."""
     gain: float
+    """Force per control [N] or [N m] per unit of control."""
     bias: Vector
+    """Force without control: constant, per length and per speed."""
     dofs: tuple[tuple[int, float], ...] = ()
     """(velocity index, gear) pairs: the force on each velocity coordinate is gear · force."""
     coordinates: tuple[tuple[int, float], ...] = ()
     """(position index, gear) pairs: the length is Σ gear · q; empty if the bias does not use it."""
     tendon: Tendon | None = None
+    """Tendon along which it acts, if any."""
     drive: BallDrive | SiteDrive | SliderCrank | None = None
+    """Ball joint, site or slider-crank on which it acts, if any."""
     gear: float = 1.0
     """Gear of the tendon or slider-crank."""
     control_range: tuple[float, float] | None = None
+    """Range to which controls are clipped."""
     control_map: tuple[float, float] | None = None
     """(scale, offset) of the clipped control: the actuator sees scale · control + offset."""
     force_range: tuple[float, float] | None = None
+    """Range to which the force is clipped [N] or [N m]."""
     gain_slopes: tuple[float, float] = (0.0, 0.0)
     """Change of the gain per length and per speed."""
     gain_curves: MuscleCurves | None = None
@@ -192,6 +199,7 @@ class Actuator:
     bias_curves: MuscleCurves | None = None
     """Passive curve of a muscle; it replaces the bias."""
     activation: Activation | None = None
+    """Filter, integrator or muscle dynamics between control and force, if any."""
     period: float | None = None
     """Period of the length of a servo on a rotation: it turns the shorter way toward its target."""
     disabled: bool = False

@@ -43,9 +43,13 @@ class ContactConstants(ContactMaterial):
     """A contact material with all constants set, as contact laws receive it; defaults are the explicit ones."""
 
     stiffness: float = 1e4
+    """Normal force per depth, ke [N/m]."""
     damping: float = 1e4
+    """Normal force per depth and speed, kd [N s/m²]."""
     viscosity: float = 5e2
+    """Friction force per slip speed while sticking, kf [N s/m]."""
     friction: float = 1.0
+    """Coulomb coefficient mu."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,8 +80,11 @@ class JointKind(Enum):
     """The elementary joints; a free joint is three slides and a ball."""
 
     HINGE = "hinge"
+    """Rotation about an axis: one position [rad], one velocity [rad/s]."""
     SLIDE = "slide"
+    """Translation along an axis: one position [m], one velocity [m/s]."""
     BALL = "ball"
+    """Free rotation: a quaternion (w, x, y, z), and an angular velocity in the link's axes [rad/s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +92,9 @@ class Joint:
     """One elementary joint of a link."""
 
     name: str
+    """Name in the file."""
     kind: JointKind
+    """Hinge, slide or ball."""
     axis: Vector
     """Unit axis in the link's frame (hinge, slide)."""
     anchor: Vector
@@ -107,6 +112,7 @@ class Joint:
     range: tuple[float, float] | None = None
     """Limits [rad] or [m]; for a ball, those of its rotation angle: (0, largest). None if unlimited."""
     limit: JointLimit = field(default_factory=JointLimit)
+    """Stiffness and damping of the limits."""
     force_range: tuple[float, float] | None = None
     """Bounds on the total force of all actuators on this joint."""
     inertia: float = 0.0
@@ -186,7 +192,9 @@ class Keyframe:
     """A named state of the file."""
 
     q: tuple[float, ...]
+    """[nq] positions."""
     v: tuple[float, ...]
+    """[nv] velocities."""
     ctrl: tuple[float, ...] = ()
     """Controls. For servos that replace the file's actuators, the joint positions, clipped to the range of targets; for
     motors that replace them, zero."""
@@ -199,20 +207,35 @@ class Model:
     """One or several robots, ready to be traced."""
 
     name: str
+    """Name of the model in the file."""
     nq: int
+    """Number of position coordinates; a quaternion has four."""
     nv: int
+    """Number of velocity coordinates."""
     nu: int
+    """Number of controls."""
     gravity: Vector
+    """Acceleration of gravity in world axes [m/s²]."""
     links: tuple[Link, ...]
+    """Moving bodies, parents before children."""
     armature: tuple[float, ...]
+    """Inertia that motors add to every velocity coordinate [kg m²] or [kg]."""
     damping: tuple[float, ...]
+    """Damping of every velocity coordinate [N m s/rad] or [N s/m]."""
     contact_candidates: tuple[ContactCandidate, ...]
+    """Pairs of a point and a plane that may touch."""
     planes: tuple[Plane, ...]
+    """Static planes."""
     actuators: tuple[Actuator, ...]
+    """Actuators, in the order of controls."""
     bodies: Mapping[str, Frame]
+    """Frames of the file's bodies, by name."""
     sites: Mapping[str, Frame]
+    """Frames of the file's sites, by name."""
     fluid: Fluid | None
+    """Medium that exerts drag, if the file has one."""
     rest_q: tuple[float, ...]
+    """[nq] positions of the rest state."""
     keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
     """The file's keyframes, by name."""
     frictionloss: tuple[float, ...] = ()

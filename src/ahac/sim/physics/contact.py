@@ -40,14 +40,27 @@ SLIP_FLOOR = 1e-12
 
 
 def compliant(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
-    """Return the force of a spring, a damper on approach and separation, and regularized Coulomb friction."""
+    """Return the force of a spring, a damper on approach and separation, and regularized Coulomb friction.
+
+    Args:
+        depth: Penetration, 0 or more [m].
+        velocity: Velocity of the point in world axes [m/s].
+        normal: Unit normal of the plane.
+        material: Constants of the contact.
+
+    Returns:
+        Force on the link in world axes [N].
+    """
     speed = velocity.dot(normal)
     normal_force = maximum(0.0, depth * material.stiffness - depth * material.damping * speed)
     return normal * normal_force - _friction(velocity - normal * speed, normal_force, material)
 
 
 def penalty(depth: Real, velocity: Vec3, normal: Vec3, material: ContactConstants) -> Vec3:
-    """Return the force of a spring, a damper on approach, and regularized Coulomb friction: the law of dflex."""
+    """Return the force of a spring, a damper on approach, and regularized Coulomb friction: the law of dflex.
+
+    Arguments and result are those of `compliant`.
+    """
     speed = velocity.dot(normal)
     elastic = depth * material.stiffness
     normal_force = elastic - depth * minimum(speed, 0.0) * material.damping

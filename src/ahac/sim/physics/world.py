@@ -29,9 +29,13 @@ class AppliedForce:
     """Result of a force law: a wrench on a link (about its tree's origin), or a force on a velocity coordinate."""
 
     link: int = WORLD
+    """Index of the link on which a wrench acts."""
     wrench: Spatial = ZERO_SPATIAL
+    """Torque [N m] about the origin of the link's tree, and force [N], in world axes."""
     dof: int = -1
+    """Index of the velocity coordinate on which a force acts; −1 if there is none."""
     force: Real = 0.0
+    """Force on that coordinate [N m] or [N]."""
 
 
 class NamedNumbers(dict[str, Sequence[Real]]):

@@ -1,0 +1,1 @@
+"""Checks of the wheel and the source distribution that `make dist` builds."""
