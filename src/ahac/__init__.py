@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ahac.training.api import resume, train
     from ahac.training.callbacks import Callback
     from ahac.training.pretrained import pretrained
+    from ahac.training.recording import record
 
 try:
     __version__ = version("ahac")
@@ -37,6 +38,7 @@ __all__ = [
     "make",
     "make_gym",
     "pretrained",
+    "record",
     "register_algorithm",
     "register_task",
     "resume",
@@ -52,6 +54,7 @@ _MODULES = {
     "make": "ahac.envs.registry",
     "make_gym": "ahac.envs.gym",
     "pretrained": "ahac.training.pretrained",
+    "record": "ahac.training.recording",
     "register_algorithm": "ahac.algos.registry",
     "register_task": "ahac.envs.registry",
     "resume": "ahac.training.api",

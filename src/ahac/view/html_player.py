@@ -35,7 +35,7 @@ from ahac.view.layout import TELEPORT_DISTANCE, TrackLayout
 from ahac.view.shapes import Triangles, arrow, cylinder
 from ahac.view.trajectory import Trajectory
 
-__all__ = ["save_html"]
+__all__ = ["render_html", "save_html"]
 
 FRAMES_PER_SECOND = 30.0
 """Maximum frame rate of the exported data; the player interpolates between frames."""
@@ -45,14 +45,19 @@ TEMPLATE = Path(__file__).with_name("player.html")
 
 def save_html(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
     """Write an HTML player for a trajectory, with all its worlds side by side."""
+    text = render_html(trajectory)
+    with atomic_write(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+def render_html(trajectory: Trajectory) -> str:
+    """Return the text of an HTML player for a trajectory."""
     trajectory.check()
     subsampled = trajectory.subsample(max(1, int(1.0 / (FRAMES_PER_SECOND * trajectory.dt) + 1e-6)))
     data = base64.b64encode(gzip.compress(_pack(subsampled), compresslevel=9, mtime=0)).decode("ascii")
     values = {"__TITLE__": html.escape(f"ahac: {printable(trajectory.scene.name)}"), "__DATA__": data}
     # Substitute in a single pass, because a robot's name may contain a placeholder.
-    text = re.sub("|".join(values), lambda match: values[match[0]], TEMPLATE.read_text(encoding="utf-8"))
-    with atomic_write(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+    return re.sub("|".join(values), lambda match: values[match[0]], TEMPLATE.read_text(encoding="utf-8"))
 
 
 class _Store:

@@ -36,11 +36,15 @@ class Scene:
     """Everything needed to render a model; bodies are referred to by their index in `bodies`."""
 
     name: str
+    """Name of the model."""
     bodies: tuple[str, ...]
     """Body names in the order of `Simulator.poses`; the first is the world, which is fixed."""
     visuals: tuple[VisualGeom, ...]
+    """Shapes to draw."""
     planes: tuple[Plane, ...]
+    """Static planes."""
     muscles: tuple[Muscle, ...] = ()
+    """Muscles to draw."""
     contact_points: tuple[ContactPoint, ...] = ()
     """Contact candidates in the order of `Simulator.contacts`."""
     root: int = 0

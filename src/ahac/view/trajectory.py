@@ -46,7 +46,9 @@ class Trajectory:
     """T frames of N worlds, `dt` seconds apart; all arrays are float32, time first."""
 
     scene: Scene
+    """What is moving."""
     dt: float
+    """Time between frames [s]."""
     position: np.ndarray
     """[T, N, B, 3] body positions [m]."""
     quaternion: np.ndarray

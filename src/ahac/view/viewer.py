@@ -44,8 +44,16 @@ def serve(
 ) -> None:
     """Show a view source in the browser until Ctrl-C, or until `stop` is set; no thread is left running.
 
-    `announce` is called with the address once the server accepts connections. If `port` is None, the first free port
-    from 8080 is used. While no browser is connected, the worlds do not advance.
+    While no browser is connected, the worlds do not advance.
+
+    Args:
+        stage: What to show, such as an `EnvSource`.
+        port: Port of the server; by default the first free one from 8080.
+        worlds: Largest number of worlds to show.
+        host: Address to listen on; by default only this machine can connect.
+        open_browser: Whether to open the page in the browser.
+        announce: Called with the address once the server accepts connections.
+        stop: Ends the viewer when set.
     """
     if worlds < 1:
         raise InputError(f"worlds must be at least 1, got {worlds}")
