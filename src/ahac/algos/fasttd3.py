@@ -191,7 +191,7 @@ class FastTD3(OffPolicy):
     def _sample_batch(self) -> dict[str, Tensor]:
         """Sample transitions, with the return of n steps as "reward" and the discount of what follows as "discount"."""
         c = self.config
-        rows = self.replay.sample_sequences(c.batch_size, c.n_steps, self.generator)
+        rows = self.collector.sample_sequences(c.batch_size, c.n_steps)
         reward = c.reward_scale * rows["reward"]
         total, discount, last = n_step_return(reward, rows["terminated"], rows["done"], c.gamma)
         batch = {name: x[0] for name, x in rows.items()} | {"reward": total, "discount": discount}

@@ -1,8 +1,8 @@
 """Short-horizon actor-critic through a differentiable simulator: the loop of AHAC, SHAC, SAPO, RPO, IVW-H and BPTT.
 
 `iterate` is one pass of the outer loop of the paper's Algorithm 1. The algorithms differ by their settings alone:
-`algos/shac.py`, `ahac.py`, `ahac1.py`, `sapo.py` and `bptt.py` define these; `algos/reference.py` has all but SAPO in
-plain torch.
+`algos/shac.py`, `ahac.py`, `sapo.py`, ... define these; `algos/reference.py` has AHAC, AHAC-1, SHAC and BPTT in plain
+torch.
 
 Methods marked `@stage` only queue work on the device; failed updates are masked there. Apart from the stop flag of
 the critic fit, the host reads nothing before `_fetch`. Several ranks roll out a share of the worlds each and apply the

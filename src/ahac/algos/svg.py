@@ -145,7 +145,7 @@ class SVG(SAC):
 
     def _update_model(self) -> Metrics:
         c = self.config
-        batch = self.replay.sample_sequences(c.sequences, c.sequence_steps, self.generator)
+        batch = self.collector.sample_sequences(c.sequences, c.sequence_steps)
         batch["obs"] = self._state(*self._normalized(batch["obs"], batch.get("critic_obs")))
         batch["next_obs"] = self._state(*self._normalized(batch["next_obs"], batch.get("next_critic_obs")))
         batch["reward"] = c.reward_scale * batch["reward"]

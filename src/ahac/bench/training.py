@@ -77,7 +77,9 @@ def iteration_times(
 
 def _fixed_horizon(algorithm: AlgorithmConfig, algo: str, horizon: int) -> ShortHorizonConfig:
     if not isinstance(algorithm, ShortHorizonConfig):
-        raise InputError(f"a fixed horizon applies to ahac, ahac1, shac, sapo and bptt, got one for {algo}; remove it")
+        raise InputError(
+            f"a fixed horizon applies to first-order algorithms, such as shac, got one for {algo}; remove it"
+        )
     return replace(algorithm, horizon=replace(algorithm.horizon, rule="fixed", initial=horizon))
 
 

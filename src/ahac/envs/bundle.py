@@ -6,7 +6,7 @@ In worlds whose vertical contact force exceeds `load` times the robot's weight,
 
 takes the place of the physics f of a control step. δ are Gaussian offsets of joint positions and velocities, not of the
 base. Positions, velocities and activations are averaged, quaternions as a normalized mean. Everything else happens once
-per world, as in a plain step: the reward of s, and observation, memory, termination and reset of f̄(s, a). The gradient
+per world, as in a plain step, from s and f̄(s, a): reward, observation, memory, termination and reset. The gradient
 is that of f̄: a smoothed one. All other worlds take the plain step, bit by bit.
 """
 
@@ -28,12 +28,12 @@ from ahac.sim import Simulator, State
 from ahac.sim.autograd import MapKernels
 from ahac.sim.tangent import move, normalize_quaternions
 
-__all__ = ["BundledSimulator", "Inputs", "bundling"]
+__all__ = ["BundledSimulator", "StepInputs", "require_bundling"]
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
-    """Inputs of a step, with N worlds."""
+class StepInputs:
+    """StepInputs of a step, with N worlds."""
 
     state: State
     control: Tensor
@@ -41,7 +41,7 @@ class Inputs:
     parameters: Tensor | None
     memory: Tensor | None
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
+    def map(self, function: Callable[[Tensor], Tensor]) -> StepInputs:
         """Apply a function to all tensors."""
 
         def optional(x: Tensor | None) -> Tensor | None:
@@ -50,7 +50,7 @@ class Inputs:
         s = self.state
         state = State(function(s.q), function(s.v), act=optional(s.act), past_controls=optional(s.past_controls))
         context = {name: function(x) for name, x in self.context.items()}
-        return Inputs(state, function(self.control), context, optional(self.parameters), optional(self.memory))
+        return StepInputs(state, function(self.control), context, optional(self.parameters), optional(self.memory))
 
 
 class BundledSimulator(Simulator):
@@ -64,13 +64,13 @@ class BundledSimulator(Simulator):
         return (self.contacts(state, parameters).force @ self._up).sum(dim=-1)
 
     def bundled_step(
-        self, plain: State, inputs: Inputs, config: BundleConfig, draw: Callable[[int], Tensor]
+        self, plain: State, inputs: StepInputs, config: BundleConfig, draw: Callable[[int], Tensor]
     ) -> tuple[State, Tensor]:
         """Return the state after a bundled step, with its readouts, and in which worlds it has branches, [N] bool.
 
         Args:
             plain: Result of the plain step.
-            inputs: Inputs of the step.
+            inputs: StepInputs of the step.
             config: Number of branches, their noise, and where to use them.
             draw: `draw(k)` returns standard normal noise [N, k]; it is called once per step.
         """
@@ -99,7 +99,7 @@ class BundledSimulator(Simulator):
         half = torch.stack([config.position_noise * noise[..., 0, :], config.velocity_noise * noise[..., 1, :]], dim=-2)
         return torch.cat([half, -half])
 
-    def _mean_of_branches(self, inputs: Inputs, offsets: Tensor) -> State:
+    def _mean_of_branches(self, inputs: StepInputs, offsets: Tensor) -> State:
         """Return the mean of branches that start with offsets [branches, N, 2, nv]."""
         branches, worlds = offsets.shape[:2]
         many = inputs.map(lambda x: x.expand(branches, *x.shape).flatten(0, 1))
@@ -115,7 +115,7 @@ class BundledSimulator(Simulator):
         act = None if end.act is None else mean(end.act)
         return State(normalize_quaternions(self.model, mean(end.q)), mean(end.v), act=act)
 
-    def _with_readouts(self, inputs: Inputs, end: State) -> State:
+    def _with_readouts(self, inputs: StepInputs, end: State) -> State:
         """Evaluate the readouts of a step from the inputs to a state."""
         sim, before = self._resized(len(end.q)), inputs.state
         x = sim._inputs
@@ -153,7 +153,7 @@ class BundledSimulator(Simulator):
         return torch.tensor([float(k in limbs) for k in range(self.model.nv)], device=self.device, dtype=self.dtype)
 
 
-def bundling(sim: Simulator) -> BundledSimulator:
+def require_bundling(sim: Simulator) -> BundledSimulator:
     """Return the simulator itself; raise if it has no bundled steps, or the robot nothing to bundle."""
     model = sim.model
     if not isinstance(sim, BundledSimulator):

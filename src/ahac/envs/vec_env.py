@@ -21,7 +21,7 @@ from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.core.rng import is_generator_state, restore_generator
 from ahac.envs import stiffness, tracing
-from ahac.envs.bundle import BundledSimulator, Inputs, bundling
+from ahac.envs.bundle import BundledSimulator, StepInputs, require_bundling
 from ahac.envs.planning import plan
 from ahac.envs.protocols import EnvProtocols
 from ahac.envs.state import TaskState, select
@@ -233,7 +233,8 @@ class VecEnv(EnvProtocols):
         end, bundled = self.sim.step(start, control, **further), None
         if bundle is not None:
             draw = partial(self._sample, self._probe_generator, distribution=torch.randn)
-            end, bundled = bundling(self.sim).bundled_step(end, Inputs(start, control, **further), bundle, draw)
+            inputs = StepInputs(start, control, **further)
+            end, bundled = require_bundling(self.sim).bundled_step(end, inputs, bundle, draw)
         read = end.readouts
         terminated, truncated, diverged = (read["step.flags"].detach() > 0.5).unbind(dim=-1)
         # Reading a flag is cheap on the CPU and mostly saves a draw; on CUDA it would synchronize with the device.

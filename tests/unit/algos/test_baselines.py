@@ -176,6 +176,34 @@ def test_an_iteration_with_a_nan_is_skipped(env: VecEnv, name: str, monkeypatch:
     assert torch.isfinite(torch.tensor(list(again.metrics.values()))).all()
 
 
+def test_sequences_end_where_an_iteration_was_discarded(env: VecEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.reset(seed=3)
+    one = SAC(SACConfig(**SMALL), env.spec, 0)
+    train(one, env, 3)
+    last = one.replay.added - 1
+    assert not one.replay.named_rows(one.replay.rows(last, last + 1))["done"].all()
+    corrupt(env, monkeypatch, at=4)
+    assert one.iterate(env, 0.0).failure is not None
+    assert one.iterate(env, 0.0).failure is None
+    before = one.replay.named_rows(one.replay.rows(last, last + 1))["obs"][0]
+    rows = one.collector.sample_sequences(2000, 3)
+    at_gap = (rows["obs"][:2, :, None] == before).all(dim=-1).any(dim=-1)
+    assert at_gap.any()
+    assert rows["done"][:2][at_gap].all(), "the next row does not follow"
+
+
+def test_sequences_of_undisturbed_iterations_are_as_stored(env: VecEnv) -> None:
+    env.reset(seed=3)
+    one = SAC(SACConfig(**SMALL), env.spec, 0)
+    train(one, env, 3)
+    state = one.generator.get_state()
+    rows = one.collector.sample_sequences(500, 4)
+    one.generator.set_state(state)
+    stored = one.replay.sample_sequences(500, 4, one.generator)
+    assert torch.equal(rows["done"], stored["done"])
+    assert (rows["done"] == 0.0).any()
+
+
 def test_an_iteration_with_a_non_finite_loss_is_undone(env: VecEnv) -> None:
     env.reset(seed=3)
     one = SAC(SACConfig(**SMALL), env.spec, 0)

