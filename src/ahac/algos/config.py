@@ -218,6 +218,14 @@ class UpdateConfig:
         for name in ("clip_high", "kl_coef", "entropy_coef"):
             check_finite(f"update.{name}", getattr(self, name), 0.0)
 
+    def check_worlds(self, worlds: int) -> None:
+        """Raise if there are too few worlds for mixed gradients."""
+        if self.gradient == "mixed" and worlds < 2:
+            raise InputError(
+                f'update.gradient "mixed" needs the variance over worlds, got {worlds} world; use num_envs of 2 or '
+                'more, or "analytic"'
+            )
+
     @property
     def plain(self) -> bool:
         """Whether one step with the analytic gradient is all there is, as in SHAC and AHAC."""

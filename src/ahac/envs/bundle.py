@@ -24,11 +24,11 @@ from torch import Tensor
 from ahac.core.bundle import BundleConfig
 from ahac.core.errors import InputError
 from ahac.envs.state import select
-from ahac.sim import Simulator, State
+from ahac.sim import Model, Simulator, State
 from ahac.sim.autograd import MapKernels
 from ahac.sim.tangent import move, normalize_quaternions
 
-__all__ = ["BundledSimulator", "StepInputs", "require_bundling"]
+__all__ = ["BundledSimulator", "StepInputs", "check_bundling", "require_bundling"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,17 +155,22 @@ class BundledSimulator(Simulator):
 
 def require_bundling(sim: Simulator) -> BundledSimulator:
     """Return the simulator itself; raise if it has no bundled steps, or the robot nothing to bundle."""
-    model = sim.model
     if not isinstance(sim, BundledSimulator):
-        problem = f"a {type(sim).__name__} has no bundled steps"
-    elif not model.contact_candidates:
+        raise InputError(f"a {type(sim).__name__} has no bundled steps; set bundle.branches to 0 for plain steps")
+    check_bundling(sim.model)
+    return sim
+
+
+def check_bundling(model: Model) -> None:
+    """Raise if a robot has nothing to bundle."""
+    if not model.contact_candidates:
         problem = f"{model.name!r} has no contacts"
     elif not any(link.joints for link in model.links if link.parent >= 0):
         problem = f"{model.name!r} has no joints but those of its base, which are not perturbed"
     elif not any(model.gravity):
         problem = f"{model.name!r} has no weight to compare contact forces with, because gravity is zero"
     else:
-        return sim
+        return
     raise InputError(f"{problem}; set bundle.branches to 0 for plain steps")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.networks import Networks, check_networks
 from ahac.core.device import resolve_run_device
 from ahac.core.distributed import ProcessGroup
@@ -16,6 +17,7 @@ from ahac.core.errors import InputError
 from ahac.core.files import atomic_write, write_json
 from ahac.core.task_names import is_task_file, split_task_file
 from ahac.envs import Task, make_task
+from ahac.envs.bundle import check_bundling
 from ahac.envs.planning import plan
 from ahac.training.config import RunConfig, config_to_file
 from ahac.training.manifest import manifest
@@ -34,6 +36,7 @@ def create_folder(
     definition = make_task(config.task, config.variant) if task is None else task
     validate_config(config, ranks, definition)
     spec = plan(definition).spec(definition, config.num_envs, torch.device("cpu"), torch.float32)
+    _check_algorithm(config, definition)
     if isinstance(config.algorithm, ShortHorizonConfig):
         check_networks(config.algorithm, spec, networks)
     given, config = config, resolve_task(config, task, definition)
@@ -68,3 +71,14 @@ def create_folder(
             preferred,
         )
     return folder, named
+
+
+def _check_algorithm(config: RunConfig, task: Task) -> None:
+    """Raise if the algorithm cannot train with this robot or this number of worlds."""
+    settings = config.algorithm
+    if isinstance(settings, FastTD3Config):
+        settings.check_worlds(config.num_envs)
+    if isinstance(settings, ShortHorizonConfig):
+        settings.update.check_worlds(config.num_envs)
+        if settings.bundle.enabled:
+            check_bundling(task.model)

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from ahac.algos.config import ShortHorizonConfig, UpdateConfig
+from ahac.algos.fasttd3 import FastTD3Config
+from ahac.core.bundle import BundleConfig
 from ahac.core.errors import InputError
 from ahac.training import create
 from ahac.training.config import RunConfig
@@ -30,6 +33,24 @@ def test_a_run_without_a_name_gets_one_of_task_algorithm_and_seed(tmp_path: Path
     run = create_run(small_config(tmp_path, seed=3))
     assert run.folder == tmp_path / "hopper-shac-s3"
     assert run.config.name == "hopper-shac-s3"
+
+
+@pytest.mark.parametrize(
+    ("task", "algorithm", "worlds", "message"),
+    [
+        ("cartpole", ShortHorizonConfig(bundle=BundleConfig(branches=4)), 8, "'cartpole' has no contacts"),
+        ("hopper", ShortHorizonConfig(update=UpdateConfig(gradient="mixed")), 1, "got 1 world"),
+        ("hopper", FastTD3Config(n_steps=3, buffer_size=8), 8, "buffer_size must be at least 24"),
+    ],
+)
+def test_settings_that_do_not_fit_the_task_leave_no_folder(
+    task: str, algorithm: ShortHorizonConfig | FastTD3Config, worlds: int, message: str, tmp_path: Path
+) -> None:
+    algo = "fasttd3" if isinstance(algorithm, FastTD3Config) else "shac"
+    config = RunConfig(task=task, algo=algo, algorithm=algorithm, num_envs=worlds, device="cpu", out=str(tmp_path))
+    with pytest.raises(InputError, match=message):
+        create_run(config)
+    assert not list(tmp_path.iterdir())
 
 
 def test_runs_of_the_same_name_get_separate_folders(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ahac.algos.config import UpdateConfig
 from ahac.core.distributed import ProcessGroup
-from ahac.core.errors import InputError
 from ahac.nets.actor import SquashedGaussian
 from ahac.rl.surrogate import (
     RolloutGradient,
@@ -60,11 +59,7 @@ class PolicyEpochs:
         gradient = by_action * (1.0 - torch.tanh(x).square())
         share = None
         if advantage is not None:
-            if (worlds := advantage.shape[1] * self.ranks.size) < 2:
-                raise InputError(
-                    f'update.gradient "mixed" needs the variance over worlds, got {worlds} world; use num_envs of 2 or '
-                    'more, or "analytic"'
-                )
+            self.config.check_worlds(advantage.shape[1] * self.ranks.size)
             zeroth = likelihood_ratio_gradient(advantage, mean, log_std, x)
             # Per world, not divided by the number of samples, which would make variances tiny.
             both = (self.ranks.gather(g * advantage.numel(), dim=1) for g in (gradient, zeroth))
