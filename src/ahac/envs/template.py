@@ -28,6 +28,8 @@ KNEE = {2: 0.7, 4: 1.4}
 """Angle of bent knees by the number of feet [rad]; hips and ankles turn back by half of it."""
 LATERAL = 0.7
 """A joint bends a leg if its axis has at least this component along y."""
+PAYLOAD, MAX_PAYLOAD = 0.25, 3.0
+"""Largest payload relative to the robot's mass, and its limit [kg]."""
 STIFFNESS, DAMPING = 0.6, 0.04
 """Estimated gains: kp relative to weight times height of the base, kd relative to kp."""
 
@@ -67,7 +69,7 @@ def task_template(model: Model, file: str, name: str, floating: bool = False) ->
     """
     robot = _study(model)
     if robot.feet:
-        body, imports = _walking(robot, name), ("JointTargets", "Task", "WalkRewards", "walk")
+        body, imports = _walking(robot, name), ("Disturbances", "JointTargets", "Task", "WalkRewards", "walk")
     elif robot.base:
         body, imports = _running(robot, name), ("JointTargets", "NoisyReset", "RobotTask", "Task")
     else:
@@ -100,12 +102,13 @@ def _study(model: Model) -> _Robot:
     world = World(model, _pose(model), [0.0] * model.nv, [0.0] * model.nu)
     base = root.name if is_floating(root.joints) else ""
     geoms = dict.fromkeys(candidate.geom for candidate in model.contact_candidates)
-    lowest = {geom: -max(float(point.depth) for point in foot_points(world, [geom])[0]) for geom in geoms}
-    ground = min(lowest.values(), default=0.0)
+    heights = {geom: [-float(point.depth) for point in foot_points(world, [geom])[0]] for geom in geoms}
+    ground = min(map(min, heights.values()), default=0.0)
+    extents = {geom: (min(points) - ground, max(points) - ground) for geom, points in heights.items()}
     height = float(world.position(root.name).z) - ground
     driven = [actuator for actuator in model.actuators if actuator.tendon is None]
     has_servos = bool(driven) and all(any(actuator.bias[1:]) for actuator in driven)
-    feet = _feet(world, {geom: z - ground for geom, z in lowest.items()}, height) if base else {}
+    feet = _feet(world, extents, height) if base else {}
     return _Robot(model, base, list(feet.values()), height, has_servos, _bent(world, list(feet)))
 
 
@@ -113,8 +116,14 @@ def _pose(model: Model) -> Sequence[float]:
     return model.keyframes[HOME].q if HOME in model.keyframes else model.rest_q
 
 
-def _feet(world: World, heights: dict[str, float], base_height: float) -> dict[int, str]:
-    """Return a pattern for the geoms of each foot, by its link; empty if the robot does not have two or four."""
+def _feet(world: World, extents: Mapping[str, tuple[float, float]], base_height: float) -> dict[int, str]:
+    """Return a pattern for the geoms of each foot, by its link; empty if the robot does not have two or four.
+
+    Args:
+        world: The robot in its stance.
+        extents: Heights of the lowest and the highest contact point of each geom above the ground [m].
+        base_height: Height of the base above the ground [m].
+    """
     model = world.model
     parents = {link.parent for link in model.links}
     leaves: dict[int, list[str]] = {}
@@ -122,10 +131,12 @@ def _feet(world: World, heights: dict[str, float], base_height: float) -> dict[i
         leaves.setdefault(link, []).append(geom)
     geoms: dict[int, list[str]] = {}
     for link, names in leaves.items():
-        lowest = min(heights[name] for name in names)
+        lowest = min(extents[name][0] for name in names)
         if link not in parents and lowest < FOOT_HEIGHT * base_height:
-            geoms[link] = [name for name in names if heights[name] - lowest < SOLE * base_height]
-    patterns = {link: _pattern(names, list(heights)) for link, names in geoms.items()}
+            sole = [name for name in names if extents[name][0] - lowest < SOLE * base_height]
+            # A shin that ends in a foot is not part of it; if the foot has no geom of its own, the shin is the foot.
+            geoms[link] = [name for name in sole if extents[name][1] < FOOT_HEIGHT * base_height] or sole
+    patterns = {link: _pattern(names, list(extents)) for link, names in geoms.items()}
     if len(patterns) not in (2, 4) or None in patterns.values():
         return {}
     place = {link: world.motion.position[link] for link in patterns}
@@ -210,6 +221,7 @@ def _walking(robot: _Robot, name: str) -> str:
     order = "left, right" if len(robot.feet) == 2 else "front left, front right, rear left, rear right"
     alive, history = (10.0, 3) if len(robot.feet) == 2 else (1.0, 1)
     swing = round(min(0.25 * robot.height if len(robot.feet) == 4 else 0.12 * robot.height, 0.1), 2)
+    payload = min(PAYLOAD * sum(link.mass for link in robot.model.links), MAX_PAYLOAD)
     return f"""    # Follow velocity commands; docs/guides/walking.md describes reward, gait and disturbances.
     return walk(
         model,
@@ -223,6 +235,7 @@ def _walking(robot: _Robot, name: str) -> str:
         ang_vel_z=(-0.8, 0.8),  # [rad/s]
         swing_height={swing:g},  # of the feet [m]
         history={history},  # measurements of each sensor that the policy sees
+        disturbances=Disturbances(payload=(0.0, {payload:.2g})),  # [kg]; other parts: friction, push, delay, ...
         weights=WalkRewards(alive={alive:g}),  # other terms: track_lin_vel_xy, swing_height, foothold, action_rate, ...
     )
 """
