@@ -43,6 +43,8 @@ class _Robot:
     """Body with the free joint; empty for a fixed base."""
     feet: Sequence[str]
     """Pattern of each foot's geoms, left feet first in each pair; empty if there are not two or four."""
+    has_tall_feet: bool
+    """Whether a foot reaches up so far that it must be a shin."""
     height: float
     """Of the base above the lowest point [m]."""
     has_servos: bool
@@ -109,7 +111,8 @@ def _study(model: Model) -> _Robot:
     driven = [actuator for actuator in model.actuators if actuator.tendon is None]
     has_servos = bool(driven) and all(any(actuator.bias[1:]) for actuator in driven)
     feet = _feet(world, extents, height) if base else {}
-    return _Robot(model, base, list(feet.values()), height, has_servos, _bent(world, list(feet)))
+    tall = any(_is_tall(extents, pattern, height) for pattern in feet.values())
+    return _Robot(model, base, list(feet.values()), tall, height, has_servos, _bent(world, list(feet)))
 
 
 def _pose(model: Model) -> Sequence[float]:
@@ -175,6 +178,10 @@ def _clipped(position: float, joint: Joint) -> float:
     return min(max(position, low), high)
 
 
+def _is_tall(extents: Mapping[str, tuple[float, float]], pattern: str, base_height: float) -> bool:
+    return any(high > FOOT_HEIGHT * base_height for geom, (_, high) in extents.items() if fnmatchcase(geom, pattern))
+
+
 def _pattern(names: Sequence[str], all_names: Sequence[str]) -> str | None:
     """Return a pattern that matches these names only, or None."""
     candidates = [names[0]] if len(names) == 1 else [f"{_common_start(names)}*"]
@@ -218,16 +225,23 @@ def _actions(robot: _Robot) -> str:
 
 def _walking(robot: _Robot, name: str) -> str:
     feet = "".join(f'            "{foot}",\n' for foot in robot.feet)
+    shins = (
+        """        # These geoms are whole shins. Heights of a foot are means over its contact points: better add a
+        # small geom, such as a sphere, at the end of each shin in the robot file, and name these.
+"""
+        if robot.has_tall_feet
+        else ""
+    )
     order = "left, right" if len(robot.feet) == 2 else "front left, front right, rear left, rear right"
     alive, history = (10.0, 3) if len(robot.feet) == 2 else (1.0, 1)
     swing = round(min(0.25 * robot.height if len(robot.feet) == 4 else 0.12 * robot.height, 0.1), 2)
     payload = min(PAYLOAD * sum(link.mass for link in robot.model.links), MAX_PAYLOAD)
-    return f"""    # Follow velocity commands; docs/guides/walking.md describes reward, gait and disturbances.
+    return f"""    # Follow velocity commands; the guide "Walking" describes reward, gait and disturbances.
     return walk(
         model,
         name="{name}",
         base="{robot.base}",  # body with the free joint
-        feet=(  # geoms: {order}
+{shins}        feet=(  # geoms: {order}
 {feet}        ),
         stance=STANCE,
 {_actions(robot)}        lin_vel_x=(-0.5, 1.0),  # commands [m/s]
@@ -247,7 +261,7 @@ def _reset(robot: _Robot) -> str:
 
 
 def _running(robot: _Robot, name: str) -> str:
-    return f"""    # Run along x: observations and reward have defaults, see docs/guides/your-own-robot.md.
+    return f"""    # Run along x: observations and reward have defaults, see the guide "Your own robot".
     return RobotTask(
         name="{name}",
         model=model,

@@ -53,20 +53,25 @@ LEG = """<body name="{name}" pos="{x} {y} 0"><joint axis="0 1 0"/>
 <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.3"/>
 <body name="{name}_shin" pos="0 0 -0.3"><joint axis="0 1 0"/>
 <geom name="{name}_shank" type="capsule" size="0.02" fromto="0 0 0 0 0 -0.3"/>
-<geom name="{name}_foot" type="sphere" size="0.025" pos="0 0 -0.3"/></body></body>"""
+FOOT</body></body>"""
+FOOT = """<geom name="{name}_foot" type="sphere" size="0.025" pos="0 0 -0.3"/>"""
 
 
-def test_a_foot_that_is_hardly_lower_than_its_shin_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_feet", [True, False])
+def test_feet_are_told_from_shins(with_feet: bool, tmp_path: Path) -> None:
+    """Also if a foot is hardly lower than its shin."""
     places = {"fl": (0.2, 0.1), "fr": (0.2, -0.1), "rl": (-0.2, 0.1), "rr": (-0.2, -0.1)}
-    legs = "".join(LEG.format(name=name, x=x, y=y) for name, (x, y) in places.items())
+    foot = FOOT if with_feet else ""
+    legs = "".join(LEG.replace("FOOT", foot).format(name=name, x=x, y=y) for name, (x, y) in places.items())
     robot = tmp_path / "dog.xml"
     trunk = '<freejoint/><geom type="box" size="0.25 0.1 0.05" mass="4"/>'
     robot.write_text(f'<mujoco><worldbody><body name="trunk" pos="0 0 0.65">{trunk}{legs}</body></worldbody></mujoco>')
     written(robot, tmp_path)
     text = (tmp_path / "own.py").read_text(encoding="utf-8")
     feet = [line.strip(' ",') for line in text.split("feet=(")[1].split("),")[0].splitlines()[1:-1]]
-    assert feet == ["fl_foot", "fr_foot", "rl_foot", "rr_foot"]
-    assert "disturbances=Disturbances(payload=(0.0, 1.9))" in text, "a quarter of the mass"
+    assert feet == [f"{name}_{'foot' if with_feet else 'shank'}" for name in places]
+    assert ("These geoms are whole shins" in text) is not with_feet
+    assert "disturbances=Disturbances(payload=(0.0, 1." in text, "a quarter of the mass"
 
 
 def test_a_robot_without_two_or_four_feet_runs(tmp_path: Path) -> None:
