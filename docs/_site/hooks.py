@@ -31,6 +31,8 @@ REPLACED = {ROOT / "docs" / "README.md": "index.md"}
 """Files that the site leaves out, and the pages that stand for them."""
 
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^][]*)\]\((?P<path>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
+OPTION = re.compile(r"--[a-z][\w.-]*")
+CODE = re.compile(r"<code>[^<]*</code>")
 LIST_ITEM = re.compile(r"(- |\d+\. )")
 FENCED_BLOCK = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 
@@ -180,3 +182,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri not in NOTEBOOKS:  # their own page links to the file
         pages |= {path: uri for uri, path in NOTEBOOKS.items()}
     return translate(indent_lists(markdown), source, page.file.src_uri, pages, config.repo_url)
+
+
+def keep_options_whole(html: str) -> str:
+    """Let no browser break a line inside an option such as `--num-envs` of inline code."""
+    option = r'<span style="white-space: nowrap">\g<0></span>'
+    return CODE.sub(lambda code: OPTION.sub(option, code[0]), html)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Finish the page's HTML."""
+    return keep_options_whole(html)

@@ -192,3 +192,9 @@ def test_notebooks_become_pages() -> None:
     ]
     assert page.startswith("\n\n".join(parts))
     assert images == {"n-1-1.png": b"\0\1\2"}
+
+
+def test_options_in_inline_code_are_not_broken() -> None:
+    html = "<td><code>ant --num-envs 512</code></td><pre><code class=x>ant --seed 1</code></pre> --seed"
+    whole = '<td><code>ant <span style="white-space: nowrap">--num-envs</span> 512</code></td>'
+    assert hooks.keep_options_whole(html) == whole + html.partition("</td>")[2]
