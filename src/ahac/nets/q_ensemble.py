@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from ahac.nets.mlp import activation, fill_uniform
 
-__all__ = ["CategoricalQEnsemble", "QEnsemble"]
+__all__ = ["CategoricalQEnsemble", "NetworkEnsemble", "QEnsemble"]
 
 
-class QEnsemble(nn.Module):
+class NetworkEnsemble(nn.Module):
     """M networks on normalized observations and actions; their weights are stacked, [M, inputs, outputs]."""
 
     def __init__(
@@ -37,16 +37,8 @@ class QEnsemble(nn.Module):
         for (inputs, _), *layer in zip(shapes, self.weights, self.biases, strict=True):
             fill_uniform(layer, 1.0 / math.sqrt(inputs), rng)
 
-    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        """[M, B] Q values of [B, obs] and [B, actions] by each member."""
-        return self._outputs(obs, action).squeeze(-1)
-
-    def min_q(self, obs: Tensor, action: Tensor) -> Tensor:
-        """[B] minimum over the members."""
-        return self(obs, action).amin(dim=0)
-
-    def _outputs(self, obs: Tensor, action: Tensor) -> Tensor:
-        """Return [M, B, outputs] of the last layers."""
+    def outputs(self, obs: Tensor, action: Tensor) -> Tensor:
+        """Return [M, B, outputs] of the last layers for [B, obs] and [B, actions]."""
         x = torch.cat([obs, action], dim=-1).expand(self.members, -1, -1)
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.baddbmm(bias, x, weight)
@@ -55,12 +47,24 @@ class QEnsemble(nn.Module):
         return x
 
 
-class CategoricalQEnsemble(QEnsemble):
-    """M networks whose `outputs` are logits of the atoms of a distribution of returns."""
+class QEnsemble(NetworkEnsemble):
+    """M networks with one output each, the value."""
+
+    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
+        """[M, B] Q values of [B, obs] and [B, actions] by each member."""
+        return self.outputs(obs, action).squeeze(-1)
+
+    def min_q(self, obs: Tensor, action: Tensor) -> Tensor:
+        """[B] minimum over the members."""
+        return self(obs, action).amin(dim=0)
+
+
+class CategoricalQEnsemble(NetworkEnsemble):
+    """M networks whose outputs are logits of the atoms of a distribution of returns."""
 
     def forward(self, obs: Tensor, action: Tensor) -> Tensor:
         """[M, B, atoms] logits of [B, obs] and [B, actions] by each member."""
-        return self._outputs(obs, action)
+        return self.outputs(obs, action)
 
     def probabilities(self, obs: Tensor, action: Tensor) -> Tensor:
         """[M, B, atoms] probabilities by each member."""

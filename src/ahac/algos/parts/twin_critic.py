@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from ahac.nets.optim import gradient_step, optimizer_tensors
-from ahac.nets.q_ensemble import CategoricalQEnsemble, QEnsemble
+from ahac.nets.q_ensemble import CategoricalQEnsemble, NetworkEnsemble
 from ahac.nets.state_dicts import flatten
 from ahac.rl.categorical import Support, categorical_loss, expected_value
 from ahac.rl.sac_losses import twin_loss
 
 __all__ = ["CategoricalTwinCritic", "TwinCritic"]
 
-Q = TypeVar("Q", bound=QEnsemble)
+Q = TypeVar("Q", bound=NetworkEnsemble)
 
 
 class TwinCritic(Generic[Q]):
