@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import ahac
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.cli.train import train_config
 from ahac.core.errors import InputError
 from ahac.core.files import read_json
@@ -213,6 +214,8 @@ def test_large_policies_are_refused(run: Run, tmp_path: Path, monkeypatch: pytes
 def test_policies_of_other_algorithms_are_packed(algo: str, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     config = configure("cartpole", algo, num_envs=4, iterations=1, device="cpu", out=str(out))
+    if isinstance(config.algorithm, FastTD3Config):  # its default policy is larger than files of the package may be
+        config = replace(config, algorithm=replace(config.algorithm, hidden=(64,)))
     run = create_run(config)
     train(run, display=False)
     opened = open_run(pretrained.pack(run, tmp_path / "policy"))
