@@ -75,6 +75,8 @@ class ReplayCollector:
         A discarded iteration leaves a gap in the buffer. The step before it counts as the last one of its episode.
         """
         rows = self.replay.sample_sequences(count, length, self.rng)
+        if length == 1:
+            return rows
         gap = (rows["next_obs"][:-1] != rows["obs"][1:]).any(dim=-1)
         rows["done"] = torch.cat([torch.where(gap, 1.0, rows["done"][:-1]), rows["done"][-1:]])
         return rows
