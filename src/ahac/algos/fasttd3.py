@@ -99,13 +99,10 @@ class FastTD3Config(OffPolicyConfig):
         if self.n_steps > self.steps_per_env:
             raise InputError(f"n_steps must not exceed steps_per_env, got {self.n_steps} and {self.steps_per_env}")
 
-    def check_worlds(self, worlds: int) -> None:
-        """Raise if the replay buffer is too small for this many worlds."""
-        if self.n_steps > 1 and self.buffer_size < self.n_steps * worlds:
-            raise InputError(
-                f"buffer_size must be at least {self.n_steps * worlds} for returns of {self.n_steps} steps in "
-                f"{worlds} worlds, got {self.buffer_size}"
-            )
+    @property
+    def sequence(self) -> tuple[str, int]:
+        """See `OffPolicyConfig`."""
+        return "returns", self.n_steps
 
 
 class FastTD3(OffPolicy):
@@ -116,7 +113,6 @@ class FastTD3(OffPolicy):
     def __init__(self, config: FastTD3Config, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, spec, seed)
         c = config
-        c.check_worlds(spec.num_envs)
         self.support = Support(c.v_min, c.v_max, c.num_atoms)
         actor = DeterministicActor(
             spec.obs_size,

@@ -20,6 +20,7 @@ from ahac.algos.parts.replay import Replay
 from ahac.algos.parts.replay_collector import ReplayCollector
 from ahac.core.checks import check_finite, check_int, check_positive, check_probability
 from ahac.core.env import Env, EnvSpec, Step
+from ahac.core.errors import InputError
 from ahac.core.rng import restore_generator
 from ahac.nets.mlp import Activation
 from ahac.nets.normalizer import Normalizer
@@ -78,6 +79,20 @@ class OffPolicyConfig:
         for name in ("tau", "gamma"):
             check_probability(name, getattr(self, name))
 
+    @property
+    def sequence(self) -> tuple[str, int]:
+        """What is sampled from the replay buffer, as messages name it, and its length in steps."""
+        return "transitions", 1
+
+    def check_worlds(self, worlds: int) -> None:
+        """Raise if the replay buffer is too small for what is sampled from this many worlds."""
+        name, steps = self.sequence
+        if steps > 1 and self.buffer_size < steps * worlds:
+            raise InputError(
+                f"buffer_size must be at least {steps * worlds} for {name} of {steps} steps in {worlds} worlds, got "
+                f"{self.buffer_size}"
+            )
+
 
 class OffPolicy(ABC):
     """An algorithm that learns from a replay buffer; subclasses create the networks and define the update."""
@@ -89,6 +104,7 @@ class OffPolicy(ABC):
 
     def __init__(self, config: OffPolicyConfig, spec: EnvSpec, seed: int) -> None:
         c = config
+        c.check_worlds(spec.num_envs)
         self.config = config
         self.generator = torch.Generator(spec.device).manual_seed(seed)
         self.init_rng = torch.Generator().manual_seed(seed)

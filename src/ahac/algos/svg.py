@@ -80,6 +80,11 @@ class SVGConfig(SACConfig):
                 f"sequence_steps must not exceed steps_per_env, got {self.sequence_steps} and {self.steps_per_env}"
             )
 
+    @property
+    def sequence(self) -> tuple[str, int]:
+        """See `OffPolicyConfig`."""
+        return "sequences", self.sequence_steps
+
 
 class SVG(SAC):
     """SAC whose policy maximizes soft values over H steps of a learned model."""
@@ -89,11 +94,6 @@ class SVG(SAC):
     def __init__(self, config: SVGConfig, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, spec, seed)
         c = config
-        if self.replay.length < c.sequence_steps:
-            raise InputError(
-                f"buffer_size must be at least {c.sequence_steps * spec.num_envs} for sequences of {c.sequence_steps} "
-                f"steps in {spec.num_envs} worlds, got {c.buffer_size}"
-            )
         rng = self.init_rng
         self._obs_size = spec.obs_size
         self._critic_start = spec.obs_size if spec.asymmetric else 0

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from ahac.algos.config import ShortHorizonConfig
-from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.networks import Networks, check_networks
+from ahac.algos.off_policy import OffPolicyConfig
 from ahac.core.device import resolve_run_device
 from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError
@@ -76,7 +76,7 @@ def create_folder(
 def _check_algorithm(config: RunConfig, task: Task) -> None:
     """Raise if the algorithm cannot train with this robot or this number of worlds."""
     settings = config.algorithm
-    if isinstance(settings, FastTD3Config):
+    if isinstance(settings, OffPolicyConfig):
         settings.check_worlds(config.num_envs)
     if isinstance(settings, ShortHorizonConfig):
         settings.update.check_worlds(config.num_envs)

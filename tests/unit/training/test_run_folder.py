@@ -12,6 +12,7 @@ import torch
 
 from ahac.algos.config import ShortHorizonConfig, UpdateConfig
 from ahac.algos.fasttd3 import FastTD3Config
+from ahac.algos.svg import SVGConfig
 from ahac.core.bundle import BundleConfig
 from ahac.core.errors import InputError
 from ahac.training import create
@@ -41,12 +42,13 @@ def test_a_run_without_a_name_gets_one_of_task_algorithm_and_seed(tmp_path: Path
         ("cartpole", ShortHorizonConfig(bundle=BundleConfig(branches=4)), 8, "'cartpole' has no contacts"),
         ("hopper", ShortHorizonConfig(update=UpdateConfig(gradient="mixed")), 1, "got 1 world"),
         ("hopper", FastTD3Config(n_steps=3, buffer_size=8), 8, "buffer_size must be at least 24"),
+        ("hopper", SVGConfig(sequence_steps=4, buffer_size=8), 8, "buffer_size must be at least 32"),
     ],
 )
 def test_settings_that_do_not_fit_the_task_leave_no_folder(
-    task: str, algorithm: ShortHorizonConfig | FastTD3Config, worlds: int, message: str, tmp_path: Path
+    task: str, algorithm: ShortHorizonConfig | FastTD3Config | SVGConfig, worlds: int, message: str, tmp_path: Path
 ) -> None:
-    algo = "fasttd3" if isinstance(algorithm, FastTD3Config) else "shac"
+    algo = {FastTD3Config: "fasttd3", SVGConfig: "svg", ShortHorizonConfig: "shac"}[type(algorithm)]
     config = RunConfig(task=task, algo=algo, algorithm=algorithm, num_envs=worlds, device="cpu", out=str(tmp_path))
     with pytest.raises(InputError, match=message):
         create_run(config)
