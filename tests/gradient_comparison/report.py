@@ -105,11 +105,13 @@ def _cosine(cosine: float) -> str:
 
 
 def _number(number: float) -> str:
+    if number >= 1e6:
+        return _short(number)
     return f"{number:.0f}" if number >= 100.0 else f"{number:.3g}"
 
 
 def _short(number: float | None) -> str:
-    return "–" if number is None else f"{number:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return "–" if number is None else f"{number:.0e}".replace("e-0", "e-").replace("e+", "e").replace("e0", "e")
 
 
 def _speed(results: Results) -> str:
