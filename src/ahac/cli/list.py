@@ -60,7 +60,7 @@ def _run_rows(folder: Path) -> list[str]:
 
     from ahac.experiments.run_files import find_runs
 
-    header = ("run", "task", "algo", "iterations", "complete", "env steps", "return", "evaluation")
+    header = ("run", "task", "algo", "iterations", "complete", "env steps", "return", "evaluation (IQM)")
     if not (runs := find_runs(folder)):
         return [_no_runs(folder)]
     return table_lines(header, map(_run_row, runs), left=(0, 1, 2, len(header) - 1))
@@ -110,7 +110,7 @@ def _pretrained_row(task: str) -> tuple[str, ...]:
     about = read_json(folder / "manifest.json")
     own = about["evaluation"] or {}
     mujoco = (about["evaluation_mujoco"] or {}).get("engines", [{}])[-1]
-    figures = (own.get("iqm"), ".1f"), (mujoco.get("iqm"), ".1f"), (mujoco.get("falls"), ".1%")
+    figures = (own.get("mean"), ".1f"), (mujoco.get("mean"), ".1f"), (mujoco.get("falls"), ".1%")
     return (
         task,
         open_run(folder).config.algo,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from importlib.metadata import entry_points
 
+from ahac.cli.paths import ROBOT_SUFFIXES
 from ahac.core.errors import InputError
 from ahac.core.task_names import is_task_file
 from ahac.core.text import suggestion
@@ -41,6 +43,8 @@ def is_task(name: str) -> bool:
 
 def check_task(name: str) -> None:
     """Raise an InputError if there is no task with this name; FILE.py:NAME is checked when the file is loaded."""
+    if name.endswith(ROBOT_SUFFIXES):
+        raise InputError(f"{name!r} is a robot, not a task; `ahac new {shlex.quote(name)}` writes a task file for it")
     if ".py" not in name and name not in (known := task_names()):
         raise InputError(f"no task named {name!r}{suggestion(name, known)}; known: {', '.join(known)}")
 

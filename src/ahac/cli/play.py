@@ -157,13 +157,18 @@ def _find_target(name: str) -> str:
 
 
 def _trajectory(options: argparse.Namespace) -> Trajectory:
-    from ahac.training.viewing import record_trajectory
+    from ahac.training.viewing import EnvSource, record_trajectory
     from ahac.view.trajectory import Trajectory
 
     if options.what.endswith(".npz"):
         return Trajectory.load(Path(options.what))
     options.worlds = 1
-    return record_trajectory(_source(options), options.seconds)
+    source = _source(options)
+    trajectory = record_trajectory(source, options.seconds)
+    if isinstance(source, EnvSource):
+        reward = trajectory.channels["reward"][1:].mean()  # frame 0 is the state before the first step
+        sys.stderr.write(f"reward {reward:.3g} per step; episodes that the task ended: {source.terminations}\n")
+    return trajectory
 
 
 def _source(options: argparse.Namespace) -> ViewSource:

@@ -12,7 +12,7 @@ from ahac.envs.resets import NoisyReset
 from ahac.envs.task import ResetFn
 from ahac.sim import Actuator, Joint, Keyframe, Model, add_armature
 
-__all__ = ["JointTargets"]
+__all__ = ["JointTargets", "force_bounds"]
 
 PerJoint = float | Mapping[str, float]
 """One number for all joints, or numbers by joint name, where * and ? are wildcards."""
@@ -69,7 +69,7 @@ class JointTargets:
             servos = [_own_servo(model, joint) for joint in joints]
         else:
             kp, kd = _per_joint("kp", self.kp, names), _per_joint("kd", self.kd, names)
-            servos = [_servo(joint, kp[joint.name], kd[joint.name], _bounds(model, joint)) for joint in joints]
+            servos = [_servo(joint, kp[joint.name], kd[joint.name], force_bounds(model, joint)) for joint in joints]
         actuators = []
         for joint, servo in zip(joints, servos, strict=True):
             middle, reach = stance[joint.q], scale[joint.name]
@@ -119,11 +119,11 @@ def _own_servo(model: Model, joint: Joint) -> Actuator:
         )
     (own,) = found
     factor = own.strength * own.dofs[0][1] ** 2
-    servo = _servo(joint, float(own.gain * factor), float(-own.bias[2] * factor), _bounds(model, joint))
+    servo = _servo(joint, float(own.gain * factor), float(-own.bias[2] * factor), force_bounds(model, joint))
     return replace(servo, name=own.name)
 
 
-def _bounds(model: Model, joint: Joint) -> tuple[float, float] | None:
+def force_bounds(model: Model, joint: Joint) -> tuple[float, float] | None:
     """Return the bounds of the force that the model's actuator exerts on a joint; None if it has none."""
     found = _actuators_on(model, joint)
     if len(found) != 1:

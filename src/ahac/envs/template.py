@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
+from ahac.envs.actions import JointTargets, force_bounds
 from ahac.envs.components.sensors import foot_points
 from ahac.envs.root import is_floating
 from ahac.sim import Joint, JointKind, Model, Vec3, World
@@ -93,7 +94,7 @@ from ahac.sim import load_model
 ROBOT = Path(__file__).parent / "{file}"
 {_stance(robot)}
 
-def {name}(variant: str = "paper") -> Task:
+def {name}() -> Task:
     """Return the task. Errors list the names that exist."""
     model = load_model(ROBOT, ground=True{free})
 {body}'''
@@ -219,7 +220,15 @@ def _actions(robot: _Robot) -> str:
     kp = float(f"{max(STIFFNESS * weight * max(robot.height, 0.1), 1.0):.2g}")
     return f"""        # Position servos replace the file's actuators; actions move their targets by up to `scale`
         # around the stance [rad]. The gains are estimated from weight and height: use those of your robot.
-        actions=JointTargets(scale=0.5, kp={kp:g}, kd={kp * DAMPING:.2g}),
+{_torque_limits(robot)}        actions=JointTargets(scale=0.5, kp={kp:g}, kd={kp * DAMPING:.2g}),
+"""
+
+
+def _torque_limits(robot: _Robot) -> str:
+    """Return a comment if a joint that gets a servo has no limit on its torque."""
+    if all(joint.force_range or force_bounds(robot.model, joint) for joint in JointTargets().select(robot.model)):
+        return ""
+    return """        # The file has no torque limit for some joints: add strength=..., that of your motors [N m].
 """
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ahac.core.checks import check_finite
+from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.engines import EngineEnv
 from ahac.envs import VecEnv
@@ -65,6 +66,8 @@ class EnvSource:
         self._newest = newest
         self._loaded_mtime = 0.0
         self._since_check = 0.0
+        self.terminations = 0
+        """Episodes that the task ended since the last reset, over all worlds."""
         self._derivatives = not isinstance(env, EngineEnv)
         self._frames = _FrameBuilder(env.sim, contact_forces=self._derivatives)
         self.scene = self._frames.scene
@@ -83,6 +86,7 @@ class EnvSource:
 
     def reset(self) -> Frame:
         """Start a new episode in every world."""
+        self.terminations = 0
         self.env.reset()
         idle = torch.zeros(self.env.spec.num_envs, self.env.spec.action_size, device=self.env.spec.device)
         zero = idle.new_zeros(self.env.spec.num_envs)
@@ -97,12 +101,18 @@ class EnvSource:
             self._since_check = 0.0
             self._reload_newest()
         for _ in range(self._stride - 1):
-            self.env.step(self.act(self.env.obs))
-        step = self.env.step(self.act(self.env.obs))
+            self._advance()
+        step = self._advance()
         channels = {"reward": step.reward}
         if self._derivatives:
             channels["stiffness"] = self.env.stiffness(step, "contact")
         return self._frames.frame(self.env.state, step.action, channels)
+
+    def _advance(self) -> Step:
+        """Run one control step."""
+        step = self.env.step(self.act(self.env.obs))
+        self.terminations += int(step.terminated.sum())
+        return step
 
     def _reload_newest(self) -> None:
         """Load the last checkpoint if it has changed."""

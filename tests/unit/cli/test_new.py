@@ -74,6 +74,17 @@ def test_feet_are_told_from_shins(with_feet: bool, tmp_path: Path) -> None:
     assert "disturbances=Disturbances(payload=(0.0, 1." in text, "a quarter of the mass"
 
 
+@pytest.mark.parametrize(("robot", "limited"), [(mjlab("go1"), False), (Path(str(ASSETS / "ant.xml")), True)])
+def test_missing_torque_limits_are_mentioned(robot: Path, limited: bool, tmp_path: Path) -> None:
+    written(robot, tmp_path)
+    assert ("no torque limit" in (tmp_path / "own.py").read_text(encoding="utf-8")) is not limited
+
+
+def test_training_a_robot_file_points_to_the_template(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "my robot.xml"]) == 2
+    assert "is a robot, not a task; `ahac new 'my robot.xml'` writes a task file for it" in capsys.readouterr().err
+
+
 def test_a_robot_without_two_or_four_feet_runs(tmp_path: Path) -> None:
     task = make_task(written(Path(str(ASSETS / "ant.xml")), tmp_path))
     assert isinstance(task, RobotTask)

@@ -35,6 +35,18 @@ def test_recorded_trajectory_can_be_played(tmp_path: Path, capsys: pytest.Captur
     assert "ahac: hopper" in (tmp_path / "gait.html").read_text(encoding="utf-8")
 
 
+def test_a_recording_of_a_task_reports_its_reward_and_how_often_it_was_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With actions of zero a Hopper falls within two seconds."""
+    path = tmp_path / "fall.npz"
+    assert main(["play", "hopper", "--record", str(path), "--seconds", "2"]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("reward ")]
+    reward, ended = line.removeprefix("reward ").split(" per step; episodes that the task ended: ")
+    assert float(reward) == pytest.approx(Trajectory.load(path).channels["reward"][1:].mean(), rel=1e-2)
+    assert int(ended) >= 1
+
+
 def test_robot_file_is_shown_on_a_ground_plane(
     tmp_path: Path, served: list[tuple[ViewSource, dict[str, object]]]
 ) -> None:
