@@ -11,7 +11,7 @@ from ahac.sim import Servo, load_model
 STANCE = {"?R_hip_joint": 0.1, "?L_hip_joint": -0.1, "*_thigh_joint": 0.9, "*_calf_joint": -1.8}  # [rad]
 
 
-def my_go1(variant: str = "paper") -> RobotTask:
+def my_go1() -> RobotTask:
     """Return a task: run along x, upright, with the trunk at 25 cm or more."""
     package = find_spec("mjlab")
     if package is None or package.origin is None:

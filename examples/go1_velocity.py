@@ -27,7 +27,7 @@ STANCE = {"?R_hip_joint": 0.1, "?L_hip_joint": -0.1, "*_thigh_joint": 0.9, "*_ca
 FEET = ("FR", "FL", "RR", "RL")
 
 
-def go1_velocity(variant: str = "paper") -> Task:
+def go1_velocity() -> Task:
     """Return a task: follow commanded velocities at a trot, with noise, delays, pushes and random parameters."""
     package = find_spec("mjlab")
     if package is None or package.origin is None:

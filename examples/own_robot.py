@@ -52,7 +52,7 @@ def track_speed(world: World, action: Action) -> Real:
     return exp(-4.0 * error * error)
 
 
-def puppy(variant: str = "paper") -> RobotTask:
+def puppy() -> RobotTask:
     """Return the task: observations and resets are those of any legged robot, the reward is our own."""
     reward = {
         "speed": rewards.weighted(2.0, track_speed),  # a function of our own

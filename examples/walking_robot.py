@@ -16,7 +16,7 @@ STANCE = {"?R_hip_joint": 0.1, "?L_hip_joint": -0.1, "*_thigh_joint": 0.9, "*_ca
 SERVOS = JointTargets(scale=0.5, kp=25.0, kd=0.8, strength=23.7, armature=0.005)
 
 
-def walking(variant: str = "paper") -> Task:
+def walking() -> Task:
     """Return a task for the file on the command line, else for mjlab's Go1."""
     if len(sys.argv) > 3:
         file, base, *feet = sys.argv[2:]

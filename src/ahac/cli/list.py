@@ -97,7 +97,7 @@ def _pretrained_rows() -> list[str]:
 
     if not (names := available()):
         return ["this version has no pretrained policies; train one with `ahac train TASK`"]
-    header = ("task", "algo", "env steps", "training [s]", "return", "return in MuJoCo", "falls in MuJoCo")
+    header = ("task", "algo", "env steps", "training [s]", "mean return", "in MuJoCo", "falls in MuJoCo")
     return table_lines(header, map(_pretrained_row, names), left=(0, 1))
 
 

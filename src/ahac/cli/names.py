@@ -44,7 +44,7 @@ def is_task(name: str) -> bool:
 def check_task(name: str) -> None:
     """Raise an InputError if there is no task with this name; FILE.py:NAME is checked when the file is loaded."""
     if name.endswith(ROBOT_SUFFIXES):
-        raise InputError(f"{name!r} is a robot, not a task; `ahac new {shlex.quote(name)}` writes a task file for it")
+        raise InputError(f"{name!r} is a robot file, not a task; `ahac new {shlex.quote(name)}` writes a task for it")
     if ".py" not in name and name not in (known := task_names()):
         raise InputError(f"no task named {name!r}{suggestion(name, known)}; known: {', '.join(known)}")
 

@@ -167,7 +167,7 @@ def _trajectory(options: argparse.Namespace) -> Trajectory:
     trajectory = record_trajectory(source, options.seconds)
     if isinstance(source, EnvSource):
         reward = trajectory.channels["reward"][1:].mean()  # frame 0 is the state before the first step
-        sys.stderr.write(f"reward {reward:.3g} per step; episodes that the task ended: {source.terminations}\n")
+        sys.stderr.write(f"mean reward {reward:.3g} per step, terminations: {source.terminations}\n")
     return trajectory
 
 

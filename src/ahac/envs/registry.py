@@ -23,7 +23,7 @@ from ahac.envs.hopper import hopper
 from ahac.envs.humanoid import humanoid
 from ahac.envs.snu_humanoid import snu_humanoid
 from ahac.envs.task import Task
-from ahac.envs.task_file import load_task_file
+from ahac.envs.task_file import call_factory, load_task_file
 from ahac.envs.vec_env import VecEnv
 from ahac.sim import Integrator
 
@@ -41,14 +41,14 @@ def tasks() -> list[str]:
     return _tasks.names()
 
 
-def register_task(name: str, factory: Callable[[str], Task]) -> None:
+def register_task(name: str, factory: Callable[..., Task]) -> None:
     """Register a task under a name; a task registered under it before is replaced, unless it is built in.
 
     A package can register a task without being imported, through an entry point in the group "ahac.tasks".
 
     Args:
         name: Name of the task.
-        factory: Takes the name of a variant and returns a `Task`.
+        factory: Returns a `Task`. If it has a parameter `variant`, it is called with the name of a variant.
     """
     _tasks.add(name, factory)
 
@@ -60,7 +60,7 @@ def make_task(name: str, variant: str = "paper", integrator: Integrator | None =
     elif name.endswith(".py"):
         raise InputError(f"a task in a file is written FILE.py:NAME, got {name!r}; add the name of the task")
     else:
-        task = _tasks.lookup(name)(variant)
+        task = call_factory(_tasks.lookup(name), variant)
     if not isinstance(task, Task):
         raise InputError(f"task {name!r} must be a function that returns a Task, got {type(task).__name__}")
     return task if integrator is None else task.with_integrator(integrator)

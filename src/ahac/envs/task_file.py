@@ -18,7 +18,7 @@ from ahac.core.errors import InputError
 from ahac.core.text import suggestion
 from ahac.envs.task import Task
 
-__all__ = ["load_task_file", "read_task_file"]
+__all__ = ["call_factory", "load_task_file", "read_task_file"]
 
 _helpers: set[str] = set()
 """Modules that task files have imported from their own folders."""
@@ -44,7 +44,7 @@ def load_task_file(
     Args:
         file: The file; `__file__` while it runs.
         attribute: Name of a `Task`, or of a function that returns one.
-        variant: Passed to the function if it has such a parameter.
+        variant: Passed to the function if it has such a parameter; otherwise only the default is accepted.
         copy: File whose content to run in place of the file's own: the copy in a run folder.
         imports: Whether the file can import modules next to it.
     """
@@ -55,19 +55,22 @@ def load_task_file(
         if not hasattr(module, attribute):
             raise InputError(f"it has no {attribute!r}; it defines: {', '.join(_candidates(module)) or 'no task'}")
         value = getattr(module, attribute)
-        task = _call(value, variant) if callable(value) else value
+        task = call_factory(value, variant) if callable(value) else value
     if not isinstance(task, Task):
         raise InputError(f"{code}:{attribute} must be a Task or a function that returns one, got {type(task).__name__}")
     return task
 
 
-def _call(function: Callable[..., object], variant: str) -> object:
+def call_factory(function: Callable[..., object], variant: str) -> object:
     """Call a function with the variant, if it has a parameter of that name or one without a default."""
     parameters = inspect.signature(function).parameters
-    required = [p for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if "variant" in parameters:
         return function(variant=variant)
-    return function(variant) if required else function()
+    if any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()):
+        return function(variant)
+    if variant != "paper":
+        raise InputError(f"this task has no variants, got variant={variant!r}; omit it")
+    return function()
 
 
 def _candidates(module: ModuleType) -> list[str]:

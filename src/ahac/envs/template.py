@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
+from ahac.core.errors import InputError
 from ahac.envs.actions import JointTargets, force_bounds
 from ahac.envs.components.sensors import foot_points
 from ahac.envs.root import is_floating
@@ -211,25 +212,31 @@ def _stance(robot: _Robot) -> str:
 
 
 def _actions(robot: _Robot) -> str:
-    """Return the lines that define what actions mean."""
+    """Return the lines that define what actions mean; none if no joint can have a target."""
+    if not (joints := _driven_joints(robot.model)):
+        return ""
+    limits = """        # The file has no force limit for some joints: add strength=..., that of your motors [N m or N].
+"""
+    if all(joint.force_range or force_bounds(robot.model, joint) for joint in joints):
+        limits = ""
     if robot.has_servos:
-        return """        # Actions move the targets of the file's servos by up to this much around the stance [rad].
-        actions=JointTargets(scale=0.5),
+        return f"""        # Actions move the targets of the file's servos by up to this much around the stance [rad].
+{limits}        actions=JointTargets(scale=0.5),
 """
     weight = sum(link.mass for link in robot.model.links) * math.hypot(*robot.model.gravity)
     kp = float(f"{max(STIFFNESS * weight * max(robot.height, 0.1), 1.0):.2g}")
     return f"""        # Position servos replace the file's actuators; actions move their targets by up to `scale`
         # around the stance [rad]. The gains are estimated from weight and height: use those of your robot.
-{_torque_limits(robot)}        actions=JointTargets(scale=0.5, kp={kp:g}, kd={kp * DAMPING:.2g}),
+{limits}        actions=JointTargets(scale=0.5, kp={kp:g}, kd={kp * DAMPING:.2g}),
 """
 
 
-def _torque_limits(robot: _Robot) -> str:
-    """Return a comment if a joint that gets a servo has no limit on its torque."""
-    if all(joint.force_range or force_bounds(robot.model, joint) for joint in JointTargets().select(robot.model)):
-        return ""
-    return """        # The file has no torque limit for some joints: add strength=..., that of your motors [N m].
-"""
+def _driven_joints(model: Model) -> list[Joint]:
+    """Return the joints that `JointTargets` drives; empty if there is none."""
+    try:
+        return JointTargets().select(model)
+    except InputError:
+        return []
 
 
 def _walking(robot: _Robot, name: str) -> str:

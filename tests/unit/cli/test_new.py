@@ -74,15 +74,36 @@ def test_feet_are_told_from_shins(with_feet: bool, tmp_path: Path) -> None:
     assert "disturbances=Disturbances(payload=(0.0, 1." in text, "a quarter of the mass"
 
 
-@pytest.mark.parametrize(("robot", "limited"), [(mjlab("go1"), False), (Path(str(ASSETS / "ant.xml")), True)])
-def test_missing_torque_limits_are_mentioned(robot: Path, limited: bool, tmp_path: Path) -> None:
+SERVO = """<mujoco><worldbody><body name="arm"><joint name="hinge"/><geom size="0.1"/></body></worldbody>
+<actuator><position joint="hinge" kp="20" {limit}/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize(("limit", "limited"), [("", False), ('forcerange="-5 5"', True)])
+def test_missing_force_limits_of_servos_are_mentioned(limit: str, limited: bool, tmp_path: Path) -> None:
+    robot = tmp_path / "arm.xml"
+    robot.write_text(SERVO.format(limit=limit), encoding="utf-8")
     written(robot, tmp_path)
-    assert ("no torque limit" in (tmp_path / "own.py").read_text(encoding="utf-8")) is not limited
+    text = (tmp_path / "own.py").read_text(encoding="utf-8")
+    assert "actions=JointTargets(scale=0.5)," in text
+    assert ("no force limit" in text) is not limited
+
+
+def test_a_robot_without_joints_has_no_targets(tmp_path: Path) -> None:
+    robot = tmp_path / "ball.xml"
+    robot.write_text('<mujoco><worldbody><body><freejoint/><geom size="0.1"/></body></worldbody></mujoco>')
+    written(robot, tmp_path)
+    assert "actions=" not in (tmp_path / "own.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("robot", "limited"), [(mjlab("go1"), False), (Path(str(ASSETS / "ant.xml")), True)])
+def test_missing_force_limits_are_mentioned(robot: Path, limited: bool, tmp_path: Path) -> None:
+    written(robot, tmp_path)
+    assert ("no force limit" in (tmp_path / "own.py").read_text(encoding="utf-8")) is not limited
 
 
 def test_training_a_robot_file_points_to_the_template(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "my robot.xml"]) == 2
-    assert "is a robot, not a task; `ahac new 'my robot.xml'` writes a task file for it" in capsys.readouterr().err
+    assert "is a robot file, not a task; `ahac new 'my robot.xml'` writes a task for it" in capsys.readouterr().err
 
 
 def test_a_robot_without_two_or_four_feet_runs(tmp_path: Path) -> None:

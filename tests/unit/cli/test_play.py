@@ -41,8 +41,8 @@ def test_a_recording_of_a_task_reports_its_reward_and_how_often_it_was_ended(
     """With actions of zero a Hopper falls within two seconds."""
     path = tmp_path / "fall.npz"
     assert main(["play", "hopper", "--record", str(path), "--seconds", "2"]) == 0
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("reward ")]
-    reward, ended = line.removeprefix("reward ").split(" per step; episodes that the task ended: ")
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mean reward ")]
+    reward, ended = line.removeprefix("mean reward ").split(" per step, terminations: ")
     assert float(reward) == pytest.approx(Trajectory.load(path).channels["reward"][1:].mean(), rel=1e-2)
     assert int(ended) >= 1
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ahac.cli.main import main
+from ahac.core.files import read_json
 from ahac.training import pretrained
 from ahac.training.engines import EngineSettings, evaluate_in_engine, save_engine_evaluation
 from ahac.training.run import Run, create_run
@@ -113,6 +114,11 @@ def test_list_shows_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
     assert header.split()[:2] == ["task", "algo"]
     assert row.split()[:2] == ["cartpole", "ahac"]
     assert "-" not in row.split()
+    about = read_json(pretrained.pretrained_folder("cartpole") / "manifest.json")
+    assert row.split()[4:6] == [
+        f"{about['evaluation']['mean']:.1f}",
+        f"{about['evaluation_mujoco']['engines'][-1]['mean']:.1f}",
+    ]
 
 
 def test_list_without_policies_says_so(

@@ -112,6 +112,14 @@ def test_a_task_is_registered_and_made(monkeypatch: pytest.MonkeyPatch) -> None:
         ahac.register_task("cartpole", cartpole_again)
 
 
+def test_a_task_function_needs_no_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_registry._tasks, "_factories", dict(task_registry._tasks._factories))
+    ahac.register_task("plain", lambda: make_task("cartpole"))
+    assert make_task("plain").name == "cartpole"
+    with pytest.raises(InputError, match="this task has no variants, got variant='released'; omit it"):
+        make_task("plain", "released")
+
+
 def test_a_package_adds_a_task_by_an_entry_point(install: Callable[[str, str, str], None]) -> None:
     code = "from ahac.envs import make_task\ndef pole(variant): return make_task('cartpole', variant)"
     install("ahac.tasks", "pole = orchard:pole", code)
