@@ -26,9 +26,11 @@ LONG = (
     "walking",
 )
 """Pages that compile several robots, or train."""
+COMMANDS_ONLY = ("hardware", "sweeps")
+"""Guides that show no Python."""
 PAGES = [
     *(ROOT / "docs" / name for name in ("getting-started.md", "gradients.md")),
-    *sorted((ROOT / "docs" / "guides").glob("*.md")),
+    *sorted(page for page in (ROOT / "docs" / "guides").glob("*.md") if page.stem not in COMMANDS_ONLY),
 ]
 
 
