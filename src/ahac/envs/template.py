@@ -78,6 +78,7 @@ def task_template(model: Model, file: str, name: str, floating: bool = False) ->
         body, imports = _running(robot, name), ("JointTargets", "NoisyReset", "RobotTask", "Task")
     else:
         body, imports = _holding(robot, name), ("JointTargets", "NoisyReset", "Task", "observations", "rewards")
+    used = [name for name in imports if name in body or name == "Task"]
     free = ", floating=True" if floating else ""
     return f'''"""A task for {file}.
 
@@ -88,7 +89,7 @@ ahac play runs/{name}-ahac-s0          # watch the policy; also: ahac eval, ahac
 
 from pathlib import Path
 
-from ahac.envs import {", ".join(imports)}
+from ahac.envs import {", ".join(used)}
 from ahac.sim import load_model
 
 # MJCF or URDF; `ahac inspect` lists joints, bodies, geoms with contact points, and what is not simulated.
