@@ -55,7 +55,7 @@ def load_task_file(
         if not hasattr(module, attribute):
             raise InputError(f"it has no {attribute!r}; it defines: {', '.join(_candidates(module)) or 'no task'}")
         value = getattr(module, attribute)
-        task = call_factory(value, variant) if callable(value) else value
+        task = call_factory(value if callable(value) else lambda: value, variant)
     if not isinstance(task, Task):
         raise InputError(f"{code}:{attribute} must be a Task or a function that returns one, got {type(task).__name__}")
     return task

@@ -67,6 +67,12 @@ def test_a_file_gives_a_task_by_function_or_object(file: Path, name: str) -> Non
     assert ahac.make(f"{file}:{name}", num_envs=2).spec.name == "pole"
 
 
+def test_a_task_without_variants_refuses_one(file: Path) -> None:
+    assert make_task(f"{file}:pole", "released").name == "pole"
+    with pytest.raises(InputError, match="this task has no variants, got variant='released'; omit it"):
+        make_task(f"{file}:balance", "released")
+
+
 def test_the_run_has_the_task_name_a_copy_and_a_hash(run: Run, file: Path) -> None:
     assert run.folder.name == "pole-shac-s0"
     assert (run.folder / "task.py").read_bytes() == file.read_bytes()
