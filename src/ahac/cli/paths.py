@@ -7,12 +7,23 @@ from pathlib import Path
 from ahac.core.errors import InputError
 from ahac.core.text import suggestion
 
-__all__ = ["ROBOT_SUFFIXES", "RUNS", "check_file", "find_run", "run_names"]
+__all__ = ["ARCHIVE_SUFFIX", "ROBOT_SUFFIXES", "RUNS", "check_file", "find_run", "find_runs", "run_names"]
 
 RUNS = Path("runs")
 """Default folder of run folders."""
 ROBOT_SUFFIXES = (".xml", ".mjcf", ".urdf")
 """Suffixes of robot files: a copy of those in ahac.sim.model.files, which imports MuJoCo and torch; a test compares."""
+
+ARCHIVE_SUFFIX = ".tar.xz"
+"""Suffix of archives of runs: a copy of that in ahac.experiments.archives."""
+
+
+def find_runs(name: str) -> str:
+    """Return an archive of runs, or a folder as `find_run` does."""
+    if not name.endswith(ARCHIVE_SUFFIX) or Path(name).is_dir():
+        return find_run(name)
+    check_file(name, "an archive of runs, as `ahac collect` writes it")
+    return name
 
 
 def find_run(name: str) -> str:

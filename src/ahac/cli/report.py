@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ahac.cli.parser import Parser, one_of
-from ahac.cli.paths import find_run
+from ahac.cli.paths import find_runs
 from ahac.core.errors import InputError
 from ahac.core.files import check_writable
 from ahac.core.text import printable
@@ -27,7 +27,7 @@ REFERENCES = ("paper",)
 def report(arguments: list[str]) -> int:
     """Run `ahac report`."""
     parser = Parser("ahac report", "RUN [RUN ...] --out FILE.html [options]", ABOUT)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, or a folder of run folders")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder, folder of run folders, or archive of runs")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="HTML page to write, .html")
     parser.add_argument(
         "--markdown",
@@ -46,7 +46,7 @@ def report(arguments: list[str]) -> int:
     _check_file(options.out, PAGES)
     if options.markdown is not None:
         _check_file(options.markdown, (".md",))
-    folders = [find_run(name) for name in options.runs]
+    folders = [find_runs(name) for name in options.runs]
 
     from ahac.experiments.report.page import TITLE, write_report
 

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""The metrics of many runs as one table, as a CSV or Parquet file: a row per run and iteration, or a row per run."""
+"""Many runs in one file: their metrics as a table, CSV or Parquet, or an archive for comparisons and reports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import csv
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from ahac.core.config import flatten
 from ahac.core.errors import InputError
 from ahac.core.files import atomic_write
 from ahac.core.text import csv_cell, printable
+from ahac.experiments.archives import COLUMNS, SUFFIX, is_archive, write_archive
 from ahac.experiments.run_files import RunFiles
 from ahac.experiments.run_sets import RunSet, display_names
 
-__all__ = ["FORMATS", "KEYS", "write_table"]
+__all__ = ["FORMATS", "KEYS", "archive_runs", "write_table"]
 
 CSV, PARQUET = ".csv", ".parquet"
 FORMATS = (CSV, PARQUET)
@@ -44,7 +46,7 @@ def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: 
     empty cells. A run is named by its folder, or by the full path where several folders have the same name.
 
     Args:
-        folders: Run folders, or folders of run folders.
+        folders: Run folders, folders of run folders, or archives of runs.
         out: File to write; its suffix, .csv or .parquet, selects the format.
         final: One row per run, with its last iteration, evaluation and settings, instead of a row per iteration.
     """
@@ -57,6 +59,31 @@ def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: 
     parts = [(_final_row if final else _metric_rows)(run, names[run.folder]) for run in runs.read()]
     (_write_csv if out.suffix == CSV else _write_parquet)(out, parts)
     return sum(len(part[KEYS[0]]) for part in parts)
+
+
+def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path) -> int:
+    """Write an archive of runs, which `ahac compare`, `ahac report` and `ahac collect` read like a folder of runs.
+
+    It has no checkpoints, and only the metrics that reports show. Runs that cannot be used are skipped with a warning.
+
+    Args:
+        folders: Run folders, folders of run folders, or archives.
+        out: File to write; its name must end with .tar.xz.
+
+    Returns:
+        The number of runs.
+    """
+    if not is_archive(out):
+        raise InputError(f"an archive must be a {SUFFIX} file, got {str(out)!r}; change the suffix")
+    runs = list(RunSet(folders, COLUMNS).read())
+    names = Counter(run.folder.name for run in runs)
+    if repeated := [name for name, count in names.items() if count > 1]:
+        raise InputError(
+            f"several runs have the name {repeated[0]!r}, which an archive cannot hold; write one archive for each "
+            "folder of runs"
+        )
+    write_archive(out, ((run.folder.name, run) for run in runs))
+    return len(runs)
 
 
 def _metric_rows(run: RunFiles, name: str) -> Rows:

@@ -74,9 +74,9 @@ def compare(
     """Compare groups of runs.
 
     Args:
-        folders: Run folders, or folders of run folders. Runs whose folder names differ only in a trailing seed
-            (ant-shac-0, ant-shac-s1) form a group; others are grouped by task, algorithm and preset. Runs in different
-            parent folders are never grouped together.
+        folders: Run folders, folders of run folders, or archives of runs. Runs whose folder names differ only in a
+            trailing seed (ant-shac-0, ant-shac-s1) form a group; others are grouped by task, algorithm and preset. Runs
+            in different parent folders or archives are never grouped together.
         at_steps: Environment steps at which to compare returns; by default the end of the task's shortest run.
         at_seconds: The same for seconds of training time.
     """

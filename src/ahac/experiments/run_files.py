@@ -48,6 +48,8 @@ class RunFiles:
     """Rows of metrics.csv, one per iteration, without non-finite values; all columns or those that were asked for."""
     evaluation: Mapping[str, Any] | None
     """Content of evaluation.json; None if it is missing or older than the last iteration."""
+    manifest: Mapping[str, Any]
+    """Content of manifest.json: machine and versions; empty if it is missing or cannot be read."""
 
     def last(self, name: str, otherwise: float = float("nan")) -> float:
         """Return a metric of the last iteration, or `otherwise` if it is missing."""
@@ -106,7 +108,7 @@ def read_run(folder: Path, columns: Collection[str] | None = None) -> RunFiles:
     evaluation = _evaluation(folder / "evaluation.json")
     if evaluation is not None and rows and evaluation["iteration"] != rows[-1]["iteration"]:
         evaluation = None
-    return RunFiles(folder, settings, rows, evaluation)
+    return RunFiles(folder, settings, rows, evaluation, _manifest(folder / "manifest.json"))
 
 
 def _is_run(folder: Path) -> bool:
@@ -167,6 +169,13 @@ def _evaluation(path: Path) -> dict[str, Any] | None:
     for end in interval:
         _check_number(path, "interval", end)
     return evaluation
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        return read_json(path, editable=True)
+    except InputError:
+        return {}
 
 
 def _rows(path: Path, kept: Collection[str] | None) -> list[dict[str, float]]:

@@ -1,14 +1,19 @@
-"""Folders of runs as they are given to a command: which run folders they hold, and which of those cannot be used."""
+"""Runs as they are given to a command: which run folders and archives hold, and which of those cannot be used."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ahac.core.errors import InputError
 from ahac.core.text import listed
+from ahac.experiments.archives import is_archive, unpack
 from ahac.experiments.run_files import RunFiles, find_runs, read_run
 
 __all__ = ["RunSet", "display_names", "list_runs"]
@@ -20,12 +25,19 @@ class RunSet:
     """Runs that are read one by one; those that cannot be used are skipped with a warning.
 
     Args:
-        folders: Run folders, or folders of run folders.
+        folders: Run folders, folders of run folders, or archives of runs. The run RUN of an archive FILE.tar.xz has the
+            path FILE.tar.xz/RUN.
         columns: Columns of metrics.csv to read, as in `read_run`.
     """
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]], columns: Collection[str] | None = None) -> None:
-        self.paths = list_runs(folders)
+        given = [Path(folder) for folder in folders]
+        archives = [path for path in given if is_archive(path)]
+        folders = [path for path in given if path not in archives]
+        self._sources = {path: path for path in (list_runs(folders) if folders or not archives else ())}
+        for archive in archives:
+            self._sources |= self._unpack(archive)
+        self.paths = list(self._sources)
         self.columns = columns
         self.skipped: dict[Path, str] = {}
         """Run folders that could not be used so far, and why."""
@@ -35,13 +47,13 @@ class RunSet:
         self.skipped.clear()
         for path in self.paths:
             try:
-                run = read_run(path, self.columns)
+                run = read_run(self._sources[path], self.columns)
                 reason = "" if run.rows else "it has no completed iteration"
             except InputError as error:
-                reason = str(error)
+                reason = str(error).replace(str(self._sources[path]), str(path))
             else:
                 if not reason:
-                    yield run
+                    yield replace(run, folder=path)
                     continue
             self.skipped[path] = reason
             logger.warning("%s is skipped: %s", path, reason)
@@ -49,6 +61,15 @@ class RunSet:
             path, reason = next(iter(self.skipped.items()))
             more = f"; and {len(self.skipped) - 1} more" if len(self.skipped) > 1 else ""
             raise InputError(f"none of the runs can be used: {path.name}: {reason}{more}")
+
+    def _unpack(self, archive: Path) -> dict[Path, Path]:
+        """Unpack an archive for as long as this object exists; return the folders of its runs by the runs' paths."""
+        folder = Path(tempfile.mkdtemp(prefix="ahac-runs-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        unpack(archive, folder)
+        if not (runs := find_runs(folder)):
+            raise InputError(f"{archive} holds no runs; `ahac collect RUN [RUN ...] --out FILE.tar.xz` writes archives")
+        return {archive.resolve() / run.name: run for run in runs}
 
 
 def list_runs(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:

@@ -95,3 +95,29 @@ def test_torch_is_not_imported_for_a_folder_that_does_not_exist(tmp_path: Path) 
     done = subprocess.run([sys.executable, "-c", REFUSED], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == 2, "one line each"
+
+
+def test_archives_take_the_place_of_folders(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive = tmp_path / "runs.tar.xz"
+    assert main(["collect", str(runs), "--out", str(archive)]) == 0
+    assert capsys.readouterr().out == f"{len(list(runs.iterdir()))} runs: {archive}\n"
+    for words in (["compare"], ["collect", "--out", str(tmp_path / "a.csv")]):
+        shown = []
+        for source in (runs, archive):
+            assert main([words[0], str(source), *words[1:]]) == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["RUNS", "--out", "a.tar.xz", "--final"], "--final selects the rows of a table; an archive has all of them"),
+        (["none.tar.xz", "--out", "a.csv"], "no file 'none.tar.xz'; expected an archive of runs, as `ahac collect`"),
+    ],
+)
+def test_archives_that_cannot_be_written_or_read(
+    runs: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["collect", *(str(runs) if word == "RUNS" else word for word in words)]) == 2
+    assert message in capsys.readouterr().err

@@ -58,7 +58,7 @@ def write_report(
     """Write a report of runs and return the files written.
 
     Args:
-        folders: Run folders, or folders of run folders; they are grouped as by `ahac compare`.
+        folders: Run folders, folders of run folders, or archives of runs; they are grouped as by `ahac compare`.
         out: The HTML page, one file that needs no other.
         markdown: The same as Markdown, if asked for, with its figures as files NAME-FIGURE.svg next to it.
         reference: "paper" to show the figures of the AHAC paper next to ours.

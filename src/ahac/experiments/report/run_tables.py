@@ -11,7 +11,6 @@ from typing import Any
 from ahac.algos.hyperparameters import has_hyperparameters
 from ahac.core.config import flatten, to_dict
 from ahac.core.errors import InputError
-from ahac.core.files import read_json
 from ahac.experiments.report.data import ReportData
 from ahac.experiments.report.document import Table
 from ahac.experiments.report.tables import NONE, number_text
@@ -32,18 +31,14 @@ UNCOMPARED = NON_SEMANTIC_FIELDS | {
 
 def machine_table(data: ReportData) -> Table:
     """Return a row per distinct content of manifest.json, with the number of its runs."""
-    counts = Counter(_machine(run.folder) for run in _runs(data))
+    counts = Counter(_machine(run.manifest) for run in _runs(data))
     rows = [(*cells, str(count)) for cells, count in counts.items()]
     header = (*("GPU" if name == "gpu" else name for name in HARDWARE), *PACKAGES, "commit", "runs")
     return Table(header, rows, left=range(len(header) - 1))
 
 
-def _machine(folder: Path) -> tuple[str, ...]:
-    """Return the cells of a run's manifest.json; "–" for what it lacks, and for all if it cannot be read."""
-    try:
-        content = read_json(folder / "manifest.json", editable=True)
-    except InputError:
-        content = {}
+def _machine(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a run's manifest.json; "–" for what it lacks."""
     versions = content.get("versions")
     versions = versions if isinstance(versions, Mapping) else {}
     git = content.get("git")

@@ -1,0 +1,147 @@
+"""Archives of runs are read like folders of runs, and refused if they are damaged or something else."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ahac.core.errors import InputError
+from ahac.experiments.archives import COLUMNS, unpack
+from ahac.experiments.collect import archive_runs
+from ahac.experiments.compare import compare
+from ahac.experiments.report.page import write_report
+from ahac.experiments.run_sets import RunSet
+from support.run_folders import MANIFEST, write_run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    for seed in range(3):
+        write_run(folder / f"ant-shac-s{seed}", seed, returns=[None, 0.5, 123.25], score=5.0 + seed, manifest=MANIFEST)
+    write_run(folder / "hopper-ppo-s0", task="hopper", algo="ppo", algorithm={"actor": {"hidden": [64, 32]}})
+    return folder
+
+
+@pytest.fixture
+def archive(runs: Path, tmp_path: Path) -> Path:
+    assert archive_runs([runs], tmp_path / "all.tar.xz") == 4
+    return tmp_path / "all.tar.xz"
+
+
+def write_tar(path: Path, name: str, *, link: bool = False) -> Path:
+    with tarfile.open(path, "w:xz") as archive:
+        member = tarfile.TarInfo(name)
+        if link:
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member, io.BytesIO())
+    return path
+
+
+def test_archived_runs_are_those_of_the_folder(runs: Path, archive: Path) -> None:
+    for original, archived in zip(RunSet([runs]).read(), RunSet([archive]).read(), strict=True):
+        assert archived.folder == archive / original.folder.name
+        assert archived.settings == original.settings
+        assert archived.evaluation == original.evaluation
+        assert archived.manifest == original.manifest
+        assert archived.complete == original.complete
+        assert [row.keys() for row in archived.rows] == [row.keys() for row in original.rows]
+    assert RunSet([archive]).paths == [archive / run.name for run in sorted(runs.iterdir())]
+
+
+def test_counts_are_exact_and_other_metrics_have_five_digits(runs: Path, archive: Path, tmp_path: Path) -> None:
+    metrics = "iteration,env_steps,seconds,episode_return,unused\n1,123456789,0.123456,-0.000123456,7\n"
+    (runs / "ant-shac-s0" / "metrics.csv").write_text(metrics, encoding="utf-8")
+    archive_runs([runs / "ant-shac-s0"], tmp_path / "one.tar.xz")
+    (run,) = RunSet([tmp_path / "one.tar.xz"]).read()
+    assert run.rows == [{"iteration": 1, "env_steps": 123456789, "seconds": 0.12346, "episode_return": -0.00012346}]
+    assert set(run.rows[0]) <= set(COLUMNS)
+    assert [row["episode_return"] for row in next(RunSet([archive]).read()).rows[1:]] == [0.5, 123.25]
+
+
+def test_the_same_runs_make_the_same_bytes(runs: Path, archive: Path, tmp_path: Path) -> None:
+    archive_runs([archive], tmp_path / "again.tar.xz")
+    assert (tmp_path / "again.tar.xz").read_bytes() == archive.read_bytes()
+    (runs / "ant-shac-s1" / "evaluation.json").unlink()
+    archive_runs([runs], tmp_path / "again.tar.xz")
+    assert (tmp_path / "again.tar.xz").read_bytes() != archive.read_bytes()
+
+
+def test_comparisons_and_reports_read_archives(runs: Path, archive: Path, tmp_path: Path) -> None:
+    assert repr(compare([archive])) == repr(compare([runs]))  # texts, since NaN differs from NaN
+    for source in (runs, archive):
+        write_report([source], tmp_path / f"{source.name}.html", markdown=tmp_path / f"{source.name}.md")
+    folder, archived = ((tmp_path / f"{source.name}.md").read_text(encoding="utf-8") for source in (runs, archive))
+    assert folder.replace(str(runs), "") == archived.replace(str(archive), "").replace("all.tar.xz", "runs")
+
+
+def test_runs_of_archives_and_folders_are_groups_of_their_own(runs: Path, archive: Path) -> None:
+    assert [group.group for group in compare([runs, archive])] == [
+        "runs/ant-shac", "runs/hopper-ppo", "all.tar.xz/ant-shac", "all.tar.xz/hopper-ppo",
+    ]  # fmt: skip
+
+
+def test_unpacked_files_are_removed(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    given = RunSet([archive])
+    assert list((tmp_path / "temporary").iterdir())
+    del given
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_damaged_run_of_an_archive_is_named_by_its_place_in_it(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar.xz", "w:xz") as archive:
+        for name, text in {"good/config.json": '{"task":', "bad/config.json": "{}"}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    given = RunSet([tmp_path / "a.tar.xz"])
+    with pytest.raises(InputError, match="none of the runs can be used"):
+        list(given.read())
+    assert given.skipped[tmp_path / "a.tar.xz" / "bad"].startswith(
+        f"{tmp_path / 'a.tar.xz' / 'bad'}/config.json is not"
+    )
+
+
+@pytest.mark.parametrize("name", ["../x/config.json", "/x/config.json", "x/y/config.json", "config.json", "x/other.py"])
+def test_archives_of_something_else_are_refused(tmp_path: Path, name: str) -> None:
+    write_tar(tmp_path / "a.tar.xz", name)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(
+        InputError, match=r"a\.tar\.xz is not an archive of runs: it holds '.*'; expected RUN/config\.json"
+    ):
+        unpack(tmp_path / "a.tar.xz", tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_links_in_archives_are_refused(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar.xz", "x/config.json", link=True)
+    with pytest.raises(InputError, match="is not an archive of runs"):
+        RunSet([tmp_path / "a.tar.xz"])
+
+
+def test_damaged_archives_are_refused(archive: Path, tmp_path: Path) -> None:
+    content = archive.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+    for number, damaged in enumerate([b"", b"text", content[:-40], content[:middle], flipped]):
+        path = tmp_path / f"{number}.tar.xz"
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"\.tar\.xz is damaged or not an archive of runs: "):
+            RunSet([path])
+    with pytest.raises(InputError, match=r"none\.tar\.xz cannot be unpacked: No such file"):
+        RunSet([tmp_path / "none.tar.xz"])
+    with tarfile.open(tmp_path / "empty.tar.xz", "w:xz"):
+        pass
+    with pytest.raises(InputError, match=r"empty\.tar\.xz holds no runs; `ahac collect "):
+        RunSet([tmp_path / "empty.tar.xz"])
+
+
+def test_names_that_an_archive_cannot_hold_are_refused(runs: Path, archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"an archive must be a \.tar\.xz file, got '.*all\.zip'"):
+        archive_runs([runs], tmp_path / "all.zip")
+    with pytest.raises(InputError, match="several runs have the name 'ant-shac-s0'"):
+        archive_runs([runs, archive], tmp_path / "both.tar.xz")
+    assert not (tmp_path / "both.tar.xz").exists()
