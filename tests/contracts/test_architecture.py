@@ -136,6 +136,6 @@ def test_no_exception_is_swallowed_unnamed(sources: dict[Path, str]) -> None:
     assert not bare, f"name the exception that is expected: {', '.join(bare)}"
 
 
-def test_helpers_live_in_the_room_they_serve() -> None:
-    drawers = [str(path.relative_to(ROOT)) for path in packages_and_modules() if path.stem in {"util", "utils"}]
-    assert not drawers, f"a helper lives in the room whose noun it serves, not in: {', '.join(drawers)}"
+def test_there_are_no_utils() -> None:
+    modules = [str(path.relative_to(ROOT)) for path in packages_and_modules() if path.stem in {"util", "utils"}]
+    assert not modules, f"move helpers to the package that they belong to, instead of: {', '.join(modules)}"

@@ -161,10 +161,10 @@ class _Sweep:
             self.launcher.close()
 
     def _start(self, stop: StopRequest) -> None:
-        """Start as many runs as there is room for, except those that other processes train."""
+        """Start as many runs as the launcher has slots for, except those that other processes train."""
         while not stop.requested:
             ready = [config for config in self.waiting if self.in_use.get(config.name, 0.0) <= time.monotonic()]
-            batch = ready[: self.launcher.room(len(ready))] if ready else []
+            batch = ready[: self.launcher.free_slots(len(ready))] if ready else []
             if not batch:
                 return
             if not (batch := [config for config in batch if self._can_start(config)]):

@@ -108,15 +108,15 @@ def exclusive(folder: Path) -> Iterator[None]:
             os.close(lock)
 
 
-def unwritable(root: Path, room: int) -> str | None:
-    """Return why `room` bytes cannot be written to the cache, or None if they can.
+def unwritable(root: Path, size: int) -> str | None:
+    """Return why `size` bytes cannot be written to the cache, or None if they can.
 
     The bytes are actually written, before compiling: LLVM aborts the whole process if it cannot write.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=root) as probe:
-            for _ in range(0, room, 2**20):
+            for _ in range(0, size, 2**20):
                 probe.write(bytes(2**20))
     except OSError as error:
         return error.strerror or str(error)
@@ -136,14 +136,14 @@ class Contents:
     """States of ahac's modules, by folder name."""
 
 
-def contents(root: Path, prefixes: tuple[str, ...], room: int) -> Contents:
-    """Check all modules whose folder names start with one of `prefixes`, and whether `room` bytes can be written."""
+def contents(root: Path, prefixes: tuple[str, ...], size: int) -> Contents:
+    """Check all modules whose folder names start with one of `prefixes`, and whether `size` bytes can be written."""
     modules = {
         folder.name: check(folder)
         for folder in sorted(root.iterdir())
         if folder.name.startswith(prefixes) and not LEFTOVER.search(folder.name)
     }
-    return Contents(root, unwritable(root, room), sum(map(_size, root.rglob("*"))), modules)
+    return Contents(root, unwritable(root, size), sum(map(_size, root.rglob("*"))), modules)
 
 
 LEFTOVER = re.compile(r"_p(\d+)_t\d+$")

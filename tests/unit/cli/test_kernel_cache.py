@@ -41,7 +41,7 @@ def test_damaged_kernels_are_named_and_unchecked_ones_counted(cold_cache: Path) 
 
 
 def test_read_only_cache_is_reported_with_the_fix(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ahac.native.cache.unwritable", lambda root, room: "Read-only file system")
+    monkeypatch.setattr("ahac.native.cache.unwritable", lambda root, size: "Read-only file system")
     assert main(["doctor"]) == 1
     assert report() == [
         f"kernel cache: 0 kernels, 0 MB in {cold_cache} (NOT writable: Read-only file system; free some space, or "

@@ -185,7 +185,7 @@ def test_a_run_that_fails_on_a_cluster_names_the_reason(
         (tmp_path / "a" / "notes.txt").write_text("not a run", encoding="utf-8")
         return 1
 
-    monkeypatch.setattr(used, "room", spoil)
+    monkeypatch.setattr(used, "free_slots", spoil)
     (outcome,) = sweep([config(tmp_path)], launcher=used, retries=0)
     assert outcome.state == "failed"
     assert "a is not a run: it has no config.json" in outcome.detail
@@ -209,7 +209,7 @@ def test_jobs_are_an_array_with_the_options_of_sbatch(tmp_path: Path, monkeypatc
     launcher = SlurmLauncher({"partition": "gpu", "time": "24:00:00", "gres": "gpu:1"}, jobs=2)
     configs = [replace(config(tmp_path / "runs"), name=name) for name in "abc"]
     launcher.open(configs)
-    assert launcher.room(3) == 3
+    assert launcher.free_slots(3) == 3
     assert len(launcher.start(configs)) == 3
     (script,) = (tmp_path / "runs" / ".slurm").rglob("*submission.sh")
     text = script.read_text(encoding="utf-8")

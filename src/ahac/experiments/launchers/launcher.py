@@ -30,7 +30,7 @@ class Job(Protocol):
 
 
 class Launcher(ABC):
-    """Where the runs of a sweep train. `open`, then `room` and `start` until all runs are started, then `close`."""
+    """Where the runs of a sweep train: `open`, then `free_slots` and `start` until all have started, then `close`."""
 
     here: ClassVar[bool]
     """Whether runs train on this machine, so that their devices can be checked before the first one starts."""
@@ -40,7 +40,7 @@ class Launcher(ABC):
         """Prepare to train these runs."""
 
     @abstractmethod
-    def room(self, waiting: int) -> int:
+    def free_slots(self, waiting: int) -> int:
         """Return how many of the waiting runs the next `start` should have; 0 to wait until a run has ended."""
 
     @abstractmethod

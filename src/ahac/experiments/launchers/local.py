@@ -51,7 +51,7 @@ class LocalLauncher(Launcher):
         if self.mps and jobs > 1 and _use_gpu(configs):
             self._daemon = MpsDaemon.start()
 
-    def room(self, waiting: int) -> int:
+    def free_slots(self, waiting: int) -> int:
         """Return 1 if a process can be started."""
         return min(1, waiting, len(self._free))
 

@@ -82,7 +82,7 @@ class RayLauncher(Launcher):
         # The sweep retries; a worker trains one run only, so that it starts like any other process.
         self._train = self.ray.remote(num_cpus=self.num_cpus, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
 
-    def room(self, waiting: int) -> int:
+    def free_slots(self, waiting: int) -> int:
         """Return 1 until the largest number of runs is reached; Ray queues what does not fit."""
         self._jobs = [job for job in self._jobs if job.poll() is None]
         return min(1, waiting) if self.jobs is None or len(self._jobs) < self.jobs else 0

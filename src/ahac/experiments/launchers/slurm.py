@@ -69,7 +69,7 @@ class SlurmLauncher(Launcher):
             **({} if self.jobs is None else {"slurm_array_parallelism": self.jobs}),
         )
 
-    def room(self, waiting: int) -> int:
+    def free_slots(self, waiting: int) -> int:
         """Return all runs: they are submitted as one array."""
         return waiting
 
