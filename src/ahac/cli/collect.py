@@ -6,15 +6,17 @@ import sys
 from pathlib import Path
 
 from ahac.cli.parser import Parser
-from ahac.cli.paths import ARCHIVE_SUFFIX, find_runs
+from ahac.cli.paths import find_run_or_archive
 from ahac.core.files import check_writable
 from ahac.core.text import printable
+from ahac.experiments.archives import SUFFIX
 
 __all__ = ["collect"]
 
 ABOUT = (
-    "Write the metrics of many runs to one table: a row per run and iteration, with columns run, task, algo, preset "
-    "and seed, then those of metrics.csv. Runs with damaged files are skipped with a warning.\n\n"
+    "Write the metrics of many runs to one table, or the runs to an archive. A table has a row per run and iteration, "
+    "with columns run, task, algo, preset and seed, then those of metrics.csv. Runs with damaged files are skipped "
+    "with a warning.\n\n"
     "The suffix of --out selects the format: .csv, or .parquet, which needs `pip install 'ahac[report]'`; or .tar.xz, "
     "an archive of the runs without checkpoints, which `ahac compare`, `ahac report` and this command read in place of "
     "a folder."
@@ -34,11 +36,11 @@ def collect(arguments: list[str]) -> int:
         help="one row per run instead: its last iteration, evaluation and settings",
     )
     options = parser.parse(arguments)
-    archive = options.out.name.endswith(ARCHIVE_SUFFIX)
+    archive = options.out.name.endswith(SUFFIX)
     if archive and options.final:
         parser.error("--final selects the rows of a table; an archive has all of them")
     check_writable(options.out)
-    folders = [find_runs(name) for name in options.runs]
+    folders = [find_run_or_archive(name) for name in options.runs]
 
     from ahac.experiments.collect import archive_runs, write_table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Parser, number
-from ahac.cli.paths import find_runs
+from ahac.cli.paths import find_run_or_archive
 from ahac.core.table import table_lines
 from ahac.core.text import printable
 
@@ -70,7 +70,7 @@ def compare(arguments: list[str]) -> int:
     options = parser.parse(arguments)
     if options.curves is not None and options.plot is None:
         parser.error("--curves selects what to plot; add --plot FILE")
-    folders = [find_runs(name) for name in options.runs]
+    folders = [find_run_or_archive(name) for name in options.runs]
 
     from ahac.experiments.compare import group_runs, summarize
     from ahac.experiments.comparison_files import write_groups, write_runs

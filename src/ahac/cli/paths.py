@@ -6,21 +6,19 @@ from pathlib import Path
 
 from ahac.core.errors import InputError
 from ahac.core.text import suggestion
+from ahac.experiments.archives import is_archive
 
-__all__ = ["ARCHIVE_SUFFIX", "ROBOT_SUFFIXES", "RUNS", "check_file", "find_run", "find_runs", "run_names"]
+__all__ = ["ROBOT_SUFFIXES", "RUNS", "check_file", "find_run", "find_run_or_archive", "run_names"]
 
 RUNS = Path("runs")
 """Default folder of run folders."""
 ROBOT_SUFFIXES = (".xml", ".mjcf", ".urdf")
 """Suffixes of robot files: a copy of those in ahac.sim.model.files, which imports MuJoCo and torch; a test compares."""
 
-ARCHIVE_SUFFIX = ".tar.xz"
-"""Suffix of archives of runs: a copy of that in ahac.experiments.archives."""
 
-
-def find_runs(name: str) -> str:
+def find_run_or_archive(name: str) -> str:
     """Return an archive of runs, or a folder as `find_run` does."""
-    if not name.endswith(ARCHIVE_SUFFIX) or Path(name).is_dir():
+    if not is_archive(name):
         return find_run(name)
     check_file(name, "an archive of runs, as `ahac collect` writes it")
     return name
@@ -32,6 +30,11 @@ def find_run(name: str) -> str:
         return name
     if name in (names := run_names()):
         return str(RUNS / name)
+    if is_archive(name) and Path(name).is_file():
+        raise InputError(
+            f"{name} is an archive of runs, which has no checkpoints; expected a run folder. `ahac compare`, "
+            "`ahac report` and `ahac collect` read archives"
+        )
     raise InputError(
         f"{name} is not a run: the folder does not exist{suggestion(Path(name).name, names)}; `ahac list runs` lists "
         "the runs in ./runs, --out selects another folder"

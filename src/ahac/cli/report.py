@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ahac.cli.parser import Parser, one_of
-from ahac.cli.paths import find_runs
+from ahac.cli.paths import find_run_or_archive
 from ahac.core.errors import InputError
 from ahac.core.files import check_writable
 from ahac.core.text import printable
@@ -46,7 +46,7 @@ def report(arguments: list[str]) -> int:
     _check_file(options.out, PAGES)
     if options.markdown is not None:
         _check_file(options.markdown, (".md",))
-    folders = [find_runs(name) for name in options.runs]
+    folders = [find_run_or_archive(name) for name in options.runs]
 
     from ahac.experiments.report.page import TITLE, write_report
 

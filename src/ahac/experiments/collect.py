@@ -7,7 +7,6 @@ import csv
 import json
 import math
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from ahac.core.config import flatten
 from ahac.core.errors import InputError
 from ahac.core.files import atomic_write
 from ahac.core.text import csv_cell, printable
-from ahac.experiments.archives import COLUMNS, SUFFIX, is_archive, write_archive
+from ahac.experiments.archives import COLUMNS, COUNTS, SUFFIX, write_archive
 from ahac.experiments.run_files import RunFiles
 from ahac.experiments.run_sets import RunSet, display_names
 
@@ -29,8 +28,6 @@ FORMATS = (CSV, PARQUET)
 """Suffixes of tables."""
 KEYS = ("run", "task", "algo", "preset", "seed")
 """First columns of every row."""
-COUNTS = ("iteration", "env_steps")
-"""Columns of metrics.csv that hold whole numbers."""
 LAST = (*COUNTS, "seconds", "compile_seconds", "episode_return")
 """Columns of metrics.csv whose last value is in the table of one row per run."""
 EVALUATION = ("episodes", "mean", "iqm", "length")
@@ -51,7 +48,10 @@ def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: 
         final: One row per run, with its last iteration, evaluation and settings, instead of a row per iteration.
     """
     if out.suffix not in FORMATS:
-        raise InputError(f"a table must be a {' or '.join(FORMATS)} file, got {str(out)!r}; change the suffix")
+        raise InputError(
+            f"a table must be a {' or '.join(FORMATS)} file, got {str(out)!r}; change the suffix, to {SUFFIX} for an "
+            "archive of runs"
+        )
     if out.suffix == PARQUET:
         _import_pyarrow()  # before anything is read
     runs = RunSet(folders, LAST if final else None)
@@ -73,16 +73,17 @@ def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path) -> int:
     Returns:
         The number of runs.
     """
-    if not is_archive(out):
+    if not out.name.endswith(SUFFIX):
         raise InputError(f"an archive must be a {SUFFIX} file, got {str(out)!r}; change the suffix")
-    runs = list(RunSet(folders, COLUMNS).read())
-    names = Counter(run.folder.name for run in runs)
-    if repeated := [name for name, count in names.items() if count > 1]:
-        raise InputError(
-            f"several runs have the name {repeated[0]!r}, which an archive cannot hold; write one archive for each "
-            "folder of runs"
-        )
-    write_archive(out, ((run.folder.name, run) for run in runs))
+    runs: dict[str, RunFiles] = {}
+    for run in RunSet(folders, COLUMNS).read():
+        if run.folder.name in runs:
+            raise InputError(
+                f"several runs have the name {run.folder.name!r}, but names in an archive are distinct; write one "
+                "archive for each folder of runs"
+            )
+        runs[run.folder.name] = run
+    write_archive(out, runs)
     return len(runs)
 
 

@@ -1,4 +1,4 @@
-"""Runs as they are given to a command: which run folders and archives hold, and which of those cannot be used."""
+"""Runs as they are given to a command: which runs folders and archives hold, and which of those cannot be used."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ class RunSet:
     """Runs that are read one by one; those that cannot be used are skipped with a warning.
 
     Args:
-        folders: Run folders, folders of run folders, or archives of runs. The run RUN of an archive FILE.tar.xz has the
-            path FILE.tar.xz/RUN.
+        folders: Run folders, folders of run folders, or archives of runs, which come last. The run RUN of an archive
+            FILE.tar.xz has the path FILE.tar.xz/RUN.
         columns: Columns of metrics.csv to read, as in `read_run`.
     """
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]], columns: Collection[str] | None = None) -> None:
         given = [Path(folder) for folder in folders]
         archives = [path for path in given if is_archive(path)]
-        folders = [path for path in given if path not in archives]
-        self._sources = {path: path for path in (list_runs(folders) if folders or not archives else ())}
+        others = [path for path in given if path not in archives]
+        paths = list_runs(others) if others or not archives else []
+        self._sources = dict(zip(paths, paths, strict=True))
         for archive in archives:
             self._sources |= self._unpack(archive)
         self.paths = list(self._sources)
@@ -64,7 +65,12 @@ class RunSet:
 
     def _unpack(self, archive: Path) -> dict[Path, Path]:
         """Unpack an archive for as long as this object exists; return the folders of its runs by the runs' paths."""
-        folder = Path(tempfile.mkdtemp(prefix="ahac-runs-"))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="ahac-runs-"))
+        except OSError as error:
+            raise InputError(
+                f"{archive} cannot be unpacked: {error.strerror or error}; set TMPDIR to a folder with free space"
+            ) from error
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         unpack(archive, folder)
         if not (runs := find_runs(folder)):
@@ -83,19 +89,25 @@ def list_runs(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
         found = find_runs(folder)
         inner = {} if found == [folder] else _deeper_runs(folder)
         if not found:
-            names = listed([str(path) for path in inner])
+            archives = [path for path in folder.iterdir() if is_archive(path)] if folder.is_dir() else []
             raise InputError(
                 f"{folder} is neither a run nor a folder of runs: there is no config.json in it or one level below"
-                + (f"; it holds folders of runs, which you can name: {names}" if inner else "")
+                + _named("folders of runs", inner)
+                + _named("archives", sorted(archives))
             )
         paths |= dict.fromkeys(path.resolve() for path in found)
         deeper |= inner
     if not paths:
-        raise InputError("expected at least one run folder or folder of runs, got none")
+        raise InputError("expected at least one run folder, folder of runs or archive, got none")
     left_out = [str(path) for path, runs in deeper.items() if not paths.keys() & {run.resolve() for run in runs}]
     if left_out:
         logger.warning("not included, as they are further down: the runs in %s; name these folders", listed(left_out))
     return list(paths)
+
+
+def _named(kind: str, paths: Collection[Path]) -> str:
+    """Return the part of a message that names what a folder holds; "" if there is none."""
+    return f"; it holds {kind}, which you can name: {listed([str(path) for path in paths])}" if paths else ""
 
 
 def _deeper_runs(folder: Path) -> dict[Path, list[Path]]:

@@ -11,7 +11,6 @@ from ahac.cli import names, paths
 from ahac.cli.main import COMMANDS
 from ahac.envs import register_task, tasks
 from ahac.envs import registry as task_registry
-from ahac.experiments import archives
 from ahac.sim.model.files import ROBOT_SUFFIXES
 
 CODE = """
@@ -57,7 +56,6 @@ def test_copied_names_are_current() -> None:
     assert tuple(ALGOS) == names.ALGOS
     assert names.PRESETS == PRESETS
     assert paths.ROBOT_SUFFIXES == ROBOT_SUFFIXES
-    assert archives.SUFFIX == paths.ARCHIVE_SUFFIX
 
 
 def test_names_without_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:

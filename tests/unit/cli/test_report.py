@@ -105,7 +105,8 @@ def test_archives_take_the_place_of_folders(runs: Path, tmp_path: Path, capsys: 
         shown = []
         for source in (runs, archive):
             assert main([words[0], str(source), *words[1:]]) == 0
-            shown.append(capsys.readouterr().out)
+            table = (tmp_path / "a.csv").read_text(encoding="utf-8") if "--out" in words else ""
+            shown.append((capsys.readouterr().out, sorted(table.splitlines())))
         assert shown[0] == shown[1]
 
 
@@ -121,3 +122,12 @@ def test_archives_that_cannot_be_written_or_read(
 ) -> None:
     assert main(["collect", *(str(runs) if word == "RUNS" else word for word in words)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_commands_that_need_checkpoints_refuse_archives(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "runs.tar.xz"
+    assert main(["collect", str(runs), "--out", str(archive)]) == 0
+    assert main(["eval", str(archive)]) == 2
+    assert "is an archive of runs, which has no checkpoints; expected a run folder" in capsys.readouterr().err

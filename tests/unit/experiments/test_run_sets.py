@@ -36,7 +36,7 @@ def test_a_folder_of_folders_of_runs_is_refused_with_their_names(tmp_path: Path)
         list_runs([tmp_path / "runs"])
     with pytest.raises(InputError, match=r"there is no config\.json in it or one level below$"):
         list_runs([tmp_path / "nowhere"])
-    with pytest.raises(InputError, match="expected at least one run folder or folder of runs, got none"):
+    with pytest.raises(InputError, match="expected at least one run folder, folder of runs or archive, got none"):
         list_runs([])
 
 
