@@ -1,0 +1,44 @@
+"""Archived runs in the documentation: they can be read, are listed, and have the evaluations of the tables."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from ahac.experiments.archives import SUFFIX
+from ahac.experiments.run_sets import RunSet
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+ARCHIVES = sorted((RESULTS / "archives").glob(f"*{SUFFIX}"))
+TABLES = ("paper-main.csv", "first-order.csv")
+ROUNDING = 5e-5
+"""Relative rounding error of a number with five significant digits, as in the tables."""
+
+
+@pytest.fixture(scope="module")
+def evaluations() -> dict[str, float]:
+    """Mean evaluation return of each run in the tables."""
+    means: dict[str, float] = {}
+    for table in TABLES:
+        with (RESULTS / table).open(newline="", encoding="utf-8") as file:
+            means |= {row["run"]: float(row["evaluation_mean"]) for row in csv.DictReader(file)}
+    return means
+
+
+def test_there_are_archives() -> None:
+    assert ARCHIVES
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+def test_archived_runs_are_those_of_the_tables(archive: Path, evaluations: dict[str, float]) -> None:
+    runs = RunSet([archive])
+    for run in runs.read():
+        assert run.complete
+        assert run.evaluation is not None
+        assert run.evaluation["mean"] == pytest.approx(evaluations[run.folder.name], rel=ROUNDING)
+    assert not runs.skipped
+
+
+def test_the_page_lists_all_archives() -> None:
+    page = (RESULTS / "archives" / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in ARCHIVES if f"[{path.name}]({path.name})" not in page] == []
