@@ -1,10 +1,10 @@
 """FastTD3 on Gymnasium's MuJoCo tasks with a small setting, on one thread of the CPU.
 
-    python docs/studies/baselines/train_fasttd3.py hopper --minutes 15 [--seed 0] [--out fasttd3.csv]
+    python docs/studies/baselines/train_fasttd3.py hopper --minutes 15 [--env-steps N] [--seed 0] [--out fasttd3.csv]
 
-Training stops after the steps of the case, or after some minutes. About ten times in between, and at the end, the
+Training stops after the steps of the case, or N, or after some minutes. About ten times in between, and at the end, the
 policy plays the same ten episodes without noise; their mean return is a row of the file. The learning rate falls over
-the steps of the case.
+these steps.
 """
 
 from __future__ import annotations
@@ -81,22 +81,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case", choices=list(CASES))
     parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument("--env-steps", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "fasttd3.csv")
     options = parser.parse_args()
     torch.set_num_threads(1)
     case = CASES[options.case]
+    env_steps = options.env_steps or case.env_steps
     env = GymWorlds(case.task, case.worlds, options.seed)
     algo = FastTD3(case.settings, env.spec, options.seed)
     done, updates, spent = 0, 0, 0.0
-    while done < case.env_steps and spent < 60.0 * options.minutes:
+    while done < env_steps and spent < 60.0 * options.minutes:
         start = time.perf_counter()
-        result = algo.iterate(env, done / case.env_steps)
+        result = algo.iterate(env, done / env_steps)
         spent += time.perf_counter() - start
         before, done = done, done + result.env_steps
         updates += case.settings.updates * len(result.steps) if "q" in result.metrics else 0
-        last = done >= case.env_steps or spent >= 60.0 * options.minutes
-        if last or done * EVALUATIONS // case.env_steps > before * EVALUATIONS // case.env_steps:
+        last = done >= env_steps or spent >= 60.0 * options.minutes
+        if last or done * EVALUATIONS // env_steps > before * EVALUATIONS // env_steps:
             returns = evaluate(case.task, algo)
             row = (case.task, options.seed, done, updates, f"{returns.mean():.1f}", f"{returns.std(ddof=1):.1f}")
             metrics = {name: round(x, 4) for name, x in result.metrics.items()}
