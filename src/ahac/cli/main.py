@@ -46,7 +46,7 @@ COMMANDS: Commands = {
     "sweep": ("train the runs of a study or a list", sweep),
     "compare": ("compare groups of runs", compare),
     "report": ("write a page with tables, learning curves and statistics of runs", report),
-    "collect": ("write the metrics of runs to one table, or the runs to an archive", collect),
+    "collect": ("write runs to one table, or to an archive", collect),
     "grad": ("study and check gradients", grad),
     "list": ("list tasks, algorithms, runs, pretrained policies or studies", list_),
     "doctor": ("show versions and hardware, and check the folders", doctor),
