@@ -1,7 +1,8 @@
 """Archives of runs: what comparisons and reports need of many run folders, in one compressed file.
 
 An archive FILE.tar.xz holds files RUN/config.json, RUN/manifest.json, RUN/evaluation.json and RUN/metrics.csv with the
-columns in `COLUMNS`: no checkpoints, no host name, no paths of this machine.
+columns in `COLUMNS`. Checkpoints, the host's name and the path of the run folders are left out; a task in a file keeps
+the path that its run was given.
 """
 
 from __future__ import annotations
