@@ -30,7 +30,7 @@ from support.small_runs import small_config
 
 SHIPPED = pretrained.available()
 """Tasks whose policies come with the package."""
-NOT_TRANSFERABLE = ("anymal", "hopper", "humanoid")
+NOT_TRANSFERABLE = ("ant", "anymal", "hopper", "humanoid")
 """The paper's tasks, with their soft contact: their policies do not hold in MuJoCo."""
 SHORT_EPISODE = 5.0
 """Duration of an episode that a shipped policy must complete without falling [s]."""
