@@ -18,6 +18,7 @@ from typing import Any
 from ahac.core.errors import AhacError, InputError
 
 __all__ = [
+    "DISK_FULL",
     "HOST",
     "OLD_TEMPORARY",
     "TEMPORARY",
@@ -44,6 +45,7 @@ TEMPORARY = re.compile(r"\..+\.ahac-(?P<host>\w*)-(?P<process>\d+)\.tmp(\..*)?")
 OLD_TEMPORARY = re.compile(r"\..+\.(?P<process>\d+)\.tmp(\..*)?")
 """The same pattern in version 0.1.0."""
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+"""Error numbers of the operating system: no space left, quota exceeded."""
 
 
 class WriteError(AhacError, OSError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.core.errors import InputError
-from ahac.core.files import atomic_write
+from ahac.core.files import DISK_FULL, atomic_write
 
 if TYPE_CHECKING:
     from ahac.experiments.run_files import RunFiles
@@ -81,7 +81,8 @@ def unpack(archive: Path, folder: Path) -> None:
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise InputError(f"{archive} is damaged or not an archive of runs: {error}") from error
     except OSError as error:
-        raise InputError(f"{archive} cannot be unpacked: {error.strerror or error}") from error
+        remedy = "; free some disk space, or set TMPDIR to another folder" if error.errno in DISK_FULL else ""
+        raise InputError(f"{archive} cannot be unpacked: {error.strerror or error}{remedy}") from error
 
 
 def _unpack_member(archive: Path, opened: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

@@ -1,7 +1,9 @@
 """Archives of runs are read like folders of runs, and refused if they are damaged or something else."""
 
+import errno
 import io
 import lzma
+import os
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,6 +110,15 @@ def test_unpacked_files_are_removed(archive: Path, tmp_path: Path, monkeypatch: 
     assert not list(temporary.iterdir())
     temporary.rmdir()
     with pytest.raises(InputError, match=r"cannot be unpacked: No such file .*; set TMPDIR"):
+        RunSet([archive])
+
+
+def test_a_full_disk_is_reported_with_a_remedy(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(InputError, match=r"cannot be unpacked: No space left .*; free some disk space, or set TMPDIR"):
         RunSet([archive])
 
 
