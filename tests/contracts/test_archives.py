@@ -10,17 +10,18 @@ from ahac.experiments.run_sets import RunSet
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 ARCHIVES = sorted((RESULTS / "archives").glob(f"*{SUFFIX}"))
-FIRST_ORDER = "first-order"
-"""Start of the names of archives of this study; all others are of paper-main, whose runs may have the same names."""
+STUDIES = ("first-order", "ablation", "ahac1")
+"""Studies whose archives start with their name; all others are of paper-main, whose runs may have the same names."""
 ROUNDING = 5e-5
 """Relative rounding error of a number with five significant digits, as in the tables."""
 
 
 def evaluations(archive: Path) -> dict[str, float]:
     """Return the mean evaluation returns in the table of the archive's study, by run."""
-    study = FIRST_ORDER if archive.name.startswith(FIRST_ORDER) else "paper-main"
+    study = next((name for name in STUDIES if archive.name.startswith(name)), "paper-main")
     with (RESULTS / f"{study}.csv").open(newline="", encoding="utf-8") as file:
-        return {row["run"]: float(row["evaluation_mean"]) for row in csv.DictReader(file)}
+        rows = [row for row in csv.DictReader(file) if row["evaluation_mean"]]  # a stopped run has none
+    return {row["run"]: float(row["evaluation_mean"]) for row in rows}
 
 
 def test_there_are_archives() -> None:
