@@ -47,8 +47,13 @@ def ahac_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig
             StiffnessConfig(signal="force", limit=STIFFNESS_LIMIT),
         ),
     }[preset]
-    critic = ahac_critic_config(numbers, preset)
-    return ShortHorizonConfig(actor=actor_config(numbers), critic=critic, horizon=horizon, stiffness=stiffness)
+    return ShortHorizonConfig(
+        actor=actor_config(numbers),
+        critic=ahac_critic_config(numbers, preset),
+        horizon=horizon,
+        stiffness=stiffness,
+        update=numbers.ahac_update,
+    )
 
 
 def ahac_critic_config(numbers: TaskHyperparameters, preset: str) -> CriticConfig:

@@ -90,14 +90,16 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
         worlds, iterations, settings = BASELINES[algo](task, preset, networks.actor, networks.critic)
         return Recipe(num_envs=worlds, iterations=iterations, algorithm=settings)
     numbers = task_hyperparameters(task, preset)
-    worlds = numbers.num_envs
+    worlds, iterations = numbers.num_envs, numbers.iterations
     if algo == "sapo" and preset != "default":
         published = sapo_config(task_hyperparameters(task, "paper"), preset)
         return Recipe(num_envs=SAPO_WORLDS[0], iterations=SAPO_WORLDS[1], algorithm=published)
     if algo == "rpo" and preset != "default":
         worlds = RPO_WORLDS.get(task, worlds)
+    elif algo == "ahac":
+        iterations = numbers.ahac_iterations or iterations
     elif algo == "bptt":
         worlds = BPTT_WORLDS
     elif algo == "ahac1" and preset == "paper":
         worlds = 1
-    return Recipe(num_envs=worlds, iterations=numbers.iterations, algorithm=FIRST_ORDER[algo](numbers, preset))
+    return Recipe(num_envs=worlds, iterations=iterations, algorithm=FIRST_ORDER[algo](numbers, preset))

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ahac.algos.config import ActorConfig, CriticConfig, ShortHorizonConfig, UpdateConfig
-from ahac.algos.hyperparameters import TaskHyperparameters
+from ahac.algos.config import ActorConfig, CriticConfig, ShortHorizonConfig
+from ahac.algos.hyperparameters import REUSE, TaskHyperparameters
 from ahac.algos.shac import shac_config
 
 __all__ = ["RPO_WORLDS", "rpo_config"]
 
 RPO_WORLDS = {"hopper": 512, "ant": 128}
 """Worlds of the publication."""
-EPOCHS = 5
-KL_COEF = 0.2
 PUBLISHED_HIDDEN = (400, 200, 100)
 PUBLISHED_LEARNING_RATE = 5e-4
 WEIGHT_DECAY = 1e-2
@@ -33,7 +31,7 @@ def rpo_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig:
     """Return RPO's settings; preset `default` is SHAC with reuse and a KL term."""
     shac = shac_config(numbers, preset)
     if preset == "default":
-        return replace(shac, update=UpdateConfig(epochs=EPOCHS, kl_coef=KL_COEF))
+        return replace(shac, update=REUSE)
     actor = ActorConfig(
         hidden=PUBLISHED_HIDDEN,
         learning_rate=PUBLISHED_LEARNING_RATE,
@@ -50,5 +48,4 @@ def rpo_config(numbers: TaskHyperparameters, preset: str) -> ShortHorizonConfig:
         epochs=numbers.shac_epochs,
         target_alpha=0.2,  # read as in SHAC, whose 0.2 is the weight of the old network
     )
-    update = UpdateConfig(epochs=EPOCHS, kl_coef=KL_COEF, entropy_coef=0.2)
-    return replace(shac, actor=actor, critic=critic, update=update)
+    return replace(shac, actor=actor, critic=critic, update=replace(REUSE, entropy_coef=0.2))

@@ -115,6 +115,20 @@ def test_rpo_is_shac_with_five_policy_epochs() -> None:
     assert rpo == replace(shac, algorithm=replace(shac.algorithm, update=UpdateConfig(epochs=5, kl_coef=0.2)))
 
 
+def test_ahac_has_several_policy_epochs_on_quadrupeds_and_half_of_the_iterations() -> None:
+    several = {task for task in PAPER if recipe(task, "ahac").algorithm.update == UpdateConfig(epochs=5, kl_coef=0.2)}
+    assert several == {"go1", "go2"}
+    assert [recipe("go1", algo).iterations for algo in ("ahac", "shac", "rpo", "ahac1")] == [400, 800, 800, 800]
+    published = recipe("go1", "ahac", "paper")
+    assert (published.iterations, published.algorithm.update) == (800, UpdateConfig())
+
+
+def test_ppo_has_a_larger_kl_target_for_many_actions_in_the_default_preset_only() -> None:
+    tasks = ("hopper", "ant", "snu_humanoid")
+    assert [recipe(task, "ppo").algorithm.target_kl for task in tasks] == [0.008, 0.016, 0.1]
+    assert {recipe(task, "ppo", preset).algorithm.target_kl for task in tasks for preset in PRESETS[1:]} == {0.008}
+
+
 @pytest.mark.parametrize("preset", ["paper", "released"])
 def test_the_published_settings_of_sapo(preset: str) -> None:
     made = recipe("ant", "sapo", preset)
