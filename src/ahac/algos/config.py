@@ -228,7 +228,7 @@ class UpdateConfig:
 
     @property
     def plain(self) -> bool:
-        """Whether one step with the analytic gradient is all there is, as in SHAC and AHAC."""
+        """Whether one step with the analytic gradient is all there is, as in SHAC."""
         return self.epochs == 1 and self.gradient == "analytic" and self.kl_coef == self.entropy_coef == 0.0
 
 

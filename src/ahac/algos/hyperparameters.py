@@ -14,7 +14,7 @@ from ahac.algos.config import ActorConfig, UpdateConfig
 __all__ = ["REUSE", "TaskHyperparameters", "actor_config", "has_hyperparameters", "task_hyperparameters"]
 
 REUSE = UpdateConfig(epochs=5, kl_coef=0.2)
-"""Several policy epochs per rollout: RPO's, and AHAC's where they are worth it."""
+"""Several policy epochs per rollout: RPO's, and AHAC's on the tasks in `DEFAULT` that name it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ DEFAULT = {
 }
 """Where the default preset differs: fewer worlds, which learn as well on a CPU; on Hopper more exploration and shorter
 rollouts, which avoid its slow gait (docs/results.md); on quadrupeds several policy epochs, with which AHAC needs half
-of the iterations (docs/results/walking.md)."""
+the iterations (docs/results/walking.md)."""
 
 
 def has_hyperparameters(task: str) -> bool:

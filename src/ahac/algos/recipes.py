@@ -77,7 +77,7 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]: ...
 def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
     """Return the recipe for training `algo` on `task`; tasks without their own numbers take those of Ant.
 
-    Algorithms that other packages registered have their default settings, and the worlds and iterations of AHAC.
+    Algorithms that other packages registered have their default settings, and the worlds and iterations of the task.
     """
     settings = settings_class(algo)
     if preset not in PRESETS:

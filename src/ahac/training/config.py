@@ -61,8 +61,8 @@ class RunConfig:
     num_envs: int = 256
     """Number of worlds simulated in parallel."""
     iterations: int = 500
-    """Number of training iterations, each a rollout followed by one policy update (baselines: several). First-order
-    algorithms and FastTD3 decay their learning rates over this length."""
+    """Number of training iterations, each a rollout followed by one or several policy updates. First-order algorithms
+    and FastTD3 decay their learning rates over this length."""
     env_steps: int | None = None
     """Total environment steps; overrides --iterations. Learning rates of first-order algorithms and FastTD3 decay over
     this length."""
