@@ -8,7 +8,7 @@ It runs `ShortHorizonActorCritic.iterate` with
 
 The presets differ in the horizon rule. `paper` is Algorithm 1 as printed, with the constraint φᵀ (C − ‖∇f‖) in the
 objective. `released` is the rule of the released code. `default` adapts H to the growth of the gradient along the
-rollout (docs/algorithms/ahac.md explains why), and on quadrupeds takes several policy epochs per rollout.
+rollout (docs/algorithms/ahac.md explains why), and on Go1 and Go2 takes several policy epochs per rollout.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ DEFAULT = {
     "go2": {"ahac_update": REUSE, "ahac_iterations": 400},
 }
 """Where the default preset differs: fewer worlds, which learn as well on a CPU; on Hopper more exploration and shorter
-rollouts, which avoid its slow gait (docs/results.md); on quadrupeds several policy epochs, with which AHAC needs half
+rollouts, which avoid its slow gait (docs/results.md); on Go1 and Go2 several policy epochs, with which AHAC needs half
 the iterations (docs/results/walking.md)."""
 
 

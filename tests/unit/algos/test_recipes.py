@@ -115,7 +115,7 @@ def test_rpo_is_shac_with_five_policy_epochs() -> None:
     assert rpo == replace(shac, algorithm=replace(shac.algorithm, update=UpdateConfig(epochs=5, kl_coef=0.2)))
 
 
-def test_ahac_has_several_policy_epochs_and_half_the_iterations_on_quadrupeds() -> None:
+def test_ahac_has_several_policy_epochs_and_half_the_iterations_on_go1_and_go2() -> None:
     several = {task for task in PAPER if recipe(task, "ahac").algorithm.update == UpdateConfig(epochs=5, kl_coef=0.2)}
     assert several == {"go1", "go2"}
     assert [recipe("go1", algo).iterations for algo in ("ahac", "shac", "rpo", "ahac1")] == [400, 800, 800, 800]
