@@ -277,8 +277,10 @@ def _outcome_of(attempt: _Attempt, reason: str) -> Outcome:
 
 
 def _score(config: RunConfig) -> str:
-    """Return the final evaluation of a complete run."""
-    return f"return {read_run(folder_of(config)).score}"
+    """Return the final evaluation of a complete run: mean and interquartile mean over episodes."""
+    run = read_run(folder_of(config))
+    assert run.evaluation is not None, "complete runs are evaluated"
+    return f"mean return {run.evaluation['mean']:.1f}, interquartile mean {run.score}"
 
 
 def _outcome(config: RunConfig, state: RunState, detail: str = "", attempts: int = 0) -> Outcome:

@@ -263,7 +263,7 @@ def test_small_sweep_trains_and_is_complete_the_second_time(tmp_path: Path, caps
     assert main([*command, "--jobs", "2"]) == 0
     output = capsys.readouterr()
     assert output.out == "2 runs: 2 finished\n"
-    assert output.err.count("started") == output.err.count("finished: return") == 2
+    assert output.err.count("started") == output.err.count("finished: mean return") == 2
     runs = [read_run(tmp_path / "runs" / name) for name in ("h-0", "h-1")]
     assert [run.settings["seed"] for run in runs] == [0, 1]
     assert all(run.last("env_steps") >= 1000 and run.evaluation is not None for run in runs)

@@ -61,7 +61,7 @@ def test_runs_are_created_trained_and_reported(tmp_path: Path) -> None:
     assert states(outcomes) == {"a": "finished", "b": "finished"}
     assert (tmp_path / "order").read_text(encoding="utf-8") == "a b "
     assert events[0] == f"a started, log: {tmp_path / 'a.log'}"
-    assert events[1].startswith("a finished: return 3.0 [2.0, 4.0], ")
+    assert events[1].startswith("a finished: mean return 3.5, interquartile mean 3.0 [2.0, 4.0], ")
     assert events[-1].endswith("(2 of 2)")
     assert json.loads((tmp_path / "a" / "config.json").read_text(encoding="utf-8"))["name"] == "a"
 
@@ -83,7 +83,7 @@ def test_complete_runs_are_skipped_and_unfinished_ones_resumed(tmp_path: Path) -
     (tmp_path / "order").unlink()
     outcomes = sweep([a, b])
     assert states(outcomes) == {"a": "complete", "b": "finished"}
-    assert outcomes[0].detail == "return 3.0 [2.0, 4.0]"
+    assert outcomes[0].detail == "mean return 3.5, interquartile mean 3.0 [2.0, 4.0]"
     assert (tmp_path / "order").read_text(encoding="utf-8") == "b "
     assert not (tmp_path / "b-2").exists()
 
