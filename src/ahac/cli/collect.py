@@ -35,18 +35,23 @@ def collect(arguments: list[str]) -> int:
         action="store_true",
         help="one row per run instead: its last iteration, evaluation and settings",
     )
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="keep every Nth iteration, and the last one (default: 1)"
+    )
     options = parser.parse(arguments)
     archive = options.out.name.endswith(SUFFIX)
     if archive and options.final:
         parser.error("--final selects the rows of a table; an archive has all of them")
+    if options.final and options.every > 1:
+        parser.error("--final writes one row per run, so --every has no effect; omit one of them")
     check_writable(options.out)
     folders = [find_run_or_archive(name) for name in options.runs]
 
     from ahac.experiments.collect import archive_runs, write_table
 
     if archive:
-        count, unit = archive_runs(folders, options.out), "run"
+        count, unit = archive_runs(folders, options.out, every=options.every), "run"
     else:
-        count, unit = write_table(folders, options.out, final=options.final), "row"
+        count, unit = write_table(folders, options.out, final=options.final, every=options.every), "row"
     sys.stdout.write(printable(f"{count} {unit}{'s' * (count != 1)}: {options.out}") + "\n")
     return 0

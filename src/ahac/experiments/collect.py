@@ -7,12 +7,13 @@ import csv
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ahac.core.checks import check_int
 from ahac.core.config import flatten
 from ahac.core.errors import InputError
 from ahac.core.files import atomic_write
@@ -36,7 +37,7 @@ Rows = Mapping[str, Sequence[Any] | np.ndarray]
 """Rows of one run by column; arrays of numbers with NaN for missing ones, which take little memory, and lists."""
 
 
-def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: bool = False) -> int:
+def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: bool = False, every: int = 1) -> int:
     """Write a table of runs and return the number of its rows.
 
     Runs that cannot be used are skipped with a warning. Numbers have full precision; missing and non-finite ones are
@@ -46,7 +47,9 @@ def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: 
         folders: Run folders, folders of run folders, or archives of runs.
         out: File to write; its suffix, .csv or .parquet, selects the format.
         final: One row per run, with its last iteration, evaluation and settings, instead of a row per iteration.
+        every: Keep every n-th iteration, and the last one.
     """
+    check_int("every", every, 1)
     if out.suffix not in FORMATS:
         raise InputError(
             f"a table must be a {' or '.join(FORMATS)} file, got {str(out)!r}; change the suffix, to {SUFFIX} for an "
@@ -56,12 +59,12 @@ def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: 
         _import_pyarrow()  # before anything is read
     runs = RunSet(folders, LAST if final else None)
     names = display_names(runs.paths)
-    parts = [(_final_row if final else _metric_rows)(run, names[run.folder]) for run in runs.read()]
+    parts = [(_final_row if final else _metric_rows)(run, names[run.folder]) for run in _thinned(runs, every)]
     (_write_csv if out.suffix == CSV else _write_parquet)(out, parts)
     return sum(len(part[KEYS[0]]) for part in parts)
 
 
-def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path) -> int:
+def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path, *, every: int = 1) -> int:
     """Write an archive of runs, which `ahac compare`, `ahac report` and `ahac collect` read like a folder of runs.
 
     It has no checkpoints, and only the metrics that reports show. Runs that cannot be used are skipped with a warning.
@@ -69,14 +72,16 @@ def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path) -> int:
     Args:
         folders: Run folders, folders of run folders, or archives.
         out: File to write; its name must end with .tar.xz.
+        every: Keep every n-th iteration, and the last one.
 
     Returns:
         The number of runs.
     """
+    check_int("every", every, 1)
     if not out.name.endswith(SUFFIX):
         raise InputError(f"an archive must be a {SUFFIX} file, got {str(out)!r}; change the suffix")
     runs: dict[str, RunFiles] = {}
-    for run in RunSet(folders, COLUMNS).read():
+    for run in _thinned(RunSet(folders, COLUMNS), every):
         if run.folder.name in runs:
             raise InputError(
                 f"several runs have the name {run.folder.name!r}, but names in an archive are distinct; write one "
@@ -85,6 +90,10 @@ def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path) -> int:
         runs[run.folder.name] = run
     write_archive(out, runs)
     return len(runs)
+
+
+def _thinned(runs: RunSet, every: int) -> Iterator[RunFiles]:
+    return (run.thinned(every) for run in runs.read())
 
 
 def _metric_rows(run: RunFiles, name: str) -> Rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,11 @@ class RunFiles:
         """Return the mean of a metric over all iterations that have it; NaN if none has."""
         values = [row[name] for row in self.rows if name in row]
         return sum(values) / len(values) if values else float("nan")
+
+    def thinned(self, every: int) -> RunFiles:
+        """Return the run with every n-th iteration only, and the last one."""
+        kept = [row for row in self.rows[:-1] if row["iteration"] % every == 0]
+        return replace(self, rows=kept + self.rows[-1:])
 
     def return_at(self, axis: str, point: float) -> float:
         """Return the latest training return up to a point on "env_steps" or "seconds".

@@ -86,6 +86,15 @@ def test_tables_are_written(runs: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert len(table.read_text(encoding="utf-8").splitlines()) == 2
 
 
+def test_tables_of_every_nth_iteration(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "a.csv"
+    assert main(["collect", str(runs), "--out", str(table), "--every", "100"]) == 0
+    assert capsys.readouterr().out == f"{len(list(runs.iterdir()))} rows: {table}\n", "the last iteration of each run"
+    assert main(["collect", str(runs), "--out", str(table), "--every", "0"]) == 2
+    assert main(["collect", str(runs), "--out", str(table), "--every", "2", "--final"]) == 2
+    assert "--final writes one row per run" in capsys.readouterr().err
+
+
 def test_tables_of_other_formats_are_refused(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["collect", str(runs), "--out", str(tmp_path / "a.txt")]) == 2
     assert "must be a .csv or .parquet file" in capsys.readouterr().err

@@ -75,6 +75,14 @@ def test_the_same_runs_make_the_same_bytes(runs: Path, archive: Path, tmp_path: 
     assert (tmp_path / "again.tar.xz").read_bytes() != archive.read_bytes()
 
 
+def test_an_archive_of_every_second_iteration_is_of_the_same_runs(runs: Path, tmp_path: Path) -> None:
+    archive_runs([runs], tmp_path / "half.tar.xz", every=2)
+    for original, archived in zip(RunSet([runs]).read(), RunSet([tmp_path / "half.tar.xz"]).read(), strict=True):
+        last = original.rows[-1]["iteration"]
+        assert [row["iteration"] for row in archived.rows] == [*range(2, int(last), 2), last]
+        assert (archived.complete, archived.evaluation) == (original.complete, original.evaluation)
+
+
 def test_comparisons_and_reports_read_archives(runs: Path, archive: Path, tmp_path: Path) -> None:
     assert repr(compare([archive])) == repr(compare([runs]))  # texts, since NaN differs from NaN
     for source in (runs, archive):

@@ -40,6 +40,20 @@ def test_a_row_per_run_and_iteration(runs: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("every", "kept"), [(1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (9, [5])])
+def test_every_nth_iteration_and_the_last_one(tmp_path: Path, every: int, kept: list[int]) -> None:
+    write_run(tmp_path / "runs" / "a-s0", returns=[1.0, 2.0, 3.0, 4.0, 5.0])
+    assert write_table([tmp_path / "runs"], tmp_path / "a.csv", every=every) == len(kept)
+    assert [(int(row["iteration"]), float(row["episode_return"])) for row in read(tmp_path / "a.csv")] == [
+        (iteration, iteration) for iteration in kept
+    ]
+
+
+def test_every_zeroth_iteration_is_refused(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="every must be a whole number of at least 1, got 0"):
+        write_table([runs], tmp_path / "a.csv", every=0)
+
+
 def test_a_row_per_run_with_evaluation_and_settings(runs: Path, tmp_path: Path) -> None:
     assert write_table([runs], tmp_path / "a.csv", final=True) == 2
     ant, hopper = read(tmp_path / "a.csv")
