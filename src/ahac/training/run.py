@@ -88,6 +88,7 @@ class Run:
         """
         self.folder = folder
         self.config = config
+        self._folder_config = config
         self.ranks = ranks
         self._given = task
         self._trusted = trusted
@@ -101,7 +102,9 @@ class Run:
     def with_settings(self, **changes: Any) -> Run:  # noqa: ANN401 - fields of RunConfig
         """Return the same run with other settings in memory; the folder does not change."""
         config = replace(self.config, **changes)
-        return Run(self.folder, config, self.ranks, task=self._given, trusted=self._trusted, networks=self._networks)
+        run = Run(self.folder, config, self.ranks, task=self._given, trusted=self._trusted, networks=self._networks)
+        run._folder_config = self._folder_config
+        return run
 
     @cached_property
     def task(self) -> Task:
@@ -213,7 +216,7 @@ class Run:
         """Load a checkpoint into the algorithm and, unless `with_env` is False, the environment and replay buffer."""
         path = self.path_of(name)
         saved = self.ranks.run_on_rank_zero(lambda: self._read(path))
-        if changes := settings_differences(saved.settings, self.settings):
+        if changes := settings_differences(saved.settings, config_to_file(self._folder_config)):
             logger.warning(
                 "%s was written with settings different from %s: %s", path, self.folder / "config.json", changes
             )

@@ -193,6 +193,14 @@ def test_a_setting_that_was_changed_since_the_checkpoint_is_reported(
     assert "algorithm.gamma was 0.99, is 0.9" in caplog.text
 
 
+def test_settings_that_a_command_replaces_are_not_reported_as_changed(
+    half: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "ahac"):
+        open_run(half.folder).with_settings(num_envs=1).restore("last", with_env=False)
+    assert not caplog.messages
+
+
 def test_a_resumed_run_reports_no_changed_setting(whole: Run, half: Run, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "ahac"):
         finish_like(whole, half.folder)
