@@ -101,9 +101,8 @@ class Run:
 
     def with_settings(self, **changes: Any) -> Run:  # noqa: ANN401 - fields of RunConfig
         """Return the same run with other settings in memory; the folder does not change."""
-        config = replace(self.config, **changes)
-        run = Run(self.folder, config, self.ranks, task=self._given, trusted=self._trusted, networks=self._networks)
-        run._folder_config = self._folder_config
+        run = Run(self.folder, replace(self.config, **changes), self.ranks, task=self._given, trusted=self._trusted)
+        run._networks, run._folder_config = self._networks, self._folder_config
         return run
 
     @cached_property
@@ -217,9 +216,8 @@ class Run:
         path = self.path_of(name)
         saved = self.ranks.run_on_rank_zero(lambda: self._read(path))
         if changes := settings_differences(saved.settings, config_to_file(self._folder_config)):
-            logger.warning(
-                "%s was written with settings different from %s: %s", path, self.folder / "config.json", changes
-            )
+            file = self.folder / "config.json"
+            logger.warning("%s was written with settings different from %s: %s", path, file, changes)
         try:
             saved.check()
         except CheckpointError as error:
