@@ -36,14 +36,12 @@ def collect(arguments: list[str]) -> int:
         help="one row per run instead: its last iteration, evaluation and settings",
     )
     parser.add_argument(
-        "--every", type=int, default=1, metavar="N", help="keep every Nth iteration, and the last one (default: 1)"
+        "--every", type=int, default=1, metavar="N", help="keep iterations N, 2N, ... and the last one (default: 1)"
     )
     options = parser.parse(arguments)
     archive = options.out.name.endswith(SUFFIX)
     if archive and options.final:
         parser.error("--final selects the rows of a table; an archive has all of them")
-    if options.final and options.every > 1:
-        parser.error("--final writes one row per run, so --every has no effect; omit one of them")
     check_writable(options.out)
     folders = [find_run_or_archive(name) for name in options.runs]
 

@@ -47,9 +47,10 @@ def write_table(folders: Iterable[str | os.PathLike[str]], out: Path, *, final: 
         folders: Run folders, folders of run folders, or archives of runs.
         out: File to write; its suffix, .csv or .parquet, selects the format.
         final: One row per run, with its last iteration, evaluation and settings, instead of a row per iteration.
-        every: Keep every n-th iteration, and the last one.
+        every: Keep the iterations that are multiples of it, and the last one; 1 with `final`.
     """
-    check_int("every", every, 1)
+    if check_int("every", every, 1) > 1 and final:
+        raise InputError(f"every must be 1 with final, which has one row per run, got {every}; omit one of them")
     if out.suffix not in FORMATS:
         raise InputError(
             f"a table must be a {' or '.join(FORMATS)} file, got {str(out)!r}; change the suffix, to {SUFFIX} for an "
@@ -72,7 +73,7 @@ def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path, *, every:
     Args:
         folders: Run folders, folders of run folders, or archives.
         out: File to write; its name must end with .tar.xz.
-        every: Keep every n-th iteration, and the last one.
+        every: Keep the iterations that are multiples of it, and the last one.
 
     Returns:
         The number of runs.
@@ -93,6 +94,7 @@ def archive_runs(folders: Iterable[str | os.PathLike[str]], out: Path, *, every:
 
 
 def _thinned(runs: RunSet, every: int) -> Iterator[RunFiles]:
+    """Yield the runs that can be used, with fewer iterations."""
     return (run.thinned(every) for run in runs.read())
 
 

@@ -76,7 +76,9 @@ class RunFiles:
         return sum(values) / len(values) if values else float("nan")
 
     def thinned(self, every: int) -> RunFiles:
-        """Return the run with every n-th iteration only, and the last one."""
+        """Return the run with the iterations that are multiples of `every`, and the last one."""
+        if every == 1:
+            return self
         kept = [row for row in self.rows[:-1] if row["iteration"] % every == 0]
         return replace(self, rows=kept + self.rows[-1:])
 

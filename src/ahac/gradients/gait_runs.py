@@ -25,8 +25,6 @@ from ahac.training.run import open_run
 __all__ = ["GaitSettings", "gait_configs", "measure_gait", "study"]
 
 KIND = "gaits"
-EVAL_SEED = 2_000_003
-"""Offset added to a run's seed, so that gaits start from other states than training."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,7 +88,7 @@ class Run:
         """
         self.folder = folder
         self.config = config
-        self._folder_config = config
+        self._folder_config = config  # as in config.json; `with_settings` changes `config` only
         self.ranks = ranks
         self._given = task
         self._trusted = trusted
@@ -101,8 +101,9 @@ class Run:
 
     def with_settings(self, **changes: Any) -> Run:  # noqa: ANN401 - fields of RunConfig
         """Return the same run with other settings in memory; the folder does not change."""
-        run = Run(self.folder, replace(self.config, **changes), self.ranks, task=self._given, trusted=self._trusted)
-        run._networks, run._folder_config = self._networks, self._folder_config
+        config = replace(self.config, **changes)
+        run = Run(self.folder, config, self.ranks, task=self._given, trusted=self._trusted, networks=self._networks)
+        run._folder_config = self._folder_config
         return run
 
     @cached_property
@@ -215,8 +216,8 @@ class Run:
         """Load a checkpoint into the algorithm and, unless `with_env` is False, the environment and replay buffer."""
         path = self.path_of(name)
         saved = self.ranks.run_on_rank_zero(lambda: self._read(path))
+        file = self.folder / "config.json"
         if changes := settings_differences(saved.settings, config_to_file(self._folder_config)):
-            file = self.folder / "config.json"
             logger.warning("%s was written with settings different from %s: %s", path, file, changes)
         try:
             saved.check()
@@ -239,9 +240,7 @@ class Run:
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
             self._has_policy = False
             reason = " ".join(str(error).split())
-            raise CheckpointError(
-                f"{path} does not fit the settings in {self.folder / 'config.json'}: {reason}"
-            ) from error
+            raise CheckpointError(f"{path} does not fit the settings in {file}: {reason}") from error
         self._has_policy = True
         return saved
 

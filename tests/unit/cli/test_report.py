@@ -89,10 +89,13 @@ def test_tables_are_written(runs: Path, tmp_path: Path, capsys: pytest.CaptureFi
 def test_tables_of_every_nth_iteration(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "a.csv"
     assert main(["collect", str(runs), "--out", str(table), "--every", "100"]) == 0
-    assert capsys.readouterr().out == f"{len(list(runs.iterdir()))} rows: {table}\n", "the last iteration of each run"
+    assert capsys.readouterr().out == f"{len(list(runs.iterdir()))} rows: {table}\n", (
+        "only the last iterations are left"
+    )
     assert main(["collect", str(runs), "--out", str(table), "--every", "0"]) == 2
+    assert "every must be a whole number of at least 1, got 0" in capsys.readouterr().err
     assert main(["collect", str(runs), "--out", str(table), "--every", "2", "--final"]) == 2
-    assert "--final writes one row per run" in capsys.readouterr().err
+    assert "every must be 1 with final" in capsys.readouterr().err
 
 
 def test_tables_of_other_formats_are_refused(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

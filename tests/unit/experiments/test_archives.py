@@ -81,6 +81,8 @@ def test_an_archive_of_every_second_iteration_is_of_the_same_runs(runs: Path, tm
         last = original.rows[-1]["iteration"]
         assert [row["iteration"] for row in archived.rows] == [*range(2, int(last), 2), last]
         assert (archived.complete, archived.evaluation) == (original.complete, original.evaluation)
+    archive_runs([tmp_path / "half.tar.xz"], tmp_path / "again.tar.xz", every=2)
+    assert (tmp_path / "again.tar.xz").read_bytes() == (tmp_path / "half.tar.xz").read_bytes()
 
 
 def test_comparisons_and_reports_read_archives(runs: Path, archive: Path, tmp_path: Path) -> None:

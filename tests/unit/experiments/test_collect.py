@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ahac.core.errors import InputError
-from ahac.experiments.collect import KEYS, write_table
+from ahac.experiments.collect import KEYS, archive_runs, write_table
 from support.run_folders import write_run
 
 
@@ -52,6 +52,9 @@ def test_every_nth_iteration_and_the_last_one(tmp_path: Path, every: int, kept: 
 def test_every_zeroth_iteration_is_refused(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="every must be a whole number of at least 1, got 0"):
         write_table([runs], tmp_path / "a.csv", every=0)
+    with pytest.raises(InputError, match="every must be a whole number of at least 1, got 0"):
+        archive_runs([runs], tmp_path / "a.tar.xz", every=0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
 
 
 def test_a_row_per_run_with_evaluation_and_settings(runs: Path, tmp_path: Path) -> None:

@@ -199,6 +199,11 @@ def test_settings_that_a_command_replaces_are_not_reported_as_changed(
     with caplog.at_level(logging.WARNING, "ahac"):
         open_run(half.folder).with_settings(num_envs=1).restore("last", with_env=False)
     assert not caplog.messages
+    path = half.folder / "config.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"gamma": 0.99', '"gamma": 0.9'), encoding="utf-8")
+    with caplog.at_level(logging.WARNING, "ahac"):
+        open_run(half.folder).with_settings(num_envs=1).restore("last", with_env=False)
+    assert caplog.messages[-1].endswith("config.json: algorithm.gamma was 0.99, is 0.9")
 
 
 def test_a_resumed_run_reports_no_changed_setting(whole: Run, half: Run, caplog: pytest.LogCaptureFixture) -> None:
