@@ -10,7 +10,7 @@ from ahac.experiments.run_sets import RunSet
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 ARCHIVES = sorted((RESULTS / "archives").glob(f"*{SUFFIX}"))
-STUDIES = ("first-order", "ablation", "ahac1", "gait")
+STUDIES = ("first-order-seconds", "first-order", "ablation", "ahac1", "gait")
 """Studies whose archives start with their name; all others are of paper-main, whose runs may have the same names."""
 STOPPED = frozenset(f"snu_humanoid-ppo-s{seed}" for seed in range(5, 10))
 """Runs that were stopped and evaluated."""
