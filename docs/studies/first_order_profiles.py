@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
@@ -49,20 +50,23 @@ def read(name: str) -> Scores:
     return {setting: [np.array(runs[f"{task}-{setting}"]) / best[task] for task in TASKS] for setting in SETTINGS}
 
 
+def estimate(statistic: Callable[..., np.ndarray], *samples: list[np.ndarray]) -> str:
+    """Return a statistic of one or two settings with its 95 % stratified bootstrap interval."""
+    low, high = stratified_interval(statistic, *samples, rng=np.random.default_rng(0))
+    return f"{float(statistic(*samples)):.2f} [{float(low):.2f}, {float(high):.2f}]"
+
+
 def table(scores: Scores) -> str:
     """Return the aggregate metrics of all settings, and the probabilities of improvement above one half."""
-    lines = []
-    for setting, label in SETTINGS.items():
-        cells = []
-        for metric in METRICS.values():
-            low, high = stratified_interval(metric, scores[setting], rng=np.random.default_rng(0))
-            cells.append(f"{float(metric(scores[setting])):.2f} [{float(low):.2f}, {float(high):.2f}]")
-        lines.append(" | ".join([label, *cells]))
+    lines = [
+        " | ".join([label, *(estimate(metric, scores[setting]) for metric in METRICS.values())])
+        for setting, label in SETTINGS.items()
+    ]
     for first, second in permutations(SETTINGS, 2):
         samples = scores[first], scores[second]
-        if (p := float(probability_of_improvement(*samples))) > 0.5:
-            low, high = stratified_interval(probability_of_improvement, *samples, rng=np.random.default_rng(0))
-            lines.append(f"P({SETTINGS[first]} > {SETTINGS[second]}) = {p:.2f} [{float(low):.2f}, {float(high):.2f}]")
+        if probability_of_improvement(*samples) > 0.5:
+            p = estimate(probability_of_improvement, *samples)
+            lines.append(f"P({SETTINGS[first]} > {SETTINGS[second]}) = {p}")
     return "\n".join([" | ".join(["", *METRICS]), *lines, "", ""])
 
 
