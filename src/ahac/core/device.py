@@ -9,6 +9,9 @@ from ahac.core.errors import InputError
 
 __all__ = ["fallback_device", "resolve_device", "resolve_run_device"]
 
+MPS_PROCESSES = 48
+"""Processes that MPS, through which several share a GPU, serves on GPUs from Volta to Hopper."""
+
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """Return the torch device for a name, with its index, so that it compares equal to the device of a tensor."""
@@ -27,6 +30,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
         raise InputError(
             f"device {device!r} is not available: the number of CUDA devices is {torch.cuda.device_count()}"
         )
+    _check_usable(torch.device("cuda", index))
     return torch.device("cuda", index)
 
 
@@ -48,6 +52,18 @@ def resolve_run_device(device: str, ranks: ProcessGroup = SINGLE_PROCESS) -> str
             "start fewer ranks (torchrun --nproc-per-node), or use --device cpu"
         )
     return f"cuda:{ranks.local}"
+
+
+def _check_usable(device: torch.device) -> None:
+    """Raise if no memory of a CUDA device can be used, with the first line of torch's message."""
+    try:
+        torch.zeros((), device=device)
+    except RuntimeError as error:
+        reason = str(error).split("\n")[0]
+        raise InputError(
+            f"device '{device}' cannot be used: {reason}; use device='cpu', or run fewer processes on this GPU "
+            f"(NVIDIA MPS serves at most {MPS_PROCESSES} at a time)"
+        ) from error
 
 
 def fallback_device(device: str) -> str:
