@@ -10,10 +10,20 @@ from ahac.experiments.run_sets import RunSet
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 ARCHIVES = sorted((RESULTS / "archives").glob(f"*{SUFFIX}"))
-STUDIES = ("first-order-seconds", "first-order", "ablation", "ahac1", "gait")
+STUDIES = ("first-order-fasttd3", "first-order-seconds", "first-order", "ablation", "ahac1", "gait")
 """Studies whose archives start with their name; all others are of paper-main, whose runs may have the same names."""
-STOPPED = frozenset(f"snu_humanoid-ppo-s{seed}" for seed in range(5, 10))
+STOPPED = (
+    *(f"snu_humanoid-ppo-s{seed}" for seed in range(5, 10)),
+    *(
+        f"{task}-{algo}-s{k}"
+        for task in ("anymal", "humanoid", "snu_humanoid")
+        for algo in ("sac", "svg")
+        for k in range(3)
+    ),
+)
 """Runs that were stopped and evaluated."""
+CURVES = "humanoid-shac.tar.xz"
+"""Learning curves of runs that were trained twice, stopped up to 19 iterations before the end; not evaluated again."""
 ROUNDING = 5e-5
 """Relative rounding error of a number with five significant digits, as in the tables."""
 
@@ -29,7 +39,7 @@ def test_there_are_archives() -> None:
     assert ARCHIVES
 
 
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+@pytest.mark.parametrize("archive", [path for path in ARCHIVES if path.name != CURVES], ids=lambda path: path.name)
 def test_archived_runs_are_those_of_the_tables(archive: Path) -> None:
     runs, expected = RunSet([archive]), table_rows(archive)
     for run in runs.read():
@@ -39,6 +49,21 @@ def test_archived_runs_are_those_of_the_tables(archive: Path) -> None:
         assert run.evaluation is not None
         assert run.evaluation["mean"] == pytest.approx(float(row["evaluation_mean"]), rel=ROUNDING)
     assert not runs.skipped
+
+
+def test_curves_of_a_second_training_reach_the_end_and_the_same_number_of_steps() -> None:
+    expected = table_rows(RESULTS / "archives" / CURVES)
+    runs = list(RunSet([RESULTS / "archives" / CURVES]).read())
+    assert len(runs) == 10
+    for run in runs:
+        row = expected[run.folder.name]
+        left = int(row["iterations"]) - run.last("iteration")
+        assert 0 <= left <= 19
+        per_iteration = int(row["env_steps"]) // int(row["iterations"])
+        assert run.last("env_steps") == int(row["env_steps"]) - left * per_iteration
+        for millions in (2, 5, 10):
+            at = run.return_at("env_steps", millions * 1e6)
+            assert at == pytest.approx(float(row[f"return_at_{millions}M_steps"]), rel=ROUNDING)
 
 
 def test_the_page_lists_all_archives() -> None:

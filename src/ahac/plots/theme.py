@@ -25,10 +25,11 @@ LINESTYLES = ("-", "--", ":", "-.")
 MUTED = "#777777"
 """Color of annotations."""
 THEME: Any = {
-    "font.size": 10.0, "axes.titlesize": 11.0, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "axes.grid": True, "axes.axisbelow": True,
-    "grid.color": "#e6e6e6", "xtick.color": "#555555", "ytick.color": "#555555", "legend.frameon": False,
-    "svg.hashsalt": "ahac", "text.usetex": False, "text.parse_math": True,
+    "font.size": 10.0, "font.sans-serif": ["DejaVu Sans"], "axes.titlesize": 11.0, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "axes.grid": True,
+    "axes.axisbelow": True, "grid.color": "#e6e6e6", "xtick.color": "#555555", "ytick.color": "#555555",
+    "legend.frameon": False, "svg.hashsalt": "ahac", "svg.fonttype": "none", "text.usetex": False,
+    "text.parse_math": True,
 }  # fmt: skip
 
 

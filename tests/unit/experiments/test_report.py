@@ -212,11 +212,15 @@ def test_a_group_without_a_curve_has_the_reason_below_the_figure(tmp_path: Path)
         write_run(tmp_path / f"ant-ppo-s{seed}", seed, algo="ppo", returns=[1.0, nan, 3.0])
         apart = [1.0, None, None] if seed else [None, None, 1.0]
         write_run(tmp_path / f"ant-sac-s{seed}", seed, algo="sac", returns=apart)
-    (section,) = make_report([tmp_path]).sections[1].sections
+        write_run(tmp_path / f"ant-shac-s{seed}", seed, algo="shac", returns=[nan])
+    document = make_report([tmp_path])
+    (section,) = document.sections[1].sections
     assert [block.text for block in section.blocks if isinstance(block, Text)] == [
         "ahac has no curve: 1 of 2 runs never had a return.",
+        "shac has no curve: only one iteration of each run is known.",
         "sac has no curve: its runs have no range in common.",
     ]
+    assert texts(document, "Learning curves").startswith("Return in training, of the policy with its noise.")
 
 
 def test_only_the_columns_that_are_shown_are_kept(runs: Path) -> None:
@@ -258,7 +262,7 @@ def test_figures_are_short() -> None:
     svg = aggregate_figure({"ahac": dict.fromkeys(METRICS, Estimate(1 / 3, 1 / 7, 2 / 3))}, {"ahac": ("#123456", "-")})
     paths = re.findall(r' d="([^"]*)"', svg)
     assert paths
-    assert not [path for path in paths if re.search(r"\.\d{3}", path)]
+    assert not [path for path in paths if re.search(r"\.\d{2}", path)]
 
 
 def test_an_incomplete_run_does_not_shorten_the_curve_of_complete_ones(runs: Path) -> None:

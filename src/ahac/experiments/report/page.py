@@ -133,7 +133,7 @@ def _curve_section(data: ReportData, styles: Styles) -> Section:
         groups = [group for column in data.columns if (group := data.group(task, column)) is not None]
         caption = f"{task}: return against environment steps and seconds of training"
         figure = Figure(f"curves-{number}", curve_figure(groups, styles), caption)
-        parts.append(Section(task, [figure, *(Text(text) for group in groups if (text := _without_curve(group)))]))
+        parts.append(Section(task, [figure, *(Text(why) for group in groups if (why := _without_curve(group)))]))
     return Section("Learning curves", [Text(text)], parts)
 
 
@@ -142,6 +142,8 @@ def _without_curve(group: Group) -> str:
     if all(len(points) for points, _ in group.curves.values()):
         return ""
     runs = len(group.curve_runs)
+    if all(len(run.rows) == 1 for run in group.curve_runs):
+        return f"{group.column} has no curve: only one iteration of each run is known."
     lacking = sum(math.isnan(run.mean(RETURN)) for run in group.curve_runs)
     reason = f"{lacking} of {_count(runs, 'run')} never had a return" if lacking else "its runs have no range in common"
     return f"{group.column} has no curve: {reason}."
