@@ -76,7 +76,8 @@ def _parser() -> Parser:
         "--jobs",
         type=whole_number,
         metavar="N",
-        help="runs at a time (default: one for every two cores; 8 on a GPU; with ray and slurm no limit)",
+        help="runs at a time (default: one for every two cores; on a GPU 8, or 1 if all have a replay buffer; with ray "
+        "and slurm no limit)",
     )
     parser.add_argument(
         "--out", metavar="FOLDER", help="folder of run folders (default: runs/STUDY for a study, runs for a list)"

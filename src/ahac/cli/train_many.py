@@ -37,7 +37,8 @@ def add_grid_options(parser: Parser) -> None:
         "--jobs",
         type=whole_number,
         metavar="N",
-        help="with several runs: how many at a time (default: one for every two cores; 8 on a GPU)",
+        help="with several runs: how many at a time (default: one for every two cores; on a GPU 8, or 1 if all have a "
+        "replay buffer)",
     )
 
 

@@ -23,6 +23,7 @@ from ahac.experiments.launchers.ray import RayLauncher, _check_reachable
 from ahac.experiments.launchers.remote import RemoteRun, claimed_cores
 from ahac.experiments.sweep import sweep
 from ahac.experiments.workers import Worker, exit_text
+from ahac.training.api import configure
 from ahac.training.process import exclusive_lock
 from support.small_runs import small_config
 
@@ -139,6 +140,9 @@ def test_the_default_number_of_jobs_fits_the_machine(tmp_path: Path, monkeypatch
     assert default_jobs(configs) == 1
     monkeypatch.setattr(local, "resolve_run_device", lambda device: "cuda")
     assert default_jobs(configs) == local.GPU_JOBS
+    off_policy = [configure("hopper", "sac"), configure("hopper", "fasttd3")]
+    assert default_jobs(off_policy) == 1
+    assert default_jobs([*configs[:2], *off_policy]) == 4
 
 
 def test_missing_packages_say_how_to_install_them() -> None:

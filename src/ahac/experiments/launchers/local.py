@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from ahac.algos.off_policy import OffPolicyConfig
 from ahac.core.checks import check_int
 from ahac.core.device import resolve_run_device
 from ahac.core.hardware import pin_to_cores, split_cores, usable_cores
@@ -23,8 +24,15 @@ CORES_PER_JOB = 2
 
 
 def default_jobs(configs: Sequence[RunConfig]) -> int:
-    """Return how many of these runs train at a time by default: as many as share a GPU, or one for every two cores."""
-    most = GPU_JOBS if _use_gpu(configs) else max(1, usable_cores() // CORES_PER_JOB)
+    """Return how many of these runs train at a time by default: as many as share a GPU, or one for every two cores.
+
+    On a GPU, runs that learn from a replay buffer train one by one: their many small kernels do not run faster in
+    parallel (docs/performance/several-runs.md).
+    """
+    if not _use_gpu(configs):
+        most = max(1, usable_cores() // CORES_PER_JOB)
+    else:
+        most = 1 if all(isinstance(config.algorithm, OffPolicyConfig) for config in configs) else GPU_JOBS
     return max(1, min(most, len(configs)))
 
 
