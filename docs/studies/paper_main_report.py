@@ -2,10 +2,10 @@
 
     python docs/studies/paper_main_report.py
 
-writes docs/results/report/paper-main.html, the same as Markdown, and its figures. Of some runs only a line of a table
-was kept, of AHAC on Hopper only metrics. Runs of SHAC on Humanoid were trained twice, with equal evaluations: metrics
-are from the second time, evaluations, and the last iterations of four runs, from the first. Runs that were stopped
-before half of their iterations are left out.
+writes docs/results/report/report.html, the same as Markdown, and its figures. Of some runs only a line of a table was
+kept, of AHAC on Hopper only metrics. Runs of SHAC on Humanoid were trained twice: metrics are from the second time,
+evaluations, and the last iterations of four runs, from the first. Runs that were stopped before half of their
+iterations are left out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import shutil
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from ahac.experiments.archives import SUFFIX, unpack
@@ -28,8 +29,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 STUDY = "paper-main"
 OTHERS = ("ablation", "ahac1", "first-order", "gait")
 """Beginnings of the names of archives of other studies."""
-BASELINES = ("hopper-sac", "hopper-svg", "ant-sac", "ant-svg")
-"""Groups of the study that were trained earlier; their lines are in h200.csv."""
+BASELINES = {"hopper-sac": 500, "hopper-svg": 500, "ant-sac": 3000, "ant-svg": 500}
+"""Groups that were trained before the study, and their iterations there; their lines are in h200.csv."""
 AXES = ("iteration", "env_steps", "seconds", "episode_return")
 
 Row = dict[str, str]
@@ -80,6 +81,9 @@ def main() -> None:
     rows += [row for row in read_table(RESULTS / "h200.csv") if row["group"] in BASELINES]
     planned = [run for run in read_study(find_study(STUDY)).runs if run.name in {row["run"] for row in rows}]
     configs = {config.name: config for config in configure_runs(planned, STUDY, {})}
+    for row in rows:
+        iterations = BASELINES.get(row["group"], configs[row["run"]].iterations)
+        configs[row["run"]] = replace(configs[row["run"]], iterations=iterations)
     rows = [row for row in rows if 2 * int(row["iterations"]) > configs[row["run"]].iterations]
     metrics = read_metrics(RESULTS / "metrics" / "hopper-ahac.csv.xz")
     out = RESULTS / "report"
@@ -99,7 +103,7 @@ def main() -> None:
         os.chdir(temporary)  # so that the page has no path of this machine
         write_report(
             [STUDY],
-            out / f"{STUDY}.html",
+            out / "report.html",
             markdown=out / f"{STUDY}.md",
             reference="paper",
             title="Report: the paper's tasks and algorithms",

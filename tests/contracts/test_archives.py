@@ -22,8 +22,9 @@ STOPPED = (
     ),
 )
 """Runs that were stopped and evaluated."""
-CURVES = "humanoid-shac.tar.xz"
-"""Learning curves of runs that were trained twice, stopped up to 19 iterations before the end; not evaluated again."""
+SECOND_TRAINING = "humanoid-shac.tar.xz"
+"""Learning curves of runs that were trained twice, four of them stopped up to 19 iterations before the end, without
+evaluations."""
 ROUNDING = 5e-5
 """Relative rounding error of a number with five significant digits, as in the tables."""
 
@@ -39,7 +40,9 @@ def test_there_are_archives() -> None:
     assert ARCHIVES
 
 
-@pytest.mark.parametrize("archive", [path for path in ARCHIVES if path.name != CURVES], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "archive", [path for path in ARCHIVES if path.name != SECOND_TRAINING], ids=lambda path: path.name
+)
 def test_archived_runs_are_those_of_the_tables(archive: Path) -> None:
     runs, expected = RunSet([archive]), table_rows(archive)
     for run in runs.read():
@@ -52,8 +55,8 @@ def test_archived_runs_are_those_of_the_tables(archive: Path) -> None:
 
 
 def test_curves_of_a_second_training_reach_the_end_and_the_same_number_of_steps() -> None:
-    expected = table_rows(RESULTS / "archives" / CURVES)
-    runs = list(RunSet([RESULTS / "archives" / CURVES]).read())
+    expected = table_rows(RESULTS / "archives" / SECOND_TRAINING)
+    runs = list(RunSet([RESULTS / "archives" / SECOND_TRAINING]).read())
     assert len(runs) == 10
     for run in runs:
         row = expected[run.folder.name]

@@ -10,7 +10,7 @@ from ahac.core.errors import InputError
 __all__ = ["fallback_device", "resolve_device", "resolve_run_device"]
 
 MPS_PROCESSES = 48
-"""Processes that MPS, through which several share a GPU, serves on GPUs from Volta to Hopper."""
+"""Most processes that NVIDIA MPS serves at a time on one GPU, from Volta to Hopper."""
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -55,14 +55,14 @@ def resolve_run_device(device: str, ranks: ProcessGroup = SINGLE_PROCESS) -> str
 
 
 def _check_usable(device: torch.device) -> None:
-    """Raise if no memory of a CUDA device can be used, with the first line of torch's message."""
+    """Raise an InputError with the first line of torch's message if nothing can be allocated on a CUDA device."""
     try:
         torch.zeros((), device=device)
     except RuntimeError as error:
         reason = str(error).split("\n")[0]
+        most = f" (NVIDIA MPS serves at most {MPS_PROCESSES} at a time)" if "busy" in reason else ""
         raise InputError(
-            f"device '{device}' cannot be used: {reason}; use device='cpu', or run fewer processes on this GPU "
-            f"(NVIDIA MPS serves at most {MPS_PROCESSES} at a time)"
+            f"device '{device}' cannot be used: {reason}; run fewer processes on this GPU{most}, or use device='cpu'"
         ) from error
 
 

@@ -254,13 +254,11 @@ def test_gait_study_trains_measures_and_plots(grad: Call, monkeypatch: pytest.Mo
     assert "all runs in gaits must be of the same task, got cartpole, hopper; use a separate folder per task" in out
 
 
-def test_gait_figure_shows_periods_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import matplotlib as mpl
+def test_gait_figure_shows_periods_and_returns(tmp_path: Path) -> None:
 
     from ahac.gradients.figures.gaits import draw
     from ahac.gradients.study import Study
 
-    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
     arrays = {
         "horizon": np.array([16.0, 16.0, 28.0]),
         "seed": np.array([0.0, 1.0, 0.0]),

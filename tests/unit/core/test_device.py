@@ -39,7 +39,7 @@ def test_busy_gpu_is_reported_with_the_cause_and_the_remedy(monkeypatch: pytest.
         raise RuntimeError(BUSY)
 
     monkeypatch.setattr(torch, "zeros", fail)
-    with pytest.raises(InputError, match="run fewer processes on this GPU") as caught:
+    with pytest.raises(InputError, match=r"run fewer processes on this GPU \(NVIDIA MPS serves at most 48") as caught:
         resolve_device("cuda:0")
     message = str(caught.value)
     assert message.startswith("device 'cuda:0' cannot be used: CUDA error: CUDA-capable device(s) is/are busy")

@@ -77,12 +77,8 @@ def test_many_rows_between_two_points_are_averaged(tmp_path: Path) -> None:
     assert found[0, 1:].tolist() == [values[k + 1 : k + 11].mean() for k in range(0, len(values) - 1, 10)]
 
 
-def test_other_columns_are_drawn_of_the_groups_that_have_them(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import matplotlib as mpl
+def test_other_columns_are_drawn_of_the_groups_that_have_them(runs: Path, tmp_path: Path) -> None:
 
-    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")  # text as text
     made_run(tmp_path / "more" / "ant-c-0", 0, [8.0, 9.0], column="growth")
     groups = {name: records for name, records in group_runs([runs, tmp_path / "more"]).items() if name != "hopper-b"}
     plot(tmp_path / "a.svg", groups, ["growth"])
@@ -157,12 +153,8 @@ def test_a_picture_is_written_and_the_same_again(name: str, begin: bytes, runs: 
     assert (tmp_path / name).read_bytes() == first
 
 
-def test_a_picture_names_groups_tasks_and_what_the_band_is(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import matplotlib as mpl
+def test_a_picture_names_groups_tasks_and_what_the_band_is(runs: Path, tmp_path: Path) -> None:
 
-    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")  # text as text
     plot(tmp_path / "a.svg", group_runs([runs]))
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for label in (
@@ -176,10 +168,8 @@ def test_a_picture_names_groups_tasks_and_what_the_band_is(
         assert label in text
 
 
-def test_any_name_of_a_run_task_or_column_is_drawn_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import matplotlib as mpl
+def test_any_name_of_a_run_task_or_column_is_drawn_as_it_is(tmp_path: Path) -> None:
 
-    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")  # text as text
     names = [
         r"a$\frac{$",
         "$",

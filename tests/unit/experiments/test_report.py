@@ -13,7 +13,7 @@ import pytest
 from ahac.core.errors import InputError
 from ahac.experiments.report.data import read_report_data
 from ahac.experiments.report.document import Document, Section, Table, Text
-from ahac.experiments.report.figures import MOST_BANDS, aggregate_figure
+from ahac.experiments.report.figures import MOST_BANDS, _shortened, aggregate_figure
 from ahac.experiments.report.page import make_report, write_report
 from ahac.experiments.report.paper import ALGORITHMS, RETURNS
 from ahac.experiments.report.run_tables import changed_settings, machine_table, run_table, skipped_table
@@ -212,12 +212,12 @@ def test_a_group_without_a_curve_has_the_reason_below_the_figure(tmp_path: Path)
         write_run(tmp_path / f"ant-ppo-s{seed}", seed, algo="ppo", returns=[1.0, nan, 3.0])
         apart = [1.0, None, None] if seed else [None, None, 1.0]
         write_run(tmp_path / f"ant-sac-s{seed}", seed, algo="sac", returns=apart)
-        write_run(tmp_path / f"ant-shac-s{seed}", seed, algo="shac", returns=[nan])
+        write_run(tmp_path / f"ant-shac-s{seed}", seed, algo="shac", returns=[nan], iterations=1)
     document = make_report([tmp_path])
     (section,) = document.sections[1].sections
     assert [block.text for block in section.blocks if isinstance(block, Text)] == [
         "ahac has no curve: 1 of 2 runs never had a return.",
-        "shac has no curve: only one iteration of each run is known.",
+        "shac has no curve: its runs have metrics of one iteration only.",
         "sac has no curve: its runs have no range in common.",
     ]
     assert texts(document, "Learning curves").startswith("Return in training, of the policy with its noise.")
@@ -258,11 +258,19 @@ def test_figures_of_many_groups_have_no_bands(groups: int, tmp_path: Path) -> No
     assert profile.svg.count("fill-opacity: 0.15") == wanted
 
 
+def test_paths_are_shortened_without_changing_their_shape() -> None:
+    lines = '<path d="M 1.26 2.999 \nL 3.04 4 \nL 5 6.123456 \nz\nM 7 8 \nL 9 10 \n" x="1.23"/>'
+    assert _shortened(lines) == '<path d="M 1.2 2.9 3.0 4 5 6.1 z M 7 8 9 10 " x="1.23"/>'
+    curves = '<path d="M 0 1.55 \nC 1 2 3 4 5 6 \nL 7 8.88 \nz\n"/>'
+    assert _shortened(curves) == '<path d="M 0 1.5 C 1 2 3 4 5 6 L 7 8.8 z "/>'
+
+
 def test_figures_are_short() -> None:
     svg = aggregate_figure({"ahac": dict.fromkeys(METRICS, Estimate(1 / 3, 1 / 7, 2 / 3))}, {"ahac": ("#123456", "-")})
     paths = re.findall(r' d="([^"]*)"', svg)
     assert paths
     assert not [path for path in paths if re.search(r"\.\d{2}", path)]
+    assert "<text" in svg, "letters are not paths"
 
 
 def test_an_incomplete_run_does_not_shorten_the_curve_of_complete_ones(runs: Path) -> None:

@@ -32,7 +32,8 @@ LEGEND_CHARACTERS = 120
 LONGEST_NAME = 40
 PATH = re.compile(r' d="[^"]*"')
 """The coordinates of a path in an SVG document."""
-CURVES = re.compile("[CQ]")
+BEZIER = re.compile("[CQ]")
+"""Commands of Bézier curves in a path."""
 DECIMALS = re.compile(r"(\.\d)\d+")
 MOST_BANDS = len(COLORS)
 """A figure of more groups has no bands, which would hide each other."""
@@ -62,13 +63,13 @@ def _drawing(height: float) -> Iterator[_Drawing]:
 def _shortened(svg: str) -> str:
     """Return an SVG document with shorter paths.
 
-    Coordinates have one decimal, a tenth of a point, instead of matplotlib's six. Lines (L) after a start (M) or after
-    each other need no letter; paths with curves are left as they are.
+    Coordinates are cut to one decimal, a tenth of a point, from matplotlib's six. Lines (L) after a start (M) or after
+    each other need no letter; paths with Bézier curves keep their letters.
     """
 
     def shorten(path: re.Match[str]) -> str:
         text = " ".join(DECIMALS.sub(r"\1", path[0]).split())
-        return f" {text if CURVES.search(text) else text.replace(' L ', ' ')}"
+        return f" {text if BEZIER.search(text) else text.replace(' L ', ' ')}"
 
     return PATH.sub(shorten, svg)
 
@@ -115,7 +116,7 @@ def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: s
     if not len(x):
         axes.plot([], [], linestyle, color=color, label=label)
         return
-    x, values = x[1::2], 0.5 * (values[:, ::2] + values[:, 1::2])  # as many points as a screen shows: a smaller file
+    x, values = x[1::2], 0.5 * (values[:, ::2] + values[:, 1::2])  # means of pairs: half the size, hardly visible
     marker = "o" if x[0] == x[-1] else ""
     axes.plot(x, interquartile_mean([values.T]), linestyle + marker, color=color, linewidth=1.6, label=label)
     if band and len(group.curve_runs) > 1:
