@@ -212,12 +212,13 @@ def test_a_group_without_a_curve_has_the_reason_below_the_figure(tmp_path: Path)
         write_run(tmp_path / f"ant-ppo-s{seed}", seed, algo="ppo", returns=[1.0, nan, 3.0])
         apart = [1.0, None, None] if seed else [None, None, 1.0]
         write_run(tmp_path / f"ant-sac-s{seed}", seed, algo="sac", returns=apart)
-        write_run(tmp_path / f"ant-shac-s{seed}", seed, algo="shac", returns=[nan], iterations=1)
+        metrics = write_run(tmp_path / f"ant-shac-s{seed}", seed, algo="shac") / "metrics.csv"
+        metrics.write_text("iteration,env_steps,seconds,episode_return\n3,300,6.0,\n", encoding="utf-8")
     document = make_report([tmp_path])
     (section,) = document.sections[1].sections
     assert [block.text for block in section.blocks if isinstance(block, Text)] == [
         "ahac has no curve: 1 of 2 runs never had a return.",
-        "shac has no curve: its runs have metrics of one iteration only.",
+        "shac has no curve: of its runs only the last iteration is known.",
         "sac has no curve: its runs have no range in common.",
     ]
     assert texts(document, "Learning curves").startswith("Return in training, of the policy with its noise.")

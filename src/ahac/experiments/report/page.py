@@ -142,8 +142,8 @@ def _without_curve(group: Group) -> str:
     if all(len(points) for points, _ in group.curves.values()):
         return ""
     runs = len(group.curve_runs)
-    if all(run.complete and len(run.rows) == 1 for run in group.curve_runs):
-        return f"{group.column} has no curve: its runs have metrics of one iteration only."
+    if all(len(run.rows) == 1 < run.last("iteration") for run in group.curve_runs):
+        return f"{group.column} has no curve: of its runs only the last iteration is known."
     lacking = sum(math.isnan(run.mean(RETURN)) for run in group.curve_runs)
     reason = f"{lacking} of {_count(runs, 'run')} never had a return" if lacking else "its runs have no range in common"
     return f"{group.column} has no curve: {reason}."
