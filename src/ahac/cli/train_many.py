@@ -37,8 +37,7 @@ def add_grid_options(parser: Parser) -> None:
         "--jobs",
         type=whole_number,
         metavar="N",
-        help="with several runs: how many at a time (default: one for every two cores; on a GPU 8, or 1 if all have a "
-        "replay buffer)",
+        help="with several runs: how many at a time (default: as for `ahac sweep`)",
     )
 
 

@@ -131,7 +131,7 @@ def _markdown(block: Block, prefix: str) -> str:
     if isinstance(block, Text):
         return _escape_markdown(block.text)
     if isinstance(block, Figure):
-        return f"![{_escape_markdown(block.caption)}](<{_link(f'{prefix}-{block.name}.svg')}>)"
+        return f"![{_escape_markdown(block.caption)}]({_link(f'{prefix}-{block.name}.svg')})"
     rule = ["---" if place in block.left else "--:" for place in range(len(block.header))]
     lines = [[_escape_markdown(cell) for cell in row] for row in (block.header, *block.rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (lines[0], rule, *lines[1:]))
@@ -148,5 +148,5 @@ def _escape_markdown(text: str) -> str:
 
 
 def _link(path: str) -> str:
-    """Return a file name for a Markdown link in angle brackets."""
-    return re.sub(r"([\\<>])", r"\\\1", path)
+    """Return a file name as the target of a Markdown link, in angle brackets if it has more than letters and digits."""
+    return path if re.fullmatch(r"[\w.-]+", path) else "<" + re.sub(r"([\\<>])", r"\\\1", path) + ">"
