@@ -380,7 +380,12 @@ def test_markdown_has_the_same_tables_and_figures_next_to_it(runs: Path, tmp_pat
         "| --- | --- | --: | --: | --: | --: | --: | --: | --- |",
         r"| hopper | ahac | 3,500 | \[3,000, 4,000\] | 6 | 300 | 2 | – |  |",
     ]
-    assert [line.partition("(")[2] for line in lines if line.startswith("![")] == [f"<{name}>)" for name in figures]
+    assert [line.partition("(")[2] for line in lines if line.startswith("![")] == [f"{name})" for name in figures]
+
+
+def test_names_of_figures_with_other_characters_are_in_angle_brackets(runs: Path, tmp_path: Path) -> None:
+    write_report([runs], tmp_path / "a.html", markdown=tmp_path / "b (1).md")
+    assert "](<b (1)-curves-1.svg>)\n" in (tmp_path / "b (1).md").read_text(encoding="utf-8")
 
 
 def test_runs_without_evaluations_have_a_page_as_well(tmp_path: Path) -> None:
