@@ -255,7 +255,6 @@ def test_gait_study_trains_measures_and_plots(grad: Call, monkeypatch: pytest.Mo
 
 
 def test_gait_figure_shows_periods_and_returns(tmp_path: Path) -> None:
-
     from ahac.gradients.figures.gaits import draw
     from ahac.gradients.study import Study
 

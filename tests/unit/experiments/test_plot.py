@@ -78,7 +78,6 @@ def test_many_rows_between_two_points_are_averaged(tmp_path: Path) -> None:
 
 
 def test_other_columns_are_drawn_of_the_groups_that_have_them(runs: Path, tmp_path: Path) -> None:
-
     made_run(tmp_path / "more" / "ant-c-0", 0, [8.0, 9.0], column="growth")
     groups = {name: records for name, records in group_runs([runs, tmp_path / "more"]).items() if name != "hopper-b"}
     plot(tmp_path / "a.svg", groups, ["growth"])
@@ -154,7 +153,6 @@ def test_a_picture_is_written_and_the_same_again(name: str, begin: bytes, runs: 
 
 
 def test_a_picture_names_groups_tasks_and_what_the_band_is(runs: Path, tmp_path: Path) -> None:
-
     plot(tmp_path / "a.svg", group_runs([runs]))
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for label in (
@@ -169,7 +167,6 @@ def test_a_picture_names_groups_tasks_and_what_the_band_is(runs: Path, tmp_path:
 
 
 def test_any_name_of_a_run_task_or_column_is_drawn_as_it_is(tmp_path: Path) -> None:
-
     names = [
         r"a$\frac{$",
         "$",
