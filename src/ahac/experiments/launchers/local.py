@@ -19,6 +19,8 @@ __all__ = ["LocalLauncher", "default_jobs"]
 
 GPU_JOBS = 8
 """Default number of runs that share a GPU."""
+REPLAY_JOBS = 3
+"""The same if all of them learn from a replay buffer: more of them slow each other down too much."""
 CORES_PER_JOB = 2
 """Default number of cores of a run on a machine without a GPU."""
 
@@ -26,13 +28,13 @@ CORES_PER_JOB = 2
 def default_jobs(configs: Sequence[RunConfig]) -> int:
     """Return how many of these runs train at a time by default: as many as share a GPU, or one for every two cores.
 
-    On a GPU, runs that learn from a replay buffer train one by one: their many small kernels do not run faster in
-    parallel (docs/performance/several-runs.md).
+    Measurements: docs/performance/several-runs.md.
     """
     if not _use_gpu(configs):
         most = max(1, usable_cores() // CORES_PER_JOB)
     else:
-        most = 1 if all(isinstance(config.algorithm, OffPolicyConfig) for config in configs) else GPU_JOBS
+        replay = all(isinstance(config.algorithm, OffPolicyConfig) for config in configs)
+        most = REPLAY_JOBS if replay else GPU_JOBS
     return max(1, min(most, len(configs)))
 
 
