@@ -1,4 +1,4 @@
-"""Speed of training: the time of one iteration and of its parts."""
+"""Speed of training: the time of one iteration and of its parts, and of the runs of a study."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ahac.algos.registry import AlgorithmConfig, make_algorithm
 from ahac.bench.rows import Row, clean_gpu
 from ahac.core.checks import check_int
 from ahac.core.errors import InputError
-from ahac.envs import make
+from ahac.envs import Task, make
 from ahac.runtime.cuda_graphs import make_executor
 
-__all__ = ["PAPER_TASKS", "iteration_times"]
+__all__ = ["PAPER_TASKS", "iteration_times", "run_time"]
 
 PARTS = ("rollout", "gradient", "critic", "rest", "learning")
 PAPER_TASKS = ("hopper", "ant", "anymal", "humanoid", "snu_humanoid")
@@ -41,13 +41,48 @@ def iteration_times(
     iterations: int = 20,
     graphs: bool = True,
 ) -> Row:
-    """Measure the median milliseconds of an iteration and its parts, with torch on one thread."""
-    check_int("iterations", iterations, 1)
+    """Measure the median milliseconds of an iteration of a recipe and of its parts, with torch on one thread."""
     defaults = recipe(task, algo, preset)
     worlds = defaults.num_envs if worlds is None else check_int("worlds", worlds, 1)
     config = defaults.algorithm
     if horizon is not None:
         config = _fixed_horizon(config, algo, check_int("horizon", horizon, 1))
+    times = _measure(task, config, worlds, device, iterations=iterations, graphs=graphs)
+    return {"task": task, "algo": algo, **times}
+
+
+def run_time(
+    task: Task,
+    algorithm: AlgorithmConfig,
+    *,
+    worlds: int,
+    device: str,
+    length: int,
+    env_steps: int | None,
+    iterations: int = 20,
+    graphs: bool = True,
+) -> Row:
+    """Estimate how long a run takes from its first iterations, with torch on one thread.
+
+    Args:
+        task: The task.
+        algorithm: Settings of the algorithm.
+        worlds: Number of worlds.
+        device: Device.
+        length: Number of iterations of the run.
+        env_steps: Number of environment steps of the run, which overrides `length`; None if it has none.
+        iterations: Number of iterations to measure; medians count.
+        graphs: Whether to use CUDA graphs.
+    """
+    times = _measure(task, algorithm, worlds, device, iterations=iterations, graphs=graphs)
+    seconds = 1e-3 * times["iteration ms"] * length if env_steps is None else env_steps / times["steps/s"]
+    return {**times, "minutes": round(seconds / 60.0, 2)}
+
+
+def _measure(
+    task: str | Task, config: AlgorithmConfig, worlds: int, device: str, *, iterations: int, graphs: bool
+) -> Row:
+    check_int("iterations", iterations, 1)
     with clean_gpu(device):
         env = make(task, num_envs=worlds, device=device)
         algorithm = make_algorithm(config, env.spec, seed=0)
@@ -63,8 +98,6 @@ def iteration_times(
     total = 1e3 * median(sum(report.seconds.values()) for report in reports)
     steps = median(report.env_steps for report in reports)
     return {
-        "task": task,
-        "algo": algo,
         "worlds": worlds,
         "horizon": round(steps / worlds),
         "epochs": round(median(report.metrics.get("critic_epochs", 0.0) for report in reports)),

@@ -184,6 +184,49 @@ def _train(arguments: list[str]) -> int:
     return _report({"One iteration of training and its parts, torch on one thread": rows}, options)
 
 
+def _study(arguments: list[str]) -> int:
+    about = (
+        "Estimate how long each run of a study takes alone on this machine, from its first iterations. Runs whose "
+        "horizon grows take longer than estimated, others shorter."
+    )
+    parser = Parser("ahac bench study", "STUDY [options]", about)
+    parser.add_argument("study", metavar="STUDY", help="name of a study, or FILE.toml")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PATTERN", help="only runs with such names: 'ant-*'; repeatable"
+    )
+    parser.add_argument(
+        "--iterations", type=whole_number, default=20, metavar="N", help="number of iterations (default: 20)"
+    )
+    _add_report_options(parser)
+    options = _parse(parser, arguments)
+
+    from ahac.bench.training import run_time
+    from ahac.core.device import resolve_device
+    from ahac.envs import make_task
+    from ahac.experiments.study import configure_runs, find_study, is_study_name, read_study, select
+    from ahac.training.process import torch_settings
+
+    study = read_study(find_study(options.study) if is_study_name(options.study) else Path(options.study))
+    first = {run.name.removesuffix(f"-s{run.seed}"): run for run in reversed(select(study.runs, options.only))}
+    groups = dict(reversed(first.items()))
+    rows: list[Row] = []
+    for group, config in zip(groups, configure_runs(list(groups.values()), "", {}), strict=True):
+        task = config.with_integrator(make_task(config.task, config.variant))
+        with torch_settings(config, resolve_device(options.device)):
+            times = run_time(
+                task,
+                config.algorithm,
+                worlds=config.num_envs,
+                device=options.device,
+                length=config.iterations,
+                env_steps=config.env_steps,
+                iterations=options.iterations,
+                graphs=config.graphs,
+            )
+        rows.append({"runs": group, **times})
+    return _report({"Runs of a study alone, estimated from their first iterations": rows}, options)
+
+
 def _identify(arguments: list[str]) -> int:
     about = (
         "Identify 49 parameters of a quadruped that hangs in the air: armature, damping, dry friction and encoder "
@@ -289,5 +332,6 @@ COMMANDS: Commands = {
     "parameters": ("constants of a model as inputs", _parameters),
     "memory": ("what commands, a clock, noise and a delay add to a step", _memory),
     "train": ("one iteration of training and its parts", _train),
+    "study": ("how long each run of a study takes alone", _study),
     "identify": ("identification of 49 parameters of a quadruped", _identify),
 }

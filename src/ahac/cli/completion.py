@@ -72,7 +72,8 @@ def _completions(commands: Commands) -> dict[str, Completions]:
     from ahac.experiments.study import available
 
     nested: dict[str, Commands] = {"bench": BENCH, "grad": GRAD}
-    fixed = {"list": list(WHAT), "completion": list(SHELLS), "sweep": list(available())}
+    studies = list(available())
+    fixed = {"list": list(WHAT), "completion": list(SHELLS), "sweep": studies, "bench study": studies}
     fixed |= {name: list(inner) for name, inner in nested.items()}
     every = {name: function for name, (_, function) in commands.items()}
     for name, inner in nested.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -153,11 +152,11 @@ def _make_launcher(name: str, jobs: int | None, given: Mapping[str, Any]) -> Lau
 
 def _configs(options: argparse.Namespace) -> list[RunConfig]:
     """Return the settings of the runs that the options select."""
-    from ahac.experiments.study import configure_runs, find_study, parse_override, read_study, select
+    from ahac.experiments.study import configure_runs, find_study, is_study_name, parse_override, read_study, select
 
     overrides = {name: value for text in options.set for name, value in parse_override(text).items()}
     path = Path(options.study)
-    is_name = path.name == options.study and not path.suffix and (path.is_dir() or not os.path.lexists(path))
+    is_name = is_study_name(options.study)
     if not is_name and path.suffix != ".toml":
         return read_list(path, options.out or "runs", overrides, options.only)
     study = read_study(find_study(options.study) if is_name else path)

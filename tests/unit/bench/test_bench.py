@@ -181,6 +181,35 @@ def test_training_times_are_written_to_a_file(tmp_path: Path, capsys: pytest.Cap
     assert "{" not in capsys.readouterr().out
 
 
+STUDY = """
+seeds = [3, 4]
+settings = {num_envs = 2, algorithm.horizon = {rule = "fixed", initial = 4}}
+[[runs]]
+tasks = ["cartpole"]
+algos = ["shac"]
+settings = {iterations = 600000}
+[[runs]]
+tasks = ["cartpole"]
+algos = ["ahac"]
+settings = {env_steps = 4800000}
+[[runs]]
+tasks = ["hopper"]
+algos = ["shac"]
+"""
+
+
+def test_runs_of_a_study_are_timed_once_for_all_seeds(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(STUDY, encoding="utf-8")
+    _, report = bench("study", str(tmp_path / "two.toml"), "--only", "cartpole-*", "--iterations", "1")
+    (rows,) = report["tables"].values()
+    assert [(row["runs"], row["worlds"], row["horizon"]) for row in rows] == [
+        ("cartpole-shac", 2, 4),
+        ("cartpole-ahac", 2, 4),
+    ]
+    for row in rows:  # 600000 iterations, and as many of 2 x 4 steps
+        assert row["minutes"] == pytest.approx(1e4 * 1e-3 * row["iteration ms"], rel=0.01)
+
+
 def test_number_of_worlds_defaults_to_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     class Made(Exception):
         """Stops the benchmark."""
@@ -213,6 +242,9 @@ def test_numbers_of_worlds_are_checked_before_measuring(refused: Refused, kind: 
         (["train", "cartpole", "--preset", "nope"], "nope"),
         (["tasks", "cartpole", "--threads", "1", "0"], "threads must be a whole number of at least 1, got 0"),
         (["tasks", "cartpole", "--seconds", "inf"], "seconds must be a finite number of at least 0, got inf"),
+        (["study", "smoke", "--iterations", "0"], "iterations must be a whole number of at least 1, got 0"),
+        (["study", "smoke", "--only", "ant-*"], "no run is named like ant-*"),
+        (["study", "nope"], "no such file and no study named 'nope'"),
         (["robots", "nope"], "no robot named 'nope'"),
         (["robots", "hopper", "--device", "nope"], "device such as 'cuda:0', got 'nope'"),
         (["robots", "hopper", "--device", "cuda:99"], "device 'cuda:99' is not available: "),
