@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 
 import torch
 
@@ -13,7 +13,9 @@ try:
 except ImportError:  # Windows
     resource = None
 
+from ahac.algos.algorithm import IterationResult
 from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.off_policy import OffPolicy
 from ahac.algos.recipes import recipe
 from ahac.algos.registry import AlgorithmConfig, make_algorithm
 from ahac.bench.rows import Row, clean_gpu
@@ -47,57 +49,13 @@ def iteration_times(
     config = defaults.algorithm
     if horizon is not None:
         config = _fixed_horizon(config, algo, check_int("horizon", horizon, 1))
-    times = _measure(task, config, worlds, device, iterations=iterations, graphs=graphs)
-    return {"task": task, "algo": algo, **times}
-
-
-def run_time(
-    task: Task,
-    algorithm: AlgorithmConfig,
-    *,
-    worlds: int,
-    device: str,
-    length: int,
-    env_steps: int | None,
-    iterations: int = 20,
-    graphs: bool = True,
-) -> Row:
-    """Estimate how long a run takes from its first iterations, with torch on one thread.
-
-    Args:
-        task: The task.
-        algorithm: Settings of the algorithm.
-        worlds: Number of worlds.
-        device: Device.
-        length: Number of iterations of the run.
-        env_steps: Number of environment steps of the run, which overrides `length`; None if it has none.
-        iterations: Number of iterations to measure; medians count.
-        graphs: Whether to use CUDA graphs.
-    """
-    times = _measure(task, algorithm, worlds, device, iterations=iterations, graphs=graphs)
-    seconds = 1e-3 * times["iteration ms"] * length if env_steps is None else env_steps / times["steps/s"]
-    return {**times, "minutes": round(seconds / 60.0, 2)}
-
-
-def _measure(
-    task: str | Task, config: AlgorithmConfig, worlds: int, device: str, *, iterations: int, graphs: bool
-) -> Row:
-    check_int("iterations", iterations, 1)
-    with clean_gpu(device):
-        env = make(task, num_envs=worlds, device=device)
-        algorithm = make_algorithm(config, env.spec, seed=0)
-        executor = make_executor(env, [algorithm.generator], graphs)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            reports = [executor.call(algorithm.iterate, env, 0.0) for _ in range(iterations + WARM_UP)][WARM_UP:]
-        finally:
-            torch.set_num_threads(threads)
-        peak = _peak(env.spec.device)
+    reports, peak = _reports(task, config, worlds, device, iterations=iterations, graphs=graphs)
     spent = {part: 1e3 * median(report.seconds.get(part, 0.0) for report in reports) for part in PARTS}
     total = 1e3 * median(sum(report.seconds.values()) for report in reports)
     steps = median(report.env_steps for report in reports)
     return {
+        "task": task,
+        "algo": algo,
         "worlds": worlds,
         "horizon": round(steps / worlds),
         "epochs": round(median(report.metrics.get("critic_epochs", 0.0) for report in reports)),
@@ -106,6 +64,62 @@ def _measure(
         "steps/s": round(1e3 * steps / total),
         "peak MB": peak,
     }
+
+
+def run_time(
+    task: Task,
+    algorithm: AlgorithmConfig,
+    *,
+    worlds: int,
+    device: str,
+    run_iterations: int,
+    run_env_steps: int | None,
+    iterations: int = 20,
+    graphs: bool = True,
+) -> Row:
+    """Estimate how long a run takes from its first iterations that learn, with torch on one thread.
+
+    Args:
+        task: The task.
+        algorithm: Settings of the algorithm.
+        worlds: Number of worlds.
+        device: Device.
+        run_iterations: Number of iterations of the run.
+        run_env_steps: Number of environment steps of the run, which overrides `run_iterations`; None if it has none.
+        iterations: Number of iterations to measure; their means count.
+        graphs: Whether to use CUDA graphs.
+    """
+    reports, _ = _reports(task, algorithm, worlds, device, iterations=iterations, graphs=graphs)
+    seconds = fmean(sum(report.seconds.values()) for report in reports)
+    steps = fmean(report.env_steps for report in reports)
+    count = run_iterations if run_env_steps is None else run_env_steps / steps
+    return {
+        "worlds": worlds,
+        "horizon": round(steps / worlds),
+        "iteration ms": round(1e3 * seconds, 1),
+        "steps/s": round(steps / seconds),
+        "minutes": round(seconds * count / 60.0, 2),
+    }
+
+
+def _reports(
+    task: str | Task, config: AlgorithmConfig, worlds: int, device: str, *, iterations: int, graphs: bool
+) -> tuple[list[IterationResult], float | None]:
+    """Train for some iterations; return the results of the last ones, which all learn, and the peak memory [MB]."""
+    check_int("iterations", iterations, 1)
+    with clean_gpu(device):
+        env = make(task, num_envs=worlds, device=device)
+        algorithm = make_algorithm(config, env.spec, seed=0)
+        executor = make_executor(env, [algorithm.generator], graphs)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            while isinstance(algorithm, OffPolicy) and algorithm.collector.warming_up:
+                executor.call(algorithm.iterate, env, 0.0)
+            reports = [executor.call(algorithm.iterate, env, 0.0) for _ in range(iterations + WARM_UP)][WARM_UP:]
+        finally:
+            torch.set_num_threads(threads)
+        return reports, _peak(env.spec.device)
 
 
 def _fixed_horizon(algorithm: AlgorithmConfig, algo: str, horizon: int) -> ShortHorizonConfig:

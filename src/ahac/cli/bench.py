@@ -17,6 +17,7 @@ from ahac.core.table import table_lines
 
 if TYPE_CHECKING:
     from ahac.bench.rows import Row
+    from ahac.training.config import RunConfig
 
 __all__ = ["bench"]
 
@@ -186,44 +187,49 @@ def _train(arguments: list[str]) -> int:
 
 def _study(arguments: list[str]) -> int:
     about = (
-        "Estimate how long each run of a study takes alone on this machine, from its first iterations. Runs whose "
-        "horizon grows take longer than estimated, others shorter."
+        "Estimate how long each run of a study takes alone on this machine, from its first iterations; without "
+        "compiling, checkpoints and the evaluation. Runs can take several times as long, most of all if their horizon "
+        "grows and their length is given in iterations."
     )
     parser = Parser("ahac bench study", "STUDY [options]", about)
-    parser.add_argument("study", metavar="STUDY", help="name of a study, or FILE.toml")
+    parser.add_argument("study", metavar="STUDY", help="name of a study, FILE.toml or FILE.txt, as for `ahac sweep`")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="setting of all runs: num_envs=64; repeatable"
+    )
     parser.add_argument(
         "--only", action="append", default=[], metavar="PATTERN", help="only runs with such names: 'ant-*'; repeatable"
     )
     parser.add_argument(
-        "--iterations", type=whole_number, default=20, metavar="N", help="number of iterations (default: 20)"
+        "--iterations", type=whole_number, default=20, metavar="N", help="iterations to measure (default: 20)"
     )
-    _add_report_options(parser)
+    _add_report_options(parser, device=None)
     options = _parse(parser, arguments)
 
     from ahac.bench.training import run_time
-    from ahac.core.device import resolve_device
+    from ahac.cli.sweep import read_configs
+    from ahac.core.device import resolve_device, resolve_run_device
     from ahac.envs import make_task
-    from ahac.experiments.study import configure_runs, find_study, is_study_name, read_study, select
+    from ahac.experiments.compare import group_name
     from ahac.training.process import torch_settings
 
-    study = read_study(find_study(options.study) if is_study_name(options.study) else Path(options.study))
-    first = {run.name.removesuffix(f"-s{run.seed}"): run for run in reversed(select(study.runs, options.only))}
-    groups = dict(reversed(first.items()))
+    groups: dict[str, RunConfig] = {}
+    for config in read_configs(options.study, out=None, overrides=options.set, only=options.only):
+        groups.setdefault(group_name(Path(config.name), vars(config)), config)
     rows: list[Row] = []
-    for group, config in zip(groups, configure_runs(list(groups.values()), "", {}), strict=True):
-        task = config.with_integrator(make_task(config.task, config.variant))
-        with torch_settings(config, resolve_device(options.device)):
+    for group, config in groups.items():
+        device = options.device = options.device or resolve_run_device(config.device)
+        with torch_settings(config, resolve_device(device)):
             times = run_time(
-                task,
+                config.with_integrator(make_task(config.task, config.variant)),
                 config.algorithm,
                 worlds=config.num_envs,
-                device=options.device,
-                length=config.iterations,
-                env_steps=config.env_steps,
+                device=device,
+                run_iterations=config.iterations,
+                run_env_steps=config.env_steps,
                 iterations=options.iterations,
                 graphs=config.graphs,
             )
-        rows.append({"runs": group, **times})
+        rows.append({"group": group, **times})
     return _report({"Runs of a study alone, estimated from their first iterations": rows}, options)
 
 
@@ -274,8 +280,10 @@ def _add_common_options(parser: Parser) -> None:
     _add_report_options(parser)
 
 
-def _add_report_options(parser: Parser) -> None:
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+def _add_report_options(parser: Parser, device: str | None = "cpu") -> None:
+    parser.add_argument(
+        "--device", default=device, help=f"cpu, cuda or cuda:N (default: {device or 'that of the runs'})"
+    )
     parser.add_argument(
         "--json", metavar="FILE", help="write the numbers to this file (default: print them as the last line)"
     )

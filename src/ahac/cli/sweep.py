@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ def sweep(arguments: list[str]) -> int:
     """Run `ahac sweep`."""
     options = _parser().parse(arguments)
     given = _launcher_options(options)
-    configs = _configs(options)
+    configs = read_configs(options.study, out=options.out, overrides=options.set, only=options.only)
     if options.dry_run:
         return _dry_run(configs)
 
@@ -150,17 +151,17 @@ def _make_launcher(name: str, jobs: int | None, given: Mapping[str, Any]) -> Lau
     return LocalLauncher(jobs, mps="no_mps" not in given)
 
 
-def _configs(options: argparse.Namespace) -> list[RunConfig]:
-    """Return the settings of the runs that the options select."""
-    from ahac.experiments.study import configure_runs, find_study, is_study_name, parse_override, read_study, select
+def read_configs(given: str, *, out: str | None, overrides: Sequence[str], only: Sequence[str]) -> list[RunConfig]:
+    """Return the settings of the runs of a study or list, given by name or path, that the options select."""
+    from ahac.experiments.study import configure_runs, find_study, parse_override, read_study, select
 
-    overrides = {name: value for text in options.set for name, value in parse_override(text).items()}
-    path = Path(options.study)
-    is_name = is_study_name(options.study)
+    changed = {name: value for text in overrides for name, value in parse_override(text).items()}
+    path = Path(given)
+    is_name = path.name == given and not path.suffix and (path.is_dir() or not os.path.lexists(path))
     if not is_name and path.suffix != ".toml":
-        return read_list(path, options.out or "runs", overrides, options.only)
-    study = read_study(find_study(options.study) if is_name else path)
-    return configure_runs(select(study.runs, options.only), options.out or f"runs/{study.name}", overrides)
+        return read_list(path, out or "runs", changed, only)
+    study = read_study(find_study(given) if is_name else path)
+    return configure_runs(select(study.runs, only), out or f"runs/{study.name}", changed)
 
 
 def _dry_run(configs: list[RunConfig]) -> int:

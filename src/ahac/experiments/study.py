@@ -18,7 +18,6 @@ imports no torch; `configure_runs` does.
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -47,7 +46,6 @@ __all__ = [
     "configure_runs",
     "find_study",
     "is_selected",
-    "is_study_name",
     "override",
     "parse_override",
     "read_study",
@@ -97,12 +95,6 @@ class Study:
 def available() -> dict[str, Path]:
     """Return the files of the studies in the package, by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}
-
-
-def is_study_name(text: str) -> bool:
-    """Return whether a command's argument names a study in the package, not a file."""
-    path = Path(text)
-    return path.name == text and not path.suffix and (path.is_dir() or not os.path.lexists(path))
 
 
 def find_study(name: str) -> Path:

@@ -5,17 +5,21 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import torch
 
+from ahac.algos.off_policy import OffPolicy, OffPolicyConfig
+from ahac.algos.recipes import recipe
 from ahac.bench import tasks, training
 from ahac.bench.rows import clean_gpu
 from ahac.bench.training import iteration_times
 from ahac.cli.main import main
 from ahac.core.errors import InputError
+from ahac.envs import make_task
 from ahac.identification import read_recording
 
 Bench = Callable[..., tuple[str, dict[str, Any]]]
@@ -191,7 +195,7 @@ settings = {iterations = 600000}
 [[runs]]
 tasks = ["cartpole"]
 algos = ["ahac"]
-settings = {env_steps = 4800000}
+settings = {env_steps = 7200000}
 [[runs]]
 tasks = ["hopper"]
 algos = ["shac"]
@@ -200,14 +204,32 @@ algos = ["shac"]
 
 def test_runs_of_a_study_are_timed_once_for_all_seeds(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(STUDY, encoding="utf-8")
-    _, report = bench("study", str(tmp_path / "two.toml"), "--only", "cartpole-*", "--iterations", "1")
+    given = ("--only", "cartpole-*", "--set", "num_envs=3", "--iterations", "1", "--device", "cpu")
+    _, report = bench("study", str(tmp_path / "two.toml"), *given)
     (rows,) = report["tables"].values()
-    assert [(row["runs"], row["worlds"], row["horizon"]) for row in rows] == [
-        ("cartpole-shac", 2, 4),
-        ("cartpole-ahac", 2, 4),
+    assert [(row["group"], row["worlds"], row["horizon"]) for row in rows] == [
+        ("cartpole-shac", 3, 4),
+        ("cartpole-ahac", 3, 4),
     ]
-    for row in rows:  # 600000 iterations, and as many of 2 x 4 steps
-        assert row["minutes"] == pytest.approx(1e4 * 1e-3 * row["iteration ms"], rel=0.01)
+    for row in rows:  # 600000 iterations, and as many of 3 x 4 steps
+        assert row["minutes"] == pytest.approx(10.0 * row["iteration ms"], rel=0.05)
+
+
+def test_warm_up_of_a_replay_buffer_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    updates = 0
+
+    def update(self: OffPolicy) -> None:
+        nonlocal updates
+        updates += 1
+
+    monkeypatch.setattr(OffPolicy, "_update", update)
+    config = replace(recipe("cartpole", "sac", "default").algorithm, steps_per_env=2, learning_starts=100)
+    assert isinstance(config, OffPolicyConfig)
+    row = training.run_time(
+        make_task("cartpole"), config, worlds=1, device="cpu", run_iterations=1, run_env_steps=None, iterations=3
+    )
+    assert updates == 2 * (training.WARM_UP + 3), "two steps of all worlds per iteration, after 50 without updates"
+    assert row["horizon"] == 2
 
 
 def test_number_of_worlds_defaults_to_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:

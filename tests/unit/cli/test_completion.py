@@ -48,6 +48,7 @@ def test_commands_are_completed(complete: Complete) -> None:
     assert complete("ahac ex") == ["export"]
     assert complete("ahac --v") == ["--version"]
     assert complete("ahac bench tr") == ["train"]
+    assert complete("ahac bench study paper-a") == ["paper-ablation", "paper-ahac1"]
     assert complete("ahac list ") == ["tasks", "algos", "runs", "pretrained", "studies"]
 
 

@@ -141,7 +141,7 @@ def test_the_default_number_of_jobs_fits_the_machine(tmp_path: Path, monkeypatch
     monkeypatch.setattr(local, "resolve_run_device", lambda device: "cuda")
     assert default_jobs(configs) == local.GPU_JOBS
     off_policy = 2 * [configure("hopper", "sac"), configure("hopper", "fasttd3")]
-    assert default_jobs(off_policy) == local.REPLAY_JOBS == 3
+    assert default_jobs(off_policy) == 3
     assert default_jobs([*configs[:2], *off_policy]) == 6
 
 
