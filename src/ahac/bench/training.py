@@ -79,6 +79,8 @@ def run_time(
 ) -> Row:
     """Estimate how long a run takes from its first iterations that learn, with torch on one thread.
 
+    If the horizon adapts, "minutes" holds for the initial horizon, and "minutes, longest horizon" for the upper bound.
+
     Args:
         task: The task.
         algorithm: Settings of the algorithm.
@@ -89,17 +91,26 @@ def run_time(
         iterations: Number of iterations to measure; their means count.
         graphs: Whether to use CUDA graphs.
     """
-    reports, _ = _reports(task, algorithm, worlds, device, iterations=iterations, graphs=graphs)
-    seconds = fmean(sum(report.seconds.values()) for report in reports)
-    steps = fmean(report.env_steps for report in reports)
-    count = run_iterations if run_env_steps is None else run_env_steps / steps
-    return {
-        "worlds": worlds,
-        "horizon": round(steps / worlds),
-        "iteration ms": round(1e3 * seconds, 1),
-        "steps/s": round(steps / seconds),
-        "minutes": round(seconds * count / 60.0, 2),
-    }
+
+    def measure(config: AlgorithmConfig) -> Row:
+        reports, _ = _reports(task, config, worlds, device, iterations=iterations, graphs=graphs)
+        seconds = fmean(sum(report.seconds.values()) for report in reports)
+        steps = fmean(report.env_steps for report in reports)
+        count = run_iterations if run_env_steps is None else run_env_steps / steps
+        return {
+            "worlds": worlds,
+            "horizon": round(steps / worlds),
+            "iteration ms": round(1e3 * seconds, 1),
+            "steps/s": round(steps / seconds),
+            "minutes": round(seconds * count / 60.0, 2),
+        }
+
+    row = {**measure(algorithm), "minutes, longest horizon": None}
+    if isinstance(algorithm, ShortHorizonConfig) and algorithm.horizon.rule != "fixed":
+        most = algorithm.horizon.max
+        longest = replace(algorithm, horizon=replace(algorithm.horizon, initial=most, min=most))
+        row["minutes, longest horizon"] = measure(longest)["minutes"]
+    return row
 
 
 def _reports(

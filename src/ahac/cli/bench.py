@@ -188,8 +188,8 @@ def _train(arguments: list[str]) -> int:
 def _study(arguments: list[str]) -> int:
     about = (
         "Estimate how long each run of a study takes alone on this machine, from its first iterations; without "
-        "compiling, checkpoints and the evaluation. Runs can take several times as long, most of all if their horizon "
-        "grows and their length is given in iterations."
+        "compiling, checkpoints and the evaluation. If the horizon adapts, there are two estimates: with the initial "
+        "horizon and with the longest one."
     )
     parser = Parser("ahac bench study", "STUDY [options]", about)
     parser.add_argument("study", metavar="STUDY", help="name of a study, FILE.toml or FILE.txt, as for `ahac sweep`")

@@ -195,7 +195,7 @@ settings = {iterations = 600000}
 [[runs]]
 tasks = ["cartpole"]
 algos = ["ahac"]
-settings = {env_steps = 7200000}
+settings = {env_steps = 7200000, algorithm.horizon = {rule = "growth", initial = 4, min = 4, max = 6}}
 [[runs]]
 tasks = ["hopper"]
 algos = ["shac"]
@@ -213,6 +213,8 @@ def test_runs_of_a_study_are_timed_once_for_all_seeds(bench: Bench, tmp_path: Pa
     ]
     for row in rows:  # 600000 iterations, and as many of 3 x 4 steps
         assert row["minutes"] == pytest.approx(10.0 * row["iteration ms"], rel=0.05)
+    assert rows[0]["minutes, longest horizon"] is None
+    assert rows[1]["minutes, longest horizon"] > 0.0
 
 
 def test_warm_up_of_a_replay_buffer_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
