@@ -186,6 +186,8 @@ def _train(arguments: list[str]) -> int:
 
 
 def _study(arguments: list[str]) -> int:
+    from ahac.cli.sweep import add_selection, read_configs
+
     about = (
         "Estimate how long each run of a study takes alone on this machine, from its first iterations; without "
         "compiling, checkpoints and the evaluation. If the horizon adapts, there are two estimates: with the initial "
@@ -193,12 +195,7 @@ def _study(arguments: list[str]) -> int:
     )
     parser = Parser("ahac bench study", "STUDY [options]", about)
     parser.add_argument("study", metavar="STUDY", help="name of a study, FILE.toml or FILE.txt, as for `ahac sweep`")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="setting of all runs: num_envs=64; repeatable"
-    )
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="PATTERN", help="only runs with such names: 'ant-*'; repeatable"
-    )
+    add_selection(parser)
     parser.add_argument(
         "--iterations", type=whole_number, default=20, metavar="N", help="iterations to measure (default: 20)"
     )
@@ -206,7 +203,6 @@ def _study(arguments: list[str]) -> int:
     options = _parse(parser, arguments)
 
     from ahac.bench.training import run_time
-    from ahac.cli.sweep import read_configs
     from ahac.core.device import resolve_device, resolve_run_device
     from ahac.envs import make_task
     from ahac.experiments.compare import group_name

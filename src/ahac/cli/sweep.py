@@ -82,12 +82,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--out", metavar="FOLDER", help="folder of run folders (default: runs/STUDY for a study, runs for a list)"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="setting of all runs: iterations=5; repeatable"
-    )
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="PATTERN", help="only runs with such names: 'ant-*'; repeatable"
-    )
+    add_selection(parser)
     parser.add_argument(
         "--retries", type=whole_number, default=1, metavar="N", help="how often to retry a failed run (default: 1)"
     )
@@ -116,6 +111,16 @@ def _parser() -> Parser:
         help="slurm: option of sbatch, partition=gpu or time=24:00:00; repeatable",
     )
     return parser
+
+
+def add_selection(parser: Parser) -> None:
+    """Add the options that select and change runs."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="setting of all runs: iterations=5; repeatable"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PATTERN", help="only runs with such names: 'ant-*'; repeatable"
+    )
 
 
 def _launcher_options(options: argparse.Namespace) -> dict[str, Any]:
