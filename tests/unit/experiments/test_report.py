@@ -12,7 +12,7 @@ import pytest
 
 from ahac.core.errors import InputError
 from ahac.experiments.report.data import read_report_data
-from ahac.experiments.report.document import Document, Section, Table, Text
+from ahac.experiments.report.document import Document, Figure, Section, Table, Text
 from ahac.experiments.report.figures import MOST_BANDS, _shortened, aggregate_figure
 from ahac.experiments.report.page import make_report, write_report
 from ahac.experiments.report.paper import ALGORITHMS, RETURNS
@@ -205,7 +205,7 @@ def test_notes_tell_what_is_odd_about_a_group(tmp_path: Path) -> None:
     }
 
 
-def test_a_group_without_a_curve_has_the_reason_below_the_figure(tmp_path: Path) -> None:
+def test_a_group_without_a_curve_is_marked_with_the_reason_below_the_figure(tmp_path: Path) -> None:
     nan = float("nan")
     for seed, returns in enumerate(([1.0, 2.0, 3.0], [nan, nan, nan])):
         write_run(tmp_path / f"ant-ahac-s{seed}", seed, algo="ahac", returns=returns)
@@ -221,6 +221,9 @@ def test_a_group_without_a_curve_has_the_reason_below_the_figure(tmp_path: Path)
         "shac has no curve: of its runs only the last iteration is known.",
         "sac has no curve: its runs have no range in common.",
     ]
+    (figure,) = (block for block in section.blocks if isinstance(block, Figure))
+    for label in ("ppo (2 seeds)", *(f"{algo} (no curve)" for algo in ("ahac", "shac", "sac"))):
+        assert f">{label}<" in figure.svg
     assert texts(document, "Learning curves").startswith("Return in training, of the policy with its noise.")
 
 

@@ -62,6 +62,11 @@ class Group:
         """Learning curves by axis: points `[n]` and the return of each run there `[runs, n]`; n may be 0."""
         return {axis: curve(self.curve_runs, axis) for axis in AXES}
 
+    @property
+    def has_curve(self) -> bool:
+        """Whether there is a learning curve on all axes."""
+        return all(len(points) for points, _ in self.curves.values())
+
     @cached_property
     def last_tenth_change(self) -> float:
         """Fraction by which the return in training rises over the last tenth of the steps; NaN for very short runs."""

@@ -99,6 +99,8 @@ def curve_figure(groups: Sequence[Group], styles: Styles) -> str:
 
 
 def _label(group: Group) -> str:
+    if not group.has_curve:
+        return f"{_short(group.column)} (no curve)"
     seeds = len({run.settings["seed"] for run in group.curve_runs})
     return f"{_short(group.column)} ({seeds} seed{'s' * (seeds != 1)})"
 

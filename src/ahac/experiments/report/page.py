@@ -139,7 +139,7 @@ def _curve_section(data: ReportData, styles: Styles) -> Section:
 
 def _without_curve(group: Group) -> str:
     """Say why a group has no learning curve; an empty text if it has one."""
-    if all(len(points) for points, _ in group.curves.values()):
+    if group.has_curve:
         return ""
     runs = len(group.curve_runs)
     if all(len(run.rows) == 1 < run.last("iteration") for run in group.curve_runs):
