@@ -65,10 +65,12 @@ def covariance(information: Tensor, gradients: Tensor, prior: Tensor, samples: i
 def undetermined(information: Tensor, scale: Tensor, labels: Sequence[str]) -> tuple[list[Combination], Tensor]:
     """Return the combinations of parameters that the data determine worse than to 100 % of the parameters' scales.
 
-    Parameters that do not affect the data are listed first, then eigenvectors of the others' information matrix.
+    Parameters that do not affect the data are listed first, then combinations of few others that span the weak
+    eigenvectors of their information matrix. The eigenvectors themselves may mix unrelated combinations, and do so
+    differently on every machine if their eigenvalues are nearly equal.
 
     Returns:
-        The combinations, and their unit vectors [n, P] relative to the scales.
+        The combinations, and orthonormal vectors [n, P] that span the same space, relative to the scales.
     """
     scaled = information * scale[:, None] * scale
     single = scaled.diagonal() < UNKNOWN**-2
@@ -79,9 +81,27 @@ def undetermined(information: Tensor, scale: Tensor, labels: Sequence[str]) -> t
     directions = scaled.new_zeros(len(alone) + int(weak.sum()), len(labels))
     directions[torch.arange(len(alone)), alone] = 1.0
     directions[len(alone) :, others] = vectors.T[weak]
-    strengths = torch.cat([scaled.diagonal()[alone], values[weak]]).clamp_min(0.0)
-    found = [_combination(row, float(x.rsqrt()), labels) for row, x in zip(directions, strengths, strict=True)]
+    shown = torch.cat([directions[: len(alone)], _sparse_basis(directions[len(alone) :])])
+    strengths = ((shown @ scaled) * shown).sum(dim=1).clamp_min(0.0)
+    found = [_combination(row, float(x.rsqrt()), labels) for row, x in zip(shown, strengths, strict=True)]
     return found, directions
+
+
+def _sparse_basis(vectors: Tensor) -> Tensor:
+    """Return unit vectors [n, P] that span the same space, each with a parameter that the others do not contain.
+
+    This is the reduced row echelon form with the largest coefficients as pivots. It does not depend on the given basis,
+    up to the choice between equal pivots.
+    """
+    rows = vectors.clone()
+    for k in range(len(rows)):
+        row, column = divmod(int(rows[k:].abs().argmax()), rows.shape[1])
+        rows[[k, k + row]] = rows[[k + row, k]]
+        rows[k] /= rows[k, column].clone()
+        factors = rows[:, column].clone()
+        factors[k] = 0.0
+        rows -= factors[:, None] * rows[k]
+    return rows / rows.norm(dim=1, keepdim=True)
 
 
 def _combination(direction: Tensor, deviation: float, labels: Sequence[str]) -> Combination:

@@ -60,6 +60,21 @@ def test_unknown_combinations_are_listed() -> None:
     torch.testing.assert_close(solution.z[6], START[6])
 
 
+def test_unknown_combinations_are_not_mixed() -> None:
+    """Two pairs act alike, a joint's damping and its servo's; the small term makes eigenvectors mix all four."""
+    effect = torch.tensor([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]], dtype=torch.float64)
+    mixing = torch.tensor([[1.0, -1.0, 1.0, -1.0]], dtype=torch.float64)
+    information = 1e4 * effect.T @ effect + 1e-6 * mixing.T @ mixing
+    labels = ("joint 1", "servo 1", "joint 2", "servo 2")
+    found, directions = undetermined(information, torch.ones(4, dtype=torch.float64), labels)
+    assert directions.abs().min() > 0.1, "otherwise this tests nothing"
+    assert {frozenset(each.labels) for each in found} == {frozenset(labels[:2]), frozenset(labels[2:])}
+    for each in found:
+        assert abs(sum(each.coefficients)) < 1e-6
+        torch.testing.assert_close(each.deviation, (1e-6 * 2.0) ** -0.5, rtol=1e-3, atol=0.0)
+    torch.testing.assert_close(directions @ directions.T, torch.eye(2, dtype=torch.float64))
+
+
 def test_bounds_hold() -> None:
     segments = record(noise=1.0)
     narrow = coordinates()
