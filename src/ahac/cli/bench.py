@@ -213,7 +213,7 @@ def _study(arguments: list[str]) -> int:
         groups.setdefault(group_name(Path(config.name), vars(config)), config)
     rows: list[Row] = []
     for group, config in groups.items():
-        device = options.device = options.device or resolve_run_device(config.device)
+        device = options.device or resolve_run_device(config.device)
         with torch_settings(config, resolve_device(device)):
             times = run_time(
                 config.with_integrator(make_task(config.task, config.variant)),
@@ -225,7 +225,8 @@ def _study(arguments: list[str]) -> int:
                 iterations=options.iterations,
                 graphs=config.graphs,
             )
-        rows.append({"group": group, **times})
+        rows.append({"group": group, "device": device, **times})
+    options.device = max((row["device"] for row in rows), key=lambda device: device != "cpu")  # a GPU is described
     return _report({"Runs of a study alone, estimated from their first iterations": rows}, options)
 
 

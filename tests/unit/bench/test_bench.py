@@ -207,14 +207,30 @@ def test_runs_of_a_study_are_timed_once_for_all_seeds(bench: Bench, tmp_path: Pa
     given = ("--only", "cartpole-*", "--set", "num_envs=3", "--iterations", "1", "--device", "cpu")
     _, report = bench("study", str(tmp_path / "two.toml"), *given)
     (rows,) = report["tables"].values()
-    assert [(row["group"], row["worlds"], row["horizon"]) for row in rows] == [
-        ("cartpole-shac", 3, 4),
-        ("cartpole-ahac", 3, 4),
+    assert [(row["group"], row["device"], row["worlds"], row["horizon"]) for row in rows] == [
+        ("cartpole-shac", "cpu", 3, 4),
+        ("cartpole-ahac", "cpu", 3, 4),
     ]
     for row in rows:  # 600000 iterations, and as many of 3 x 4 steps
         assert row["minutes"] == pytest.approx(10.0 * row["iteration ms"], rel=0.05)
     assert rows[0]["minutes, longest horizon"] is None
     assert rows[1]["minutes, longest horizon"] > 0.0
+
+
+def test_runs_of_a_study_are_timed_on_their_own_devices(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def resolve(device: str) -> str:
+        asked.append(device)
+        return "cpu"
+
+    monkeypatch.setattr("ahac.core.device.resolve_run_device", resolve)
+    text = STUDY.replace("iterations = 600000", 'iterations = 600000, device = "cuda"')
+    (tmp_path / "two.toml").write_text(text, encoding="utf-8")
+    bench("study", str(tmp_path / "two.toml"), "--only", "cartpole-*", "--iterations", "1")
+    assert asked == ["cuda", "auto"]
 
 
 def test_warm_up_of_a_replay_buffer_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
