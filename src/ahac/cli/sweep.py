@@ -76,7 +76,7 @@ def _parser() -> Parser:
         "--jobs",
         type=whole_number,
         metavar="N",
-        help="runs at a time (default: one for every two cores; on a GPU 8, or 3 if all have a replay buffer; with ray "
+        help="runs at a time (default: one for every two cores; on a GPU 8, or 3 if all are of FastTD3; with ray "
         "and slurm no limit)",
     )
     parser.add_argument(

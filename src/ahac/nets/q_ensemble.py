@@ -1,4 +1,8 @@
-"""Q(s, a) by an ensemble of networks without shared weights, in batched operations: values or distributions."""
+"""Q(s, a) by an ensemble of networks without shared weights: values or distributions.
+
+Each member has matrix products of its own: batched ones are slower on CUDA, with biases and for weight gradients
+(docs/performance/several-runs.md).
+"""
 
 from __future__ import annotations
 
@@ -39,10 +43,15 @@ class NetworkEnsemble(nn.Module):
 
     def outputs(self, obs: Tensor, action: Tensor) -> Tensor:
         """Return [M, B, outputs] of the last layers for [B, obs] and [B, actions]."""
-        x = torch.cat([obs, action], dim=-1).expand(self.members, -1, -1)
-        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, x, weight)
-            if k < len(self.weights) - 1:
+        x = torch.cat([obs, action], dim=-1)
+        weights = zip(*(weight.unbind() for weight in self.weights), strict=True)
+        biases = zip(*(bias.squeeze(1).unbind() for bias in self.biases), strict=True)
+        return torch.stack([self._member(x, *layers) for layers in zip(weights, biases, strict=True)])
+
+    def _member(self, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
+        for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+            x = torch.addmm(bias, x, weight)
+            if k < len(weights) - 1:
                 x = self.function(x)
         return x
 

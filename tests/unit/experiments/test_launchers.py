@@ -140,9 +140,10 @@ def test_the_default_number_of_jobs_fits_the_machine(tmp_path: Path, monkeypatch
     assert default_jobs(configs) == 1
     monkeypatch.setattr(local, "resolve_run_device", lambda device: "cuda")
     assert default_jobs(configs) == local.GPU_JOBS
-    off_policy = 2 * [configure("hopper", "sac"), configure("hopper", "fasttd3")]
-    assert default_jobs(off_policy) == 3
-    assert default_jobs([*configs[:2], *off_policy]) == 6
+    fasttd3, others = 4 * [configure("hopper", "fasttd3")], 4 * [configure("hopper", "sac")]
+    assert default_jobs(fasttd3) == 3
+    assert default_jobs(others) == 4
+    assert default_jobs([*fasttd3, *others[:2]]) == 6
 
 
 def test_missing_packages_say_how_to_install_them() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from ahac.algos.off_policy import OffPolicyConfig
+from ahac.algos.fasttd3 import FastTD3Config
 from ahac.core.checks import check_int
 from ahac.core.device import resolve_run_device
 from ahac.core.hardware import pin_to_cores, split_cores, usable_cores
@@ -19,8 +19,8 @@ __all__ = ["LocalLauncher", "default_jobs"]
 
 GPU_JOBS = 8
 """Default number of runs that share a GPU."""
-REPLAY_JOBS = 3
-"""The same if all of them learn from a replay buffer: three runs of FastTD3 make 1.44 times the updates of one."""
+FASTTD3_JOBS = 3
+"""The same if all of them are of FastTD3, which fills a GPU: three runs make 1.44 times the updates of one."""
 CORES_PER_JOB = 2
 """Default number of cores of a run on a machine without a GPU."""
 
@@ -33,8 +33,8 @@ def default_jobs(configs: Sequence[RunConfig]) -> int:
     if not _use_gpu(configs):
         most = max(1, usable_cores() // CORES_PER_JOB)
     else:
-        replay = all(isinstance(config.algorithm, OffPolicyConfig) for config in configs)
-        most = REPLAY_JOBS if replay else GPU_JOBS
+        wide = all(isinstance(config.algorithm, FastTD3Config) for config in configs)
+        most = FASTTD3_JOBS if wide else GPU_JOBS
     return max(1, min(most, len(configs)))
 
 
