@@ -1,5 +1,6 @@
 """The fast implementation of the first-order algorithms computes the same numbers as the plain reference."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -118,6 +119,13 @@ def test_every_horizon_rule_matches_its_reference(rule: str) -> None:
     config = replace(made, horizon=replace(made.horizon, rule=rule, speed=0.2), stiffness=stiffness)
     horizons = compare(config)
     assert (len(set(horizons)) > 1) == (rule != "fixed"), "the horizon moved"
+
+
+def test_a_rollout_of_one_step_lengthens_the_growth_horizon_as_in_the_reference() -> None:
+    made = settings("ahac")
+    horizons = compare(replace(made, horizon=replace(made.horizon, rule="growth", min=1, initial=1.0, speed=0.2)))
+    assert horizons[0] == pytest.approx(math.exp(0.2))
+    assert horizons[-1] >= 2.0
 
 
 @pytest.mark.parametrize("initial", [4.0, 9.0, 16.0])

@@ -248,8 +248,11 @@ class EntropyConfig:
     def __post_init__(self) -> None:
         _above("entropy.init_temperature", self.init_temperature, 0.0)
         check_finite("entropy.learning_rate", self.learning_rate, 0.0)
-        if self.target is not None and check_finite("entropy.target", self.target) == 0.0:
-            raise InputError("entropy.target must not be 0, as entropies are divided by it; use for example -4")
+        if self.target is not None and check_finite("entropy.target", self.target) >= 0.0:
+            raise InputError(
+                f"entropy.target must be negative, as entropies are normalized by it, got {self.target:g}; the default "
+                "is minus half the number of actions"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

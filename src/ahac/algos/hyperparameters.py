@@ -120,7 +120,7 @@ def task_hyperparameters(task: str, preset: str) -> TaskHyperparameters:
     column = task if task in PAPER else "ant"
     numbers = PAPER[column]
     if preset == "released":
-        num_envs, iterations = RELEASED.get(task, (numbers.num_envs, numbers.iterations))
+        num_envs, iterations = RELEASED.get(column, (numbers.num_envs, numbers.iterations))
         return replace(
             numbers,
             actor=(400, 200, 100),

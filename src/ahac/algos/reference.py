@@ -228,9 +228,9 @@ class Reference:
         elif h.rule == "shrink":
             self.scale_horizon((limit - float(stiffness.mean())) / limit)
         elif h.rule == "growth":
-            norms = torch.stack([state_gradient(step).square().sum(dim=-1).mean().sqrt() for step in steps[1:]])
+            norms = [state_gradient(step).square().sum(dim=-1).mean().sqrt() for step in steps[1:]]
             quarter = max(len(norms) // 4, 1)
-            growth = float(norms[:quarter].mean() / norms[-quarter:].mean())
+            growth = float(sum(norms[:quarter]) / sum(norms[-quarter:])) if norms else 1.0
             self.scale_horizon((math.log(h.growth_limit) - math.log(growth)) / math.log(h.growth_limit))
         elif h.rule == "esnr":
             gradients = torch.stack([grad_of(step.action) for step in steps])
@@ -244,7 +244,7 @@ class Reference:
         self.esnr[self.tried] = esnr if old == -math.inf else 0.9 * old + 0.1 * esnr
         self.updates += 1
         if self.updates % 4 == 0:
-            neighbors = range(max(self.best - 1, 0), min(self.best + 2, len(self.lengths)))
+            neighbors = [i for i in (self.best, self.best - 1, self.best + 1) if i in range(len(self.lengths))]
             self.best = max(neighbors, key=lambda i: self.esnr[i])
             self.tried = self.best + (0, 1, 0, -1)[self.updates // 4 % 4]
             if self.tried not in range(len(self.lengths)):

@@ -139,6 +139,12 @@ def test_the_published_settings_of_sapo(preset: str) -> None:
     assert (made.algorithm.actor.learning_rate, made.algorithm.critic.learning_rate) == (2e-3, 5e-4)
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("algo", ["ahac", "shac"])
+def test_a_task_without_hyperparameters_has_those_of_ant(algo: str, preset: str) -> None:
+    assert recipe("robot", algo, preset) == recipe("ant", algo, preset)
+
+
 def test_the_published_settings_of_rpo() -> None:
     assert [recipe(task, "rpo", "paper").num_envs for task in ("ant", "hopper")] == [128, 512]
     rpo = recipe("ant", "rpo", "paper").algorithm

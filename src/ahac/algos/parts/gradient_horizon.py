@@ -18,8 +18,11 @@ __all__ = ["EsnrHorizon", "GrowthHorizon", "overall_growth"]
 def overall_growth(norms: Tensor) -> float:
     """Return the ratio of [T − 1] adjoint norms at the first steps to those at the last.
 
-    Each is a mean over a quarter of the rollout, so that one hard contact does not decide.
+    Each is a mean over a quarter of the rollout, so that one hard contact does not decide. A rollout of one step has no
+    growth: 1.
     """
+    if len(norms) == 0:
+        return 1.0
     edge = max(len(norms) // 4, 1)
     return float(norms[:edge].mean() / norms[-edge:].mean())
 
@@ -92,7 +95,7 @@ class EsnrHorizon(AdaptiveHorizon):
         if self.count % self.patience == 0:
             scores = torch.nan_to_num(self.score, nan=-math.inf)
             best = self.best_rung
-            candidates = [i for i in (best - 1, best, best + 1) if 0 <= i < len(self.ladder)]
+            candidates = [i for i in (best, best - 1, best + 1) if 0 <= i < len(self.ladder)]  # a tie changes nothing
             self.best_rung = max(candidates, key=lambda i: float(scores[i]))
             turn = (self.count // self.patience) % 4
             self.offset = {0: 0, 1: 1, 2: 0, 3: -1}[turn]

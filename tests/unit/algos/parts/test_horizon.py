@@ -169,6 +169,15 @@ def test_esnr_climbs_to_the_best_rung_and_stays_near_it(first: float, best: int)
             assert rule.ladder[rule.best_rung] == best
 
 
+@pytest.mark.parametrize("first", [8.0, 26.0, 64.0])
+def test_esnr_keeps_the_best_rung_while_all_are_equal(first: float) -> None:
+    rule = EsnrHorizon(Bounds(8, 64), first)
+    start = rule.best_rung
+    for _ in range(40):
+        rule.update(Signals(esnr=0.0), 1.0)
+        assert rule.best_rung == start
+
+
 # ------------------------------------------------------------------------------------------------------------ saved
 
 RULES: dict[str, Callable[[], HorizonRule]] = {
