@@ -262,6 +262,18 @@ def test_figures_of_many_groups_have_no_bands(groups: int, tmp_path: Path) -> No
     assert profile.svg.count("fill-opacity: 0.15") == wanted
 
 
+@pytest.mark.parametrize(("iterations", "logarithmic"), [(12, False), (300, True)])
+def test_the_axis_is_logarithmic_if_one_curve_is_much_longer(
+    iterations: int, logarithmic: bool, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "ant-ahac-s0", returns=[1.0, 2.0, 3.0], algo="ahac", score=1.0)
+    write_run(tmp_path / "ant-ppo-s0", returns=[1.0] * iterations, algo="ppo", score=1.0, iterations=iterations)
+    curves, *_ = make_report([tmp_path]).figures()
+    labels = {text.text for text in ElementTree.fromstring(curves.svg).iter("{http://www.w3.org/2000/svg}text")}
+    assert ({"100", "1k", "10k"} <= labels) == logarithmic
+    assert ("0" in labels) != logarithmic, "a linear axis starts at 0, a logarithmic one has no 0"
+
+
 def test_paths_are_shortened_without_changing_their_shape() -> None:
     lines = '<path d="M 1.26 2.999 \nL 3.04 4 \nL 5 6.123456 \nz\nM 7 8 \nL 9 10 \n" x="1.23"/>'
     assert _shortened(lines) == '<path d="M 1.2 2.9 3.0 4 5 6.1 z M 7 8 9 10 " x="1.23"/>'

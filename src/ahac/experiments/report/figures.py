@@ -35,6 +35,8 @@ PATH = re.compile(r' d="[^"]*"')
 BEZIER = re.compile("[CQ]")
 """Commands of Bézier curves in a path."""
 DECIMALS = re.compile(r"(\.\d)\d+")
+WIDEST_RATIO = 4.0
+"""If the longest curve of a figure is longer than this times the shortest, the axis is logarithmic."""
 MOST_BANDS = len(COLORS)
 """A figure of more groups has no bands, which would hide each other."""
 Styles = Mapping[str, tuple[str, str]]
@@ -90,12 +92,18 @@ def curve_figure(groups: Sequence[Group], styles: Styles) -> str:
         for axes, axis in zip(panels, AXES, strict=True):
             for group, label in zip(groups, labels, strict=True):
                 _curve(axes, group, axis, styles[group.column], label, band=len(groups) <= MOST_BANDS)
-            _format_curve_axes(axes, axis)
+            _format_curve_axes(axes, axis, logarithmic=_lengths_differ([group.curves[axis][0] for group in groups]))
         panels[0].set_ylabel("return in training")
         engine: Any = drawing.canvas.get_layout_engine()
         engine.set(wspace=0.04)  # the last tick of one panel is next to the first one of the other
         _legend_below(drawing.canvas, panels[0])
     return drawing.svg
+
+
+def _lengths_differ(curves: Sequence[np.ndarray]) -> bool:
+    """Return whether some curves would be hard to see next to others that are much longer."""
+    ends = [points[-1] for points in curves if len(points)]
+    return len(ends) > 1 and max(ends) > WIDEST_RATIO * min(ends) > 0.0
 
 
 def _label(group: Group) -> str:
@@ -126,14 +134,17 @@ def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: s
         axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
 
 
-def _format_curve_axes(axes: Axes, axis: str) -> None:
+def _format_curve_axes(axes: Axes, axis: str, logarithmic: bool) -> None:
     from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
     if not any(len(np.asarray(line.get_ydata())) for line in axes.get_lines()):
         text = "no group whose runs all have a return yet"
         axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, transform=axes.transAxes)
     axes.set_xlabel(AXES[axis])
-    axes.set_xlim(left=0.0)
+    if logarithmic:
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.8g}"))
 
