@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 import torch
@@ -119,6 +120,21 @@ def test_every_horizon_rule_matches_its_reference(rule: str) -> None:
     config = replace(made, horizon=replace(made.horizon, rule=rule, speed=0.2), stiffness=stiffness)
     horizons = compare(config)
     assert (len(set(horizons)) > 1) == (rule != "fixed"), "the horizon moved"
+
+
+@pytest.mark.parametrize("rule", ["paper", "released"])
+def test_with_learning_rates_of_zero_horizon_multipliers_and_policy_stay(rule: Literal["paper", "released"]) -> None:
+    made = settings("ahac")
+    horizon = replace(made.horizon, rule=rule, initial=8.0, learning_rate=0.0)
+    stiffness = StiffnessConfig(signal="contact", limit=300.0, lagrangian=True)
+    still = replace(made, actor=replace(made.actor, learning_rate=0.0), horizon=horizon, stiffness=stiffness)
+    fast = ShortHorizonActorCritic(still, world(3).spec, seed=4)
+    before, env = flat_fast(fast), world(3)
+    for i in range(3):
+        fast.iterate(env, i / 3)
+    assert torch.equal(flat_fast(fast), before)
+    assert fast.horizon.steps == 8
+    assert set(compare(replace(still, actor=made.actor))) == {8.0}
 
 
 def test_a_rollout_of_one_step_lengthens_the_growth_horizon_as_in_the_reference() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ahac.core.bundle import BundleConfig
-from ahac.core.checks import check_finite, check_int, check_probability
+from ahac.core.checks import check_finite, check_int, check_probability, check_widths
 from ahac.core.env import StiffnessSignal
 from ahac.core.errors import InputError
 
@@ -28,8 +28,7 @@ RULES: tuple[str, ...] = get_args(Rule)
 
 
 def _check_network(name: str, hidden: tuple[int, ...], learning_rate: float, max_grad_norm: float | None) -> None:
-    for width in hidden:
-        check_int(f"the width of a hidden layer in {name}.hidden", width, 1)
+    check_widths(f"{name}.hidden", hidden)
     check_finite(f"{name}.learning_rate", learning_rate, 0.0)
     if max_grad_norm is not None:
         _above(f"{name}.max_grad_norm", max_grad_norm, 0.0)
@@ -52,7 +51,7 @@ class ActorConfig:
     hidden: tuple[int, ...] = (128, 64, 32)
     """Hidden layer widths."""
     learning_rate: float = 2e-3
-    """Initial learning rate α_θ; changes linearly to 1e-5 over the run."""
+    """Initial learning rate α_θ; changes linearly to 1e-5 over the run, unless it is 0."""
     max_grad_norm: float = 1.0
     """Clip the gradient to this norm."""
     weight_decay: float = 0.0
@@ -92,7 +91,7 @@ class CriticConfig:
     hidden: tuple[int, ...] = (64, 64)
     """Hidden layer widths."""
     learning_rate: float = 2e-3
-    """Initial learning rate α_ψ; changes linearly to 1e-5 over the run."""
+    """Initial learning rate α_ψ; changes linearly to 1e-5 over the run, unless it is 0."""
     weight_decay: float = 0.0
     """Decoupled weight decay (AdamW)."""
     activation: Literal["elu", "silu"] = "elu"
@@ -143,7 +142,8 @@ class HorizonConfig:
     max: int = 64
     """Largest horizon [control steps]; limits memory."""
     learning_rate: float = 1e-5
-    """Initial learning rate α_φ of multipliers and horizon (rules paper and released); changes linearly to 1e-5."""
+    """Initial learning rate α_φ of multipliers and horizon (rules paper and released); changes linearly to 1e-5, unless
+    it is 0."""
     speed: float = 0.02
     """Largest relative change per iteration (rules shrink and growth)."""
     growth_limit: float = 3.0
@@ -156,7 +156,8 @@ class HorizonConfig:
         if not 0 < check_int("horizon.min", self.min, 1) <= check_int("horizon.max", self.max, 1):
             raise InputError(f"horizon.min must not exceed horizon.max, got {self.min} and {self.max}")
         check_finite("horizon.learning_rate", self.learning_rate, 0.0)
-        _above("horizon.speed", self.speed, 0.0)
+        if not 0.0 < check_finite("horizon.speed", self.speed) <= 1.0:
+            raise InputError(f"horizon.speed must be more than 0 and at most 1, got {self.speed!r}")
         _above("horizon.growth_limit", self.growth_limit, 1.0)
 
 
@@ -206,7 +207,7 @@ class UpdateConfig:
     clip_high: float = 1.0
     """Leave out steps with importance weights above 1 + clip_high (with several epochs)."""
     kl_coef: float = 0.0
-    """Weight of KL(old ‖ new) in the loss of every update."""
+    """Weight of KL(old ‖ new) in the loss of every update; no effect with one epoch, where its gradient is 0."""
     entropy_coef: float = 0.0
     """Weight of the policy's entropy in the objective of every update."""
 
@@ -290,3 +291,12 @@ class ShortHorizonConfig:
             )
         if self.stiffness.lagrangian and self.stiffness.signal == "dynamics":
             raise InputError('stiffness.lagrangian needs a signal with a gradient, which "dynamics" does not have')
+
+    def check_worlds(self, worlds: int) -> None:
+        """Raise if a setting needs more worlds."""
+        self.update.check_worlds(worlds)
+        if self.horizon.rule == "esnr" and worlds < 2:
+            raise InputError(
+                f'horizon.rule "esnr" needs the variance over worlds, got {worlds} world; use num_envs of 2 or more, '
+                'or the rule "growth"'
+            )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ahac.algos.config import ActorConfig, UpdateConfig
 
-__all__ = ["REUSE", "TaskHyperparameters", "actor_config", "has_hyperparameters", "task_hyperparameters"]
+__all__ = ["REUSE", "TASKS", "TaskHyperparameters", "actor_config", "hyperparameters_of", "task_hyperparameters"]
 
 REUSE = UpdateConfig(epochs=5, kl_coef=0.2)
 """Several policy epochs per rollout: RPO's, and AHAC's on the tasks in `DEFAULT` that name it."""
@@ -110,14 +110,18 @@ rollouts, which avoid its slow gait (docs/results.md); on Go1 and Go2 several po
 the iterations (docs/results/walking.md)."""
 
 
-def has_hyperparameters(task: str) -> bool:
-    """Return whether a task has hyper-parameters of its own."""
-    return task in PAPER
+TASKS = tuple(PAPER)
+"""Tasks with hyper-parameters of their own."""
+
+
+def hyperparameters_of(task: str) -> str:
+    """Return the task whose hyper-parameters a task has: itself or Ant."""
+    return task if task in TASKS else "ant"
 
 
 def task_hyperparameters(task: str, preset: str) -> TaskHyperparameters:
     """Return the hyper-parameters of a task in a preset."""
-    column = task if task in PAPER else "ant"
+    column = hyperparameters_of(task)
     numbers = PAPER[column]
     if preset == "released":
         num_envs, iterations = RELEASED.get(column, (numbers.num_envs, numbers.iterations))

@@ -18,7 +18,7 @@ from ahac.algos.algorithm import IterationResult
 from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
 from ahac.algos.parts.replay import Replay
 from ahac.algos.parts.replay_collector import ReplayCollector
-from ahac.core.checks import check_finite, check_int, check_positive, check_probability
+from ahac.core.checks import check_finite, check_int, check_positive, check_probability, check_widths
 from ahac.core.env import Env, EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.core.rng import restore_generator
@@ -72,8 +72,8 @@ class OffPolicyConfig:
         for name in ("buffer_size", "batch_size", "steps_per_env", "updates"):
             check_int(name, getattr(self, name), 1)
         check_int("learning_starts", self.learning_starts, 0)
-        for width in (*self.hidden, *self.critic_hidden):
-            check_int("the width of a hidden layer", width, 1)
+        check_widths("hidden", self.hidden)
+        check_widths("critic_hidden", self.critic_hidden)
         check_positive("reward_scale", self.reward_scale)
         check_finite("learning_rate", self.learning_rate, 0.0)
         for name in ("tau", "gamma"):

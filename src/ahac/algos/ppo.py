@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ahac.algos.algorithm import IterationResult
 from ahac.algos.finite_checks import UNDONE, check_learned, check_policy, finite_action, skip_iteration
-from ahac.core.checks import check_finite, check_int, check_positive, check_probability
+from ahac.core.checks import check_finite, check_int, check_positive, check_probability, check_widths
 from ahac.core.env import Env, EnvSpec
 from ahac.core.errors import InputError
 from ahac.core.rng import restore_generator
@@ -90,8 +90,9 @@ class PPOConfig:
     def __post_init__(self) -> None:
         for name in ("steps_per_env", "epochs", "minibatches"):
             check_int(name, getattr(self, name), 1)
-        for width in (*self.hidden, *(self.critic_hidden or ())):
-            check_int("the width of a hidden layer", width, 1)
+        check_widths("hidden", self.hidden)
+        if self.critic_hidden is not None:
+            check_widths("critic_hidden", self.critic_hidden)
         for name in ("clip_range", "max_grad_norm", "reward_scale"):
             check_positive(name, getattr(self, name))
         for name in ("target_kl", "clip_range_vf"):

@@ -16,7 +16,7 @@ from ahac.algos.ahac1 import ahac1_config
 from ahac.algos.baseline_recipes import BASELINES
 from ahac.algos.bptt import bptt_config
 from ahac.algos.config import ShortHorizonConfig
-from ahac.algos.hyperparameters import task_hyperparameters
+from ahac.algos.hyperparameters import hyperparameters_of, task_hyperparameters
 from ahac.algos.ivwh import ivwh_config
 from ahac.algos.registry import algorithms, settings_class
 from ahac.algos.rpo import RPO_WORLDS, rpo_config
@@ -95,7 +95,7 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
         published = sapo_config(task_hyperparameters(task, "paper"), preset)
         return Recipe(num_envs=SAPO_WORLDS[0], iterations=SAPO_WORLDS[1], algorithm=published)
     if algo == "rpo" and preset != "default":
-        worlds = RPO_WORLDS.get(task, worlds)
+        worlds = RPO_WORLDS.get(hyperparameters_of(task), worlds)
     elif algo == "ahac":
         iterations = numbers.ahac_iterations or iterations
     elif algo == "bptt":

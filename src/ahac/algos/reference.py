@@ -218,7 +218,7 @@ class Reference:
         limit = self.config.stiffness.threshold
         if h.rule in ("paper", "released"):
             # φ <- φ − α (C − ‖∇f‖), clamped at zero in the paper;  H <- H + α Σ φ
-            alpha = h.learning_rate + (FINAL_LEARNING_RATE - h.learning_rate) * progress
+            alpha = scheduled(h.learning_rate, progress)
             length = len(stiffness)
             phi = self.phi[:length] - alpha * (limit - stiffness)
             self.phi[:length] = phi if h.rule == "released" else phi.clamp(min=0.0)
@@ -285,9 +285,14 @@ def mlp(widths: list[int]) -> nn.Sequential:
 
 
 def set_learning_rate(optimizers: list[torch.optim.Adam], initial: float, progress: float) -> None:
-    """Set the learning rate, which changes linearly over the training."""
+    """Set the learning rate."""
     for optimizer in optimizers:
-        optimizer.param_groups[0]["lr"] = initial + (FINAL_LEARNING_RATE - initial) * progress
+        optimizer.param_groups[0]["lr"] = scheduled(initial, progress)
+
+
+def scheduled(initial: float, progress: float) -> float:
+    """Return a learning rate that changes linearly to 1e-5 over the training; 0 stays 0."""
+    return initial + (FINAL_LEARNING_RATE - initial) * progress if initial else 0.0
 
 
 def plateaued(losses: list[float], config: CriticConfig) -> bool:

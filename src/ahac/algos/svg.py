@@ -15,7 +15,7 @@ from torch import Tensor
 from ahac.algos.off_policy import Metrics, mean_metrics
 from ahac.algos.parts.model_fit import ModelFit
 from ahac.algos.sac import SAC, SACConfig
-from ahac.core.checks import check_finite, check_int
+from ahac.core.checks import check_finite, check_int, check_widths
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.latent_dynamics import LatentDynamics
@@ -71,8 +71,7 @@ class SVGConfig(SACConfig):
             check_int(name, getattr(self, name), 1)
         for name in ("horizon", "model_updates"):
             check_int(name, getattr(self, name), 0)
-        for width in self.model_hidden:
-            check_int("the width of a hidden layer", width, 1)
+        check_widths("model_hidden", self.model_hidden)
         for name in ("model_learning_rate", "head_learning_rate"):
             check_finite(name, getattr(self, name), 0.0)
         if self.sequence_steps > self.steps_per_env:

@@ -20,6 +20,7 @@ __all__ = [
     "check_positive",
     "check_probability",
     "check_tensor",
+    "check_widths",
     "describe_type",
     "is_dense",
 ]
@@ -57,6 +58,14 @@ def check_int(name: str, value: object, least: int) -> int:
         if number >= least:
             return number
     raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_widths(name: str, value: object) -> None:
+    """Raise unless `value` is a list or tuple of layer widths."""
+    if not isinstance(value, list | tuple):
+        raise InputError(f"{name} must be the widths of the hidden layers, for example (128, 64), got {value!r}")
+    for width in value:  # pyright: ignore[reportUnknownVariableType]
+        check_int(f"the width of a hidden layer in {name}", width, 1)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def check_finite(name: str, value: object, least: float = -math.inf) -> float:

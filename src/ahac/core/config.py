@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from ahac.core.errors import InputError
 
-__all__ = ["flatten", "from_dict", "to_dict"]
+__all__ = ["as_restored", "flatten", "from_dict", "to_dict"]
 
 Settings = TypeVar("Settings")
 
@@ -39,6 +39,11 @@ def from_dict(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
     hints = get_type_hints(kind)
     hints |= {item.name: item.metadata["kind"](data) for item in items if item.name in data and "kind" in item.metadata}
     return kind(**{name: _restore(hints[name], value, f"{kind.__name__}.{name}") for name, value in data.items()})
+
+
+def as_restored(settings: Settings) -> Settings:
+    """Return settings as `from_dict` will restore them from a file; raise an InputError if one has the wrong type."""
+    return from_dict(type(settings), to_dict(settings))
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -15,12 +15,12 @@ FINAL_LEARNING_RATE = 1e-5
 
 
 def linear_schedule(initial: float, progress: float, final: float = FINAL_LEARNING_RATE) -> float:
-    """Interpolate linearly from `initial` at the start of training to `final` at its end.
+    """Interpolate linearly from `initial` at the start of training to `final` at its end; 0 stays 0.
 
     `final` is where the schedule ends, not a lower bound: as in the released code, a learning rate below 1e-5 rises to
     1e-5 over a run.
     """
-    return initial + (final - initial) * progress
+    return initial + (final - initial) * progress if initial else 0.0
 
 
 def cosine_schedule(initial: float, progress: float, final: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-from ahac.algos.hyperparameters import has_hyperparameters
+from ahac.algos.hyperparameters import TASKS
 from ahac.algos.networks import CriticFactory, PolicyFactory
 from ahac.algos.recipes import recipe
 from ahac.core.config import flatten
@@ -48,11 +48,16 @@ def configure(task: str | Task, algo: str = "ahac", preset: str = "default", **s
 
 def _recipe_name(task: str | Task) -> str:
     """Return the task whose hyperparameters a task is trained with."""
-    if isinstance(task, str) and has_hyperparameters(task):
+    if isinstance(task, str) and task in TASKS:
         return task
     definition = make_task(task) if isinstance(task, str) else task
     if not isinstance(definition, Task):  # pyright: ignore[reportUnnecessaryIsInstance] - users without type checker
         raise InputError(f"task must be a name, FILE.py:NAME or a Task, got {task!r}")
+    if definition.recipe and definition.recipe not in TASKS:
+        raise InputError(
+            f"recipe of the task {definition.name!r} must name a task with hyperparameters, got {definition.recipe!r}"
+            f"{suggestion(definition.recipe, TASKS)}; known: {', '.join(TASKS)}"
+        )
     return definition.recipe or definition.name
 
 

@@ -15,7 +15,7 @@ from ahac.algos.config import (
     UpdateConfig,
 )
 from ahac.algos.hyperparameters import PAPER
-from ahac.algos.recipes import ALGOS, PRESETS, recipe
+from ahac.algos.recipes import ALGOS, FIRST_ORDER, PRESETS, recipe
 from ahac.algos.registry import make_algorithm
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import EnvSpec
@@ -140,7 +140,7 @@ def test_the_published_settings_of_sapo(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("algo", ["ahac", "shac"])
+@pytest.mark.parametrize("algo", FIRST_ORDER)
 def test_a_task_without_hyperparameters_has_those_of_ant(algo: str, preset: str) -> None:
     assert recipe("robot", algo, preset) == recipe("ant", algo, preset)
 

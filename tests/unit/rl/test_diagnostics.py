@@ -109,6 +109,10 @@ def test_esnr_does_not_depend_on_the_scale() -> None:
     assert esnr(1e3 * gradients).item() == pytest.approx(esnr(gradients).item(), rel=1e-5)
 
 
+def test_a_learning_rate_of_zero_stays_zero() -> None:
+    assert [linear_schedule(0.0, progress) for progress in (0.0, 0.5, 1.0)] == [0.0, 0.0, 0.0]
+
+
 def test_linear_schedules_end_at_the_final_rate() -> None:
     assert linear_schedule(2e-3, 0.0) == 2e-3
     assert linear_schedule(2e-3, 1.0) == pytest.approx(1e-5)

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from ahac.algos.config import ShortHorizonConfig, UpdateConfig
+from ahac.algos.config import HorizonConfig, ShortHorizonConfig, UpdateConfig
 from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.svg import SVGConfig
 from ahac.core.bundle import BundleConfig
 from ahac.core.errors import InputError
 from ahac.training import create
+from ahac.training.api import configure
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, create_run, open_run
 from ahac.training.trainer import train
@@ -41,6 +43,7 @@ def test_a_run_without_a_name_gets_one_of_task_algorithm_and_seed(tmp_path: Path
     [
         ("cartpole", ShortHorizonConfig(bundle=BundleConfig(branches=4)), 8, "'cartpole' has no contacts"),
         ("hopper", ShortHorizonConfig(update=UpdateConfig(gradient="mixed")), 1, "got 1 world"),
+        ("hopper", ShortHorizonConfig(horizon=HorizonConfig(rule="esnr")), 1, 'horizon.rule "esnr" .* got 1 world'),
         ("hopper", FastTD3Config(n_steps=3, buffer_size=8), 8, "buffer_size must be at least 24"),
         ("hopper", SVGConfig(sequence_steps=4, buffer_size=8), 8, "buffer_size must be at least 32"),
     ],
@@ -53,6 +56,33 @@ def test_settings_that_do_not_fit_the_task_leave_no_folder(
     with pytest.raises(InputError, match=message):
         create_run(config)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("algorithm.entropy.enabled", "false", r"EntropyConfig\.enabled must be of type bool, got 'false'"),
+        ("algorithm.critic.shuffle", 0, r"CriticConfig\.shuffle must be of type bool, got 0"),
+        ("algorithm.horizon", None, r"ShortHorizonConfig\.horizon must be a dictionary of settings, got None"),
+        ("deterministic", "no", r"RunConfig\.deterministic must be of type bool, got 'no'"),
+    ],
+)
+def test_settings_that_config_json_could_not_restore_leave_no_folder(
+    name: str, value: object, message: str, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {name: value}
+    config = configure("cartpole", "sapo", num_envs=4, device="cpu", out=str(tmp_path), **settings)
+    with pytest.raises(InputError, match=message):
+        create_run(config)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_has_the_settings_that_its_folder_restores(tmp_path: Path) -> None:
+    lists: dict[str, Any] = {"algorithm.actor.hidden": [8, 8], "algorithm.horizon.initial": 4}
+    run = create_run(configure("cartpole", "shac", num_envs=4, device="cpu", out=str(tmp_path), **lists))
+    assert run.config == open_run(run.folder).config
+    assert isinstance(run.config.algorithm, ShortHorizonConfig)
+    assert run.config.algorithm.actor.hidden == (8, 8)
 
 
 def test_runs_of_the_same_name_get_separate_folders(tmp_path: Path) -> None:

@@ -186,6 +186,8 @@ def test_recipes_of_tasks(file: Path) -> None:
     assert configure(replace(walking, name="mine")).num_envs == configure("go1").num_envs
     assert configure(f"{file}:pole").algorithm == configure("ant").algorithm
     assert configure(replace(make_task("hopper"), episode_steps=10)).num_envs == configure("hopper").num_envs
+    with pytest.raises(InputError, match=r"recipe of the task 'mine' .* got 'anymall' .did you mean anymal"):
+        configure(replace(make_task("anymal"), name="mine", recipe="anymall"))
 
 
 def test_policy_metrics_and_recordings_of_a_run(run: Run, tmp_path: Path) -> None:

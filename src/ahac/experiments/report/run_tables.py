@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ahac.algos.hyperparameters import has_hyperparameters
+from ahac.algos.hyperparameters import TASKS
 from ahac.core.config import flatten, to_dict
 from ahac.core.errors import InputError
 from ahac.experiments.report.data import ReportData
@@ -92,7 +92,7 @@ def _progress(run: RunFiles) -> str:
 def changed_settings(run: RunFiles) -> str:
     """Return the settings of a run that differ from this version's recipe; "–" if there is no recipe."""
     task = run.settings["task"]
-    if not has_hyperparameters(task):
+    if task not in TASKS:
         return NONE
     try:
         recipe = flatten(to_dict(configure(task, run.settings["algo"], run.settings["preset"])))
