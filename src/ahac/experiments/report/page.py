@@ -199,10 +199,8 @@ def _paper_section(data: ReportData, normalization: Normalization, paper: bool) 
     if paper:
         raw.append(Text("Columns of the paper: return at convergence, ten seeds (Georgiev et al., 2024)."))
     raw.append(raw_table(data, paper))
-    unit = "PPO's mean" if normalization.algo else "the mean of the best algorithm"
+    unit = "PPO's score" if normalization.algo else "the score of the best algorithm"
     text = f"Scores divided by {unit} on the task"
-    if normalization.algo:
-        text += "; PPO's own score is an interquartile mean and need not be exactly 1"
     text += "; the paper's returns are divided by those of its PPO" if paper else ""
     normalized: list[Block] = [Text("No task has a score to divide by.")]
     if normalization.units:
@@ -233,9 +231,9 @@ def _normalization_text(normalization: Normalization) -> str:
     if not normalization.units:
         return "Scores are not normalized, and there are no aggregates, because no task has a score to divide by."
     if normalization.algo:
-        unit = "the mean score of PPO's runs on the same task"
+        unit = "PPO's score on the same task, the interquartile mean over its runs"
     else:
-        unit = "the mean score of the best algorithm on the same task, since no run of PPO was evaluated"
+        unit = "the score of the best algorithm on the same task, since no run of PPO was evaluated"
     return f"The score of a run is its mean evaluation return. Scores are normalized: divided by {unit}."
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ahac.experiments.report.data import ReportData
 from ahac.stats.across_tasks import METRICS
+from ahac.stats.aggregate import iqm
 from ahac.stats.bootstrap import stratified_interval
 from ahac.stats.comparison import performance_profile, probability_of_improvement
 
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 PPO = "ppo"
-"""Algorithm whose mean score is the unit, if it was run."""
+"""Algorithm whose score is the unit, if it was run."""
 THRESHOLDS = 201
 """Number of points of a performance profile."""
 
@@ -38,7 +39,7 @@ class Normalization:
     """What scores are divided by."""
 
     algo: str | None
-    """Algorithm whose mean is the unit on every task; None for the best column of each task."""
+    """Algorithm whose score is the unit on every task; None for the best column of each task."""
     units: Mapping[str, float]
     """Unit of each task that has one."""
     left_out: Mapping[str, str]
@@ -86,9 +87,12 @@ class Improvement:
 
 
 def normalize(data: ReportData) -> Normalization:
-    """Choose the unit of each task: PPO's mean score if PPO has scores on any task, else the best column's mean."""
+    """Choose the unit of each task: the score of PPO if any of its runs was evaluated, else of the best column.
+
+    A score is an interquartile mean over runs.
+    """
     means = {
-        task: {column: float(scores.mean()) for column in data.columns if len(scores := data.scores(task, column))}
+        task: {column: iqm(scores) for column in data.columns if len(scores := data.scores(task, column))}
         for task in data.tasks
     }
     pooled = {task: _ppo_scores(data, task) for task in data.tasks}
@@ -101,7 +105,7 @@ def normalize(data: ReportData) -> Normalization:
         elif algo is not None and not len(pooled[task]):
             left_out[task] = "PPO has no evaluated run"
         else:
-            unit = float(pooled[task].mean()) if algo is not None else max(found.values())
+            unit = iqm(pooled[task]) if algo is not None else max(found.values())
             if unit > 0.0:
                 units[task] = unit
             else:
