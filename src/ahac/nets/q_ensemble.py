@@ -1,7 +1,7 @@
 """Q(s, a) by an ensemble of networks without shared weights: values or distributions.
 
 Each member has matrix products of its own: batched ones are slower on CUDA, with biases and for weight gradients
-(docs/performance/several-runs.md).
+(docs/performance/gpu-kernels.md).
 """
 
 from __future__ import annotations
