@@ -53,11 +53,14 @@ def plot(path: Path, groups: Mapping[str, Sequence[RunFiles]], columns: Sequence
         figure.supxlabel("line: mean over seeds; band: lowest to highest seed", fontsize=9.0, color=MUTED)
 
 
-def curve(records: Sequence[RunFiles], axis: str, column: str = RETURN) -> tuple[np.ndarray, np.ndarray]:
+def curve(
+    records: Sequence[RunFiles], axis: str, column: str = RETURN, *, logarithmic: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Return x values `[n]` on an axis and the value of each run there `[runs, n]`.
 
     A value is the mean of the run's finite rows since the previous x or, if there are none, the latest one. The x
-    values range from where all runs have the column to where the first run ends; n is 0 if that range is empty.
+    values range from where all runs have the column to where the first run ends, at equal distances or, if logarithmic
+    and positive, at equal ratios; n is 0 if that range is empty.
     """
     samples = [
         np.array([(row[axis], row[column]) for row in record.rows if math.isfinite(row.get(column, math.nan))])
@@ -70,7 +73,8 @@ def curve(records: Sequence[RunFiles], axis: str, column: str = RETURN) -> tuple
         points[:, 0] = np.maximum.accumulate(points[:, 0])
     begin = max(points[0, 0] for points in samples)
     end = min(points[-1, 0] for points in samples)
-    x = np.linspace(begin, end, CURVE_POINTS) if begin <= end else np.empty(0)
+    spaced = np.geomspace if logarithmic and begin > 0.0 else np.linspace
+    x = spaced(begin, end, CURVE_POINTS) if begin <= end else np.empty(0)
     return x, np.array([_means(points, x) for points in samples])
 
 

@@ -134,6 +134,14 @@ def test_what_spreads_over_orders_of_magnitude_has_a_logarithmic_axis(
     assert [axes.get_yscale() for axes in figures[0].axes] == [scale, scale]
 
 
+def test_a_logarithmic_curve_has_equal_ratios_between_its_places(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "ant-a-0", 0, [float(k) for k in range(1, 101)])
+    places, returns = curve([read_run(run)], "env_steps", logarithmic=True)
+    assert (places[0], places[-1]) == pytest.approx((100.0, 10_000.0))
+    assert np.allclose(places[1:] / places[:-1], places[1] / places[0])
+    assert (returns[0, 0], returns[0, -1]) == pytest.approx((1.0, 100.0), abs=1.5), "means over the last ratio"
+
+
 def test_runs_without_a_common_range_have_no_curve(tmp_path: Path) -> None:
     short = read_run(made_run(tmp_path / "a-0", 0, [1.0]))
     late = read_run(made_run(tmp_path / "a-1", 1, [None, None, 1.0]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ahac.experiments.plot import AXES
+from ahac.experiments.plot import AXES, curve
 from ahac.experiments.report.data import Group
 from ahac.experiments.report.scores import Estimate, Profile
 from ahac.plots.theme import COLORS, LINESTYLES, MUTED, new_figure, plain
@@ -90,9 +90,11 @@ def curve_figure(groups: Sequence[Group], styles: Styles) -> str:
     with _drawing(3.2 + _legend_height(labels)) as drawing:
         panels: Any = drawing.canvas.subplots(1, len(AXES), sharey=True)
         for axes, axis in zip(panels, AXES, strict=True):
+            if _lengths_differ([group.curves[axis][0] for group in groups]):
+                axes.set_xscale("log")
             for group, label in zip(groups, labels, strict=True):
                 _curve(axes, group, axis, styles[group.column], label, band=len(groups) <= MOST_BANDS)
-            _format_curve_axes(axes, axis, logarithmic=_lengths_differ([group.curves[axis][0] for group in groups]))
+            _format_curve_axes(axes, axis)
         panels[0].set_ylabel("return in training")
         engine: Any = drawing.canvas.get_layout_engine()
         engine.set(wspace=0.04)  # the last tick of one panel is next to the first one of the other
@@ -122,7 +124,8 @@ def _short(name: str) -> str:
 def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: str, band: bool) -> None:
     """Plot the curve of a group; one whose runs have no range in common is only in the legend."""
     color, linestyle = style
-    x, values = group.curves[axis]
+    logarithmic = axes.get_xscale() == "log"
+    x, values = curve(group.curve_runs, axis, logarithmic=True) if logarithmic else group.curves[axis]
     if not len(x):
         axes.plot([], [], linestyle, color=color, label=label)
         return
@@ -134,16 +137,14 @@ def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: s
         axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
 
 
-def _format_curve_axes(axes: Axes, axis: str, logarithmic: bool) -> None:
+def _format_curve_axes(axes: Axes, axis: str) -> None:
     from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
     if not any(len(np.asarray(line.get_ydata())) for line in axes.get_lines()):
         text = "no group whose runs all have a return yet"
         axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, transform=axes.transAxes)
     axes.set_xlabel(AXES[axis])
-    if logarithmic:
-        axes.set_xscale("log")
-    else:
+    if axes.get_xscale() == "linear":
         axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.8g}"))
