@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ahac.core.bundle import BundleConfig
-from ahac.core.checks import check_finite, check_int, check_probability, check_widths
+from ahac.core.checks import check_finite, check_int, check_probability, check_range, check_widths
 from ahac.core.env import StiffnessSignal
 from ahac.core.errors import InputError
 
@@ -74,8 +74,8 @@ class ActorConfig:
         check_finite("actor.init_log_std", self.init_log_std)
         check_finite("actor.weight_decay", self.weight_decay, 0.0)
         _check_activation("actor", self.activation)
-        low, high = self.log_std_bounds
-        if not check_finite("actor.log_std_bounds", low) < check_finite("actor.log_std_bounds", high):
+        low, high = check_range("actor.log_std_bounds", self.log_std_bounds)
+        if low == high:
             raise InputError(f"actor.log_std_bounds must be two rising numbers, got {low} and {high}")
         if self.state_std and not low <= self.init_log_std <= high:
             raise InputError(
@@ -180,7 +180,7 @@ class StiffnessConfig:
     """Smallest number of steps before a trajectory may be truncated."""
 
     def __post_init__(self) -> None:
-        if self.signal not in LIMITS:
+        if not isinstance(self.signal, str) or self.signal not in LIMITS:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"no stiffness signal named {self.signal!r}; known: {', '.join(LIMITS)}")
         if self.limit is not None:
             _above("stiffness.limit", self.limit, 0.0)

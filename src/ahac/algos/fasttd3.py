@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ahac.algos.algorithm import IterationResult
 from ahac.algos.off_policy import Metrics, OffPolicy, OffPolicyConfig, mean_metrics
 from ahac.algos.parts.twin_critic import CategoricalTwinCritic
-from ahac.core.checks import check_finite, check_int, check_positive
+from ahac.core.checks import check_finite, check_int, check_positive, check_range
 from ahac.core.env import Env, EnvSpec, Step
 from ahac.core.errors import InputError
 from ahac.nets.deterministic_actor import DeterministicActor
@@ -85,10 +85,7 @@ class FastTD3Config(OffPolicyConfig):
         for name in ("final_learning_rate", "weight_decay", "target_noise"):
             check_finite(name, getattr(self, name), 0.0)
         check_positive("target_noise_clip", self.target_noise_clip)
-        for std in self.exploration_std:
-            check_finite("exploration_std", std, 0.0)
-        if len(self.exploration_std) != 2 or self.exploration_std[0] > self.exploration_std[1]:
-            raise InputError(f"exploration_std must be two numbers, the smaller one first, got {self.exploration_std}")
+        check_range("exploration_std", self.exploration_std, 0.0)
         if not check_finite("v_min", self.v_min) < check_finite("v_max", self.v_max):
             raise InputError(f"v_max must be more than v_min, got v_min {self.v_min:g} and v_max {self.v_max:g}")
         if self.updates % self.policy_delay:

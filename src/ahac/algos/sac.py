@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ahac.algos.off_policy import Metrics, OffPolicy, OffPolicyConfig, mean_metrics
 from ahac.algos.parts.temperature import Temperature
 from ahac.algos.parts.twin_critic import TwinCritic
-from ahac.core.checks import check_finite, check_positive
+from ahac.core.checks import check_finite, check_positive, check_range
 from ahac.core.env import EnvSpec
 from ahac.core.errors import InputError
 from ahac.nets.optim import gradient_step, make_adam, optimizer_tensors
@@ -49,10 +49,9 @@ class SACConfig(OffPolicyConfig):
         check_finite("alpha_learning_rate", self.alpha_learning_rate, 0.0)
         if self.target_entropy is not None:
             check_finite("target_entropy", self.target_entropy)
-        for bound in self.log_std_bounds:
-            check_finite("log_std_bounds", bound)
-        if len(self.log_std_bounds) != 2 or not self.log_std_bounds[0] < self.log_std_bounds[1]:
-            raise InputError(f"log_std_bounds must be two numbers, the smaller one first, got {self.log_std_bounds!r}")
+        low, high = check_range("log_std_bounds", self.log_std_bounds)
+        if low == high:
+            raise InputError(f"log_std_bounds must be two rising numbers, got {low} and {high}")
 
 
 class SAC(OffPolicy):

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,11 +209,12 @@ def _study(arguments: list[str]) -> int:
     from ahac.experiments.compare import group_name
     from ahac.training.process import torch_settings
 
-    groups: dict[str, RunConfig] = {}
+    different: dict[str, RunConfig] = {}
     for config in read_configs(options.study, out=None, overrides=options.set, only=options.only):
-        groups.setdefault(group_name(Path(config.name), vars(config)), config)
+        different.setdefault(str(replace(config, name="", seed=0)), config)
+    groups = [group_name(Path(config.name), vars(config)) for config in different.values()]
     rows: list[Row] = []
-    for group, config in groups.items():
+    for group, config in zip(groups, different.values(), strict=True):
         device = options.device or resolve_run_device(config.device)
         with torch_settings(config, resolve_device(device)):
             times = run_time(
@@ -225,7 +227,8 @@ def _study(arguments: list[str]) -> int:
                 iterations=options.iterations,
                 graphs=config.graphs,
             )
-        rows.append({"group": group, "device": device, **times})
+        name = group if groups.count(group) == 1 else config.name  # several if names do not end in a seed
+        rows.append({"group": name, "device": device, **times})
     options.device = max((row["device"] for row in rows), key=lambda device: device != "cpu")  # a GPU is described
     return _report({"Runs of a study alone, estimated from their first iterations": rows}, options)
 

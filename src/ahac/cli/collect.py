@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ahac.cli.parser import Parser
+from ahac.cli.parser import Parser, whole_number
 from ahac.cli.paths import find_run_or_archive
 from ahac.core.files import check_writable
 from ahac.core.text import printable
@@ -36,7 +36,11 @@ def collect(arguments: list[str]) -> int:
         help="one row per run instead: its last iteration, evaluation and settings",
     )
     parser.add_argument(
-        "--every", type=int, default=1, metavar="N", help="keep iterations N, 2N, ... and the last one (default: 1)"
+        "--every",
+        type=whole_number,
+        default=1,
+        metavar="N",
+        help="keep iterations N, 2N, ... and the last one (default: 1)",
     )
     options = parser.parse(arguments)
     archive = options.out.name.endswith(SUFFIX)

@@ -198,7 +198,7 @@ def read_list(
         overrides: Settings of all runs, by dotted name, that replace those of the list.
         only: Patterns of the names of runs to return; by default all.
     """
-    from ahac.experiments.study import check_selected, is_selected
+    from ahac.experiments.study import check_patterns, is_selected
 
     configs: dict[str, RunConfig] = {}
     names: list[str] = []
@@ -212,7 +212,7 @@ def read_list(
             raise InputError(f"{path}, line {line}: {error}") from error
     if not names:
         raise InputError(f"{path} lists no runs; {EXPECTED}")
-    check_selected(list(configs), names, only)
+    check_patterns(names, only)
     return list(configs.values())
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "check_non_empty",
     "check_positive",
     "check_probability",
+    "check_range",
     "check_tensor",
     "check_widths",
     "describe_type",
@@ -66,6 +67,17 @@ def check_widths(name: str, value: object) -> None:
         raise InputError(f"{name} must be the widths of the hidden layers, for example (128, 64), got {value!r}")
     for width in value:  # pyright: ignore[reportUnknownVariableType]
         check_int(f"the width of a hidden layer in {name}", width, 1)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def check_range(name: str, value: object, least: float = -math.inf) -> tuple[float, float]:
+    """Return `value` if it is two finite numbers of which the first is not the larger one."""
+    if not isinstance(value, list | tuple) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise InputError(f"{name} must be two numbers, the smaller one first, got {value!r}")
+    low = check_finite(name, value[0], least)  # pyright: ignore[reportUnknownArgumentType]
+    high = check_finite(name, value[1], least)  # pyright: ignore[reportUnknownArgumentType]
+    if low > high:
+        raise InputError(f"{name} must be two numbers, the smaller one first, got {low:g} and {high:g}")
+    return low, high
 
 
 def check_finite(name: str, value: object, least: float = -math.inf) -> float:

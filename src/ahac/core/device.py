@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
@@ -38,8 +40,7 @@ def resolve_run_device(device: str, ranks: ProcessGroup = SINGLE_PROCESS) -> str
     """Return the device name for a run: "auto" uses CUDA if available, and each of several ranks gets its own GPU."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device != "cpu" and device.partition(":")[0] != "cuda":
-        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    check_run_device(device)
     if device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"device {device!r} is not available: torch finds no CUDA device; use cpu or auto")
     if ranks.size == 1 or device == "cpu":
@@ -52,6 +53,12 @@ def resolve_run_device(device: str, ranks: ProcessGroup = SINGLE_PROCESS) -> str
             "start fewer ranks (torchrun --nproc-per-node), or use --device cpu"
         )
     return f"cuda:{ranks.local}"
+
+
+def check_run_device(device: str) -> None:
+    """Raise an InputError unless this is the name of a device for a run, on whatever machine."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
 
 
 def _check_usable(device: torch.device) -> None:

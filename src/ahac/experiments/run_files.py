@@ -57,10 +57,23 @@ class RunFiles:
 
     @property
     def complete(self) -> bool:
-        """Whether all iterations or environment steps are done."""
+        """Whether all iterations or environment steps are done, also if rows of metrics.csv were lost since."""
+        name, length = self._length
+        evaluated = 0 if self.evaluation is None else self.evaluation.get(name, 0)
+        return self.logged or evaluated >= length
+
+    @property
+    def logged(self) -> bool:
+        """Whether metrics.csv reaches the end of the run."""
+        name, length = self._length
+        return self.last(name, 0.0) >= length
+
+    @property
+    def _length(self) -> tuple[str, int]:
+        """Unit and length of the run."""
         if (steps := self.settings.get("env_steps")) is not None:
-            return self.last("env_steps", 0.0) >= steps
-        return self.last("iteration", 0.0) >= self.settings["iterations"]
+            return "env_steps", steps
+        return "iteration", self.settings["iterations"]
 
     @property
     def score(self) -> str:
@@ -113,8 +126,8 @@ def read_run(folder: Path, columns: Collection[str] | None = None) -> RunFiles:
     settings = read_settings(folder)
     rows = _rows(folder / "metrics.csv", columns)
     evaluation = _evaluation(folder / "evaluation.json")
-    if evaluation is not None and rows and evaluation["iteration"] != rows[-1]["iteration"]:
-        evaluation = None
+    if evaluation is not None and rows and evaluation["iteration"] < rows[-1]["iteration"]:
+        evaluation = None  # a later one means that rows were lost
     return RunFiles(folder, settings, rows, evaluation, _manifest(folder / "manifest.json"))
 
 
@@ -167,7 +180,8 @@ def _evaluation(path: Path) -> dict[str, Any] | None:
     evaluation = read_json(path)
     if missing := {"iteration", "mean", "iqm", "interval"} - evaluation.keys():
         raise InputError(f"{path} is damaged: it has no {', '.join(sorted(missing))}")
-    _check_count(path, "iteration", evaluation["iteration"], 0)
+    for name in evaluation.keys() & {"iteration", "env_steps"}:
+        _check_count(path, name, evaluation[name], 0)
     interval = evaluation["interval"]
     if not isinstance(interval, Sequence) or len(interval) != 2:
         raise InputError(f"{path} is damaged: interval must be two numbers, got {_short(interval)}")

@@ -83,7 +83,7 @@ def list_runs(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
     Runs further down are not included; a warning names the folders that hold some.
     """
-    paths: dict[Path, None] = {}
+    paths: dict[Path, Path] = {}  # a link keeps its name, as it decides the run's group
     deeper: dict[Path, list[Path]] = {}
     for folder in map(Path, folders):
         found = find_runs(folder)
@@ -95,14 +95,15 @@ def list_runs(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
                 + _named("folders of runs", inner)
                 + _named("archives", sorted(archives))
             )
-        paths |= dict.fromkeys(path.resolve() for path in found)
+        for path in found:
+            paths.setdefault(path.resolve(), path.absolute().parent.resolve() / path.absolute().name)
         deeper |= inner
     if not paths:
         raise InputError("expected at least one run folder, folder of runs or archive, got none")
     left_out = [str(path) for path, runs in deeper.items() if not paths.keys() & {run.resolve() for run in runs}]
     if left_out:
         logger.warning("not included, as they are further down: the runs in %s; name these folders", listed(left_out))
-    return list(paths)
+    return list(paths.values())
 
 
 def _named(kind: str, paths: Collection[Path]) -> str:

@@ -42,7 +42,7 @@ __all__ = [
     "PlannedRun",
     "Study",
     "available",
-    "check_selected",
+    "check_patterns",
     "configure_runs",
     "find_study",
     "is_selected",
@@ -66,6 +66,8 @@ ELSEWHERE = {
 }
 """Fields of a run that are not settings of a study, and what sets them."""
 SEED_RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+MOST_SEEDS = 1000
+"""Largest number of seeds in a range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +141,8 @@ def read_study(path: Path) -> Study:
 
 def select(runs: Sequence[PlannedRun], patterns: Sequence[str]) -> list[PlannedRun]:
     """Return the runs whose names match one of the patterns (`ant-*-s0`); all runs without patterns."""
-    found = [run for run in runs if is_selected(run.name, patterns)]
-    check_selected([run.name for run in found], [run.name for run in runs], patterns)
-    return found
+    check_patterns([run.name for run in runs], patterns)
+    return [run for run in runs if is_selected(run.name, patterns)]
 
 
 def is_selected(name: str, patterns: Sequence[str]) -> bool:
@@ -149,10 +150,10 @@ def is_selected(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def check_selected(found: Sequence[str], names: Sequence[str], patterns: Sequence[str]) -> None:
-    """Raise an InputError if no name matches the patterns."""
-    if not found:
-        raise InputError(f"no run is named like {', '.join(patterns)}; runs: {listed(names)}")
+def check_patterns(names: Sequence[str], patterns: Sequence[str]) -> None:
+    """Raise an InputError if a pattern matches no name."""
+    if unmatched := [pattern for pattern in patterns if not any(is_selected(name, [pattern]) for name in names)]:
+        raise InputError(f"no run is named like {', '.join(map(repr, unmatched))}; runs: {listed(names)}")
 
 
 def configure_runs(runs: Sequence[PlannedRun], out: str, overrides: Mapping[str, Any]) -> list[RunConfig]:
@@ -278,8 +279,10 @@ class _Table:
         if isinstance(value, str):
             for part in value.split(","):
                 match = SEED_RANGE.fullmatch(part.strip())
-                seeds = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
-                found += seeds or [-1]  # also for a range that ends before it starts
+                first, last = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
+                if last - first >= MOST_SEEDS:
+                    raise InputError(f"{self.where}: seeds must be at most {MOST_SEEDS}, got {part.strip()!r}")
+                found += range(first, last + 1) or [-1]  # -1 also for a range that ends before it starts
         elif isinstance(value, list):
             found = [seed if type(seed) is int else -1 for seed in value]
         if ("seeds" in self.content and not found) or min(found, default=0) < 0 or len(set(found)) < len(found):

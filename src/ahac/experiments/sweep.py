@@ -25,9 +25,10 @@ from ahac.experiments.sweep_folders import (
     check_folders,
     folder_of,
     is_in_use,
-    last_log_line,
+    last_message,
     log_of,
     log_path,
+    log_size,
     run_status,
 )
 from ahac.training.config import RunConfig
@@ -112,6 +113,8 @@ class _Attempt:
     config: RunConfig
     job: Job
     number: int
+    log_begin: int
+    """Size of the log before [bytes]."""
     started: float = field(default_factory=time.monotonic)
     stopped: bool = False
     """Whether it was asked to stop."""
@@ -172,14 +175,15 @@ class _Sweep:
             for config in batch:
                 self.waiting.remove(config)
                 self.attempts[config.name] += 1
+            sizes = [log_size(config) for config in batch]
             try:
                 jobs = self.launcher.start(batch)
             except (AhacError, OSError) as error:
                 for config in batch:
                     self._retry_or_end(config, _outcome(config, "failed", str(error), self.attempts[config.name]))
                 return
-            for config, job in zip(batch, jobs, strict=True):
-                self.running.append(_Attempt(config, job, self.attempts[config.name]))
+            for config, job, size in zip(batch, jobs, sizes, strict=True):
+                self.running.append(_Attempt(config, job, self.attempts[config.name], size))
                 self.on_event(f"{config.name} started, log: {log_path(config)}")
 
     def _can_start(self, config: RunConfig) -> bool:
@@ -213,11 +217,12 @@ class _Sweep:
             config, outcome = attempt.config, _outcome_of(attempt, reason)
             if outcome.state != "failed" or stop:
                 self._end(outcome)
-            elif self.launcher.here and is_in_use(config):  # another process was faster
+                continue
+            self.waiting.append(config)
+            if self.launcher.here and not self._can_start(config):  # another process was faster
                 self.attempts[config.name] -= 1
-                self.waiting.append(config)
-                self._wait_for_other(config)
             else:
+                self.waiting.remove(config)
                 self._retry_or_end(config, outcome)
 
     def _retry_or_end(self, config: RunConfig, failure: Outcome) -> None:
@@ -273,7 +278,8 @@ def _outcome_of(attempt: _Attempt, reason: str) -> Outcome:
         return _outcome(config, "failed", str(error), number)
     if attempt.stopped:  # possibly while it waited for a cluster
         return _outcome(config, "stopped" if folder_of(config).exists() else "waiting", attempts=number)
-    return _outcome(config, "failed", f"{reason or 'it ended too early'}, {last_log_line(config)}", number)
+    message = last_message(config, attempt.log_begin)
+    return _outcome(config, "failed", ", ".join(filter(None, (reason or "it ended too early", message))), number)
 
 
 def _score(config: RunConfig) -> str:

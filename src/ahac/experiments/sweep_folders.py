@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections import Counter
@@ -28,15 +29,19 @@ __all__ = [
     "create_folder",
     "folder_of",
     "is_in_use",
-    "last_log_line",
+    "last_message",
     "log_of",
     "log_path",
+    "log_size",
     "resume_command",
     "run_status",
 ]
 
 COMMAND = (sys.executable, "-m", "ahac", "resume")
 """Command that trains the run in a folder, from the start or from its last checkpoint."""
+
+PROGRESS = re.compile(r"\s*\d+/\d+ ")
+"""What lines that show the progress of a run begin with."""
 
 RunStatus = Literal["new", "unfinished", "complete"]
 
@@ -63,13 +68,21 @@ def log_path(config: RunConfig) -> Path:
     return Path(config.out) / log_of(config.name)
 
 
-def last_log_line(config: RunConfig) -> str:
-    """Return the last line of a run's log that is not empty."""
+def log_size(config: RunConfig) -> int:
+    """Return the size of a run's log so far [bytes]; 0 if there is none."""
     try:
-        lines = log_path(config).read_text(encoding="utf-8", errors="replace").split("\n")
+        return log_path(config).stat().st_size
+    except OSError:
+        return 0
+
+
+def last_message(config: RunConfig, begin: int) -> str:
+    """Return the last line of a run's log after `begin` bytes that is neither empty nor shows progress; "" if none."""
+    try:
+        lines = log_path(config).read_bytes()[begin:].decode(errors="replace").split("\n")
     except OSError:  # it was removed
         return "no log"
-    return next((line.strip() for line in reversed(lines) if line.strip()), "empty log")
+    return next((line.strip() for line in reversed(lines) if line.strip() and not PROGRESS.match(line)), "")
 
 
 def check_folders(configs: Sequence[RunConfig]) -> None:
@@ -127,8 +140,14 @@ def run_status(config: RunConfig, tasks: dict[tuple[str, str], Task] | None = No
         for name in {**requested, **saved}
         if name not in NON_SEMANTIC_FIELDS and requested.get(name) != saved.get(name)
     ]:
+        changes = [
+            "another version of the task's file"
+            if name == "task_source"
+            else f"{name} {saved.get(name)!r} instead of {requested.get(name)!r}"
+            for name in different
+        ]
         raise InputError(
-            f"{folder} was created with different settings ({', '.join(different)}); choose another name or --out "
+            f"{folder} was created with different settings ({', '.join(changes)}); choose another name or --out "
             "folder, or move it away"
         )
     try:
@@ -149,6 +168,8 @@ def is_in_use(config: RunConfig) -> bool:
             return False
     except InputError:
         return True
+    except AhacError:  # it cannot be written; starting the run tells why
+        return False
 
 
 def create_folder(config: RunConfig) -> None:

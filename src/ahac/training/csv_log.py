@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ahac.core.files import atomic_write, explain_write_errors, set_aside
+from ahac.core.text import listed
 
 __all__ = ["CsvLog", "read_columns", "read_csv"]
 
@@ -100,8 +101,10 @@ def read_csv(path: Path) -> list[dict[str, float]]:
     Damaged lines are skipped with a warning.
     """
     contents = _read(path)
-    for number in contents.damaged:
-        logger.warning("line %d of %s is damaged and skipped", number, path)
+    if damaged := contents.damaged:
+        lines = listed([str(number) for number in damaged])
+        several = len(damaged) > 1
+        logger.warning("line%s %s of %s %s damaged and skipped", "s" * several, lines, path, "are" if several else "is")
     return [{OLD_COLUMNS.get(name, name): value for name, value in row.items()} for row in contents.rows]
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ahac.algos.registry import check_process_group, check_settings
+from ahac.core.device import check_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.files import (
     OLD_TEMPORARY,
@@ -45,6 +46,7 @@ def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS, tas
         check_name(config.name)
     if task is None:
         make_task(config.task, config.variant)
+    check_run_device(config.device)
     check_process_group(config.algorithm, ranks)
     check_settings(config.algo, config.algorithm)
 

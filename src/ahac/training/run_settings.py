@@ -25,7 +25,14 @@ def read_settings(folder: Path) -> RunConfig:
     """Read the settings of a run from config.json or, if that is missing, from its newest checkpoint."""
     path = folder / "config.json"
     if path.is_file():
-        content = read_json(path, editable=True)
+        try:
+            content = read_json(path, editable=True)
+        except InputError as error:
+            if _saved_settings(folder / "checkpoints") is None:
+                raise
+            raise InputError(f"{error}; remove it, and the settings in the checkpoints are used") from error
+        if "task" not in content:
+            raise InputError(f"{path} is not the config of a run: it lacks task")
     elif (saved := _saved_settings(folder / "checkpoints")) is not None:
         logger.warning("%s is missing; using the settings in %s", path, saved[0])
         path, content = saved

@@ -217,6 +217,18 @@ def test_runs_of_a_study_are_timed_once_for_all_seeds(bench: Bench, tmp_path: Pa
     assert rows[1]["minutes, longest horizon"] > 0.0
 
 
+def test_every_setting_of_a_list_is_timed(bench: Bench, tmp_path: Path) -> None:
+    lines = (
+        "small cartpole --algo shac --num-envs 2 --seed 0\n"
+        "again cartpole --algo shac --num-envs 2 --seed 1\n"
+        "large cartpole --algo shac --num-envs 3\n"
+    )
+    (tmp_path / "list.txt").write_text(lines, encoding="utf-8")
+    _, report = bench("study", str(tmp_path / "list.txt"), "--iterations", "1", "--device", "cpu")
+    (rows,) = report["tables"].values()
+    assert [(row["group"], row["worlds"]) for row in rows] == [("small", 2), ("large", 3)]
+
+
 def test_runs_of_a_study_are_timed_on_their_own_devices(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,7 +295,7 @@ def test_numbers_of_worlds_are_checked_before_measuring(refused: Refused, kind: 
         (["tasks", "cartpole", "--threads", "1", "0"], "threads must be a whole number of at least 1, got 0"),
         (["tasks", "cartpole", "--seconds", "inf"], "seconds must be a finite number of at least 0, got inf"),
         (["study", "smoke", "--iterations", "0"], "iterations must be a whole number of at least 1, got 0"),
-        (["study", "smoke", "--only", "ant-*"], "no run is named like ant-*"),
+        (["study", "smoke", "--only", "ant-*"], "no run is named like 'ant-*'"),
         (["study", "nope"], "no such file and no study named 'nope'"),
         (["robots", "nope"], "no robot named 'nope'"),
         (["robots", "hopper", "--device", "nope"], "device such as 'cuda:0', got 'nope'"),

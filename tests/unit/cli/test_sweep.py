@@ -167,8 +167,8 @@ def test_runs_of_studies_and_lists_are_selected_by_name(
     every = ["cartpole-shac-s0", "hopper-shac-s0", "cartpole-shac-s1", "hopper-shac-s1"]
     assert dry_run(capsys, *words) == every
     assert dry_run(capsys, *words, "--only", "hopper-*", "--only", "*-s0") == [*every[:2], every[3]]
-    assert main(["sweep", *words, "--only", "x"]) == 2
-    assert "no run is named like x; runs: cartpole-shac-s0" in capsys.readouterr().err
+    assert main(["sweep", *words, "--only", "hopper-*", "--only", "x"]) == 2
+    assert "no run is named like 'x'; runs: cartpole-shac-s0" in capsys.readouterr().err
 
 
 def test_settings_of_all_runs_replace_those_of_a_list(tmp_path: Path) -> None:

@@ -16,6 +16,16 @@ def test_runs_are_listed_once(tmp_path: Path) -> None:
     assert list_runs([tmp_path / "runs", run, tmp_path / "link"]) == [run]
 
 
+def test_links_keep_their_names_which_decide_the_groups(tmp_path: Path) -> None:
+    for name in ("x1/ant-s0", "x2/other"):
+        write_run(tmp_path / name)
+    (tmp_path / "chosen").mkdir()
+    links = [tmp_path / "chosen" / f"ant-s{seed}" for seed in (0, 1)]
+    for link, name in zip(links, ("x1/ant-s0", "x2/other"), strict=True):
+        link.symlink_to(tmp_path / name)
+    assert list_runs([tmp_path / "chosen", tmp_path / "x1" / ".." / "x1"]) == links
+
+
 def test_runs_further_down_are_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = write_run(tmp_path / "ant-s0")
     deeper = write_run(tmp_path / "study" / "ant-s0")

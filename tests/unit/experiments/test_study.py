@@ -116,6 +116,7 @@ def test_without_seeds_the_seed_is_0(tmp_path: Path) -> None:
         ('seeds = "0-x"\n' + ONE, "seeds must be distinct whole numbers"),
         ('seeds = "0, 5-2"\n' + ONE, "seeds must be distinct whole numbers, .* got '0, 5-2'"),
         ("seeds = [0, 0]\n" + ONE, "seeds must be distinct whole numbers"),
+        ('seeds = "0-99999999999"\n' + ONE, "seeds must be at most 1000, got '0-99999999999'"),
         ("seeds = [true]\n" + ONE, "seeds must be distinct whole numbers"),
         ("seeds = []\n" + ONE, "seeds must be distinct whole numbers"),
         ("settings = 3\n" + ONE, "settings must be a table"),
@@ -166,8 +167,9 @@ def test_runs_are_selected_by_name(tmp_path: Path) -> None:
         "hopper-shac-s0", "hopper-shac-s1", "ant-ahac-wide-h32-s7", "ant-ahac-paper-wide-h32-s7",
     ]  # fmt: skip
     assert select(runs, []) == runs
-    with pytest.raises(InputError, match=r"no run is named like x\*; runs: hopper-ahac-s0, .* and 6 more"):
-        select(runs, ["x*"])
+    for patterns in (["x*"], ["hopper-*", "x*"]):
+        with pytest.raises(InputError, match=r"no run is named like 'x\*'; runs: hopper-ahac-s0, .* and 6 more"):
+            select(runs, patterns)
 
 
 @pytest.mark.parametrize(

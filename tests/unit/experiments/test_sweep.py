@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 
 from ahac.algos.config import ShortHorizonConfig
 from ahac.core.errors import InputError
+from ahac.core.files import WriteError
 from ahac.core.hardware import split_cores
 from ahac.experiments import sweep_folders
 from ahac.experiments.launchers import local
@@ -23,6 +24,7 @@ from ahac.experiments.run_files import read_run
 from ahac.experiments.sweep import FolderError, Outcome, run_status, sweep
 from ahac.training.checkpoint import Checkpoint
 from ahac.training.config import RunConfig, config_to_file
+from ahac.training.process import LOCK, exclusive_lock
 from ahac.training.run import create_run
 from support.small_runs import small_config
 
@@ -88,12 +90,24 @@ def test_complete_runs_are_skipped_and_unfinished_ones_resumed(tmp_path: Path) -
     assert not (tmp_path / "b-2").exists()
 
 
-@pytest.mark.parametrize("damage", ["metrics.csv", "evaluation.json"])
-def test_a_run_without_its_last_iteration_or_its_evaluation_is_not_complete(damage: str, tmp_path: Path) -> None:
+def test_a_run_without_its_evaluation_is_not_complete(tmp_path: Path) -> None:
     (config,) = configs(tmp_path, "a")
     sweep([config])
-    (tmp_path / "a" / damage).unlink()
+    (tmp_path / "a" / "evaluation.json").unlink()
     assert run_status(config) == "unfinished"
+
+
+@pytest.mark.parametrize(("iteration", "status"), [(12, "complete"), (0, "unfinished")])
+def test_a_run_without_metrics_is_complete_if_it_was_evaluated_at_its_end(
+    iteration: int, status: str, tmp_path: Path
+) -> None:
+    (config,) = configs(tmp_path, "a")
+    sweep([config])
+    path = tmp_path / "a" / "evaluation.json"
+    evaluation = {**json.loads(path.read_text(encoding="utf-8")), "iteration": iteration}
+    path.write_text(json.dumps(evaluation), encoding="utf-8")
+    (tmp_path / "a" / "metrics.csv").unlink()
+    assert run_status(config) == status
 
 
 def test_a_length_in_environment_steps_counts(tmp_path: Path) -> None:
@@ -211,6 +225,60 @@ def test_a_process_that_finds_its_run_in_use_is_no_failure(tmp_path: Path, monke
     assert (outcome.state, outcome.attempts) == ("finished", 1)
 
 
+def test_a_run_that_another_process_completes_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", PRETEND + "\nsys.exit(2)"))
+    (outcome,) = sweep(configs(tmp_path, "a"), retries=0)
+    assert (outcome.state, outcome.attempts) == ("complete", 0)
+
+
+def test_a_folder_that_cannot_be_locked_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = configs(tmp_path, "bad", "good")
+    create_run(bad)
+    (tmp_path / "bad" / LOCK).touch()
+
+    def read_only(folder: Path) -> AbstractContextManager[None]:
+        if folder.name == "bad":
+            raise WriteError(f"cannot write '{folder / LOCK}': Read-only file system")
+        return exclusive_lock(folder)
+
+    monkeypatch.setattr(sweep_folders, "exclusive_lock", read_only)
+    assert states(sweep([bad, good], retries=0)) == {"bad": "failed", "good": "finished"}
+
+
+def test_the_reason_of_a_failure_is_of_its_last_attempt_and_no_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = "print('60/250  7680 steps  1 s', flush=True); sys.exit(2)"
+    code = f"import pathlib, sys\nmark = pathlib.Path(sys.argv[1], 'mark')\nif mark.exists(): {second}\n"
+    monkeypatch.setattr(
+        sweep_folders, "COMMAND", (sys.executable, "-c", code + "mark.touch(); sys.exit('it went wrong')")
+    )
+    events: list[str] = []
+    (outcome,) = sweep(configs(tmp_path, "a"), on_event=events.append)
+    assert "a failed: exit status 1, it went wrong; retry 1 of 1" in events
+    assert outcome.detail == "exit status 2"
+
+
+def test_a_device_that_no_machine_has_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (a,) = configs(tmp_path, "a")
+    with pytest.raises(InputError, match=r"run 'a': device must be auto, cpu, cuda or cuda:N, got 'gpu'"):
+        sweep([replace(a, device="gpu")])
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(("content", "reason"), [("{}", "it lacks task"), ("", "remove it, and the settings in the")])
+def test_a_run_with_damaged_settings_fails_alone_with_the_remedy(content: str, reason: str, tmp_path: Path) -> None:
+    bad, good = configs(tmp_path, "b", "good")
+    run = create_run(bad)
+    run.save("last", Checkpoint({}, {"iteration": 3, "env_steps": 30}, config_to_file(run.config)))
+    (run.folder / "config.json").write_text(content, encoding="utf-8")
+    outcomes = sweep([bad, good])
+    assert states(outcomes) == {"b": "failed", "good": "finished"}
+    assert reason in outcomes[0].detail
+
+
 @pytest.mark.usefixtures("fast_looks")
 def test_a_sweep_that_only_waits_for_others_can_be_stopped(tmp_path: Path) -> None:
     held = tmp_path / "held"
@@ -317,7 +385,10 @@ def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: 
     assert isinstance(config.algorithm, ShortHorizonConfig)
     algorithm = replace(config.algorithm, horizon=replace(config.algorithm.horizon, initial=9))
     create_run(replace(config, algorithm=algorithm, device="auto"))
-    message = r"b was created with different settings \(seed, algorithm\.horizon\.initial\).*choose another name"
+    message = (
+        r"b was created with different settings \(seed 7 instead of 0, algorithm\.horizon\.initial 9\.0 instead of "
+        r"[\d.]+\).*choose another name"
+    )
     with pytest.raises(InputError, match=message):
         sweep(configs(tmp_path, "a", "b"))
     assert not (tmp_path / "a").exists()

@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,15 @@ def test_only_the_damaged_line_is_skipped(line: str, tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.WARNING, "ahac"):
         assert read_csv(path) == [row(1, x=1.0), row(3)]
     assert caplog.messages == [f"line 3 of {path} is damaged and skipped"]
+
+
+def test_many_damaged_lines_are_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("iteration,env_steps,x\r\n1.0,64.0,1.0\r\n" + "many\r\n" * 50, encoding="utf-8", newline="")
+    with caplog.at_level(logging.WARNING, "ahac"):
+        assert read_csv(path) == [row(1, x=1.0)]
+    (message,) = caplog.messages
+    assert re.fullmatch(rf"lines 3, 4, .* and \d+ more of {re.escape(str(path))} are damaged and skipped", message)
 
 
 @pytest.mark.parametrize("content", [b"", b"iteration,env", b"\xff\xfe\r\n", b"x\r\n1.0\r\n"])

@@ -54,8 +54,8 @@ class Group:
 
     @cached_property
     def curve_runs(self) -> Sequence[RunFiles]:
-        """Runs of the learning curve, which ends with the shortest: the complete ones, or all if none is."""
-        return [run for run in self.runs if run.complete] or self.runs
+        """Runs of the learning curve, which ends with the shortest: those with metrics to the end, or all if none."""
+        return [run for run in self.runs if run.logged] or self.runs
 
     @cached_property
     def curves(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
