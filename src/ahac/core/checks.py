@@ -76,7 +76,7 @@ def check_range(name: str, value: object, least: float = -math.inf) -> tuple[flo
     low = check_finite(name, value[0], least)  # pyright: ignore[reportUnknownArgumentType]
     high = check_finite(name, value[1], least)  # pyright: ignore[reportUnknownArgumentType]
     if low > high:
-        raise InputError(f"{name} must be two numbers, the smaller one first, got {low:g} and {high:g}")
+        raise InputError(f"{name} must be two numbers, the smaller one first, got {value!r}")
     return low, high
 
 

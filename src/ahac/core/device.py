@@ -57,7 +57,7 @@ def resolve_run_device(device: str, ranks: ProcessGroup = SINGLE_PROCESS) -> str
 
 def check_run_device(device: str) -> None:
     """Raise an InputError unless this is the name of a device for a run, on whatever machine."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", str(device)):
         raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {device!r}")
 
 

@@ -141,7 +141,7 @@ def run_status(config: RunConfig, tasks: dict[tuple[str, str], Task] | None = No
         if name not in NON_SEMANTIC_FIELDS and requested.get(name) != saved.get(name)
     ]:
         changes = [
-            "another version of the task's file"
+            "task_source, as the task's file has changed"
             if name == "task_source"
             else f"{name} {saved.get(name)!r} instead of {requested.get(name)!r}"
             for name in different

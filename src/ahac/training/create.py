@@ -34,9 +34,9 @@ def create_folder(
     config: RunConfig, ranks: ProcessGroup, task: Task | None, networks: Networks
 ) -> tuple[Path, RunConfig]:
     """Create the folder with its files atomically; return it and the settings with the folder's name."""
-    config = as_restored(config)
     definition = make_task(config.task, config.variant) if task is None else task
     validate_config(config, ranks, definition)
+    config = as_restored(config)
     spec = plan(definition).spec(definition, config.num_envs, torch.device("cpu"), torch.float32)
     _check_algorithm(config, definition)
     if isinstance(config.algorithm, ShortHorizonConfig):
