@@ -40,6 +40,8 @@ SAC_WORLDS = {"hopper": (64, 500), "ant": (128, 5000), "anymal": (64, 5000), "hu
 SAC_OTHERS = (64, 1000)
 SAC_STEPS = 128
 """Steps of each world per iteration."""
+SAC_WARM_UP = 9
+"""Iterations with random actions in preset `released`: the first of its setting of 10 counts as number one."""
 BATCH_PER_WORLD = 32
 """Transitions per world in an update: the appendix's batch size."""
 
@@ -82,7 +84,7 @@ def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
             critic_hidden=widths,
             batch_size=BATCH_PER_WORLD * worlds,
             steps_per_env=SAC_STEPS,
-            learning_starts=10 * worlds,
+            learning_starts=SAC_WARM_UP * SAC_STEPS * worlds,
         )
     else:
         critic_hidden = critic if preset == "paper" else actor
@@ -95,7 +97,7 @@ def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
 def _svg(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
     """Return SVG's recipe.
 
-    Presets `paper` and `released` use the settings of SVG's authors with one world; `default` uses many worlds, larger
+    Presets `paper` and `released` use the released configuration with one world; `default` uses many worlds, larger
     learning rates and fewer updates per step.
     """
     if preset != "default":
