@@ -41,7 +41,7 @@ SAC_OTHERS = (64, 1000)
 SAC_STEPS = 128
 """Steps of each world per iteration."""
 SAC_WARM_UP = 9
-"""Iterations with random actions in preset `released`: the first of its setting of 10 counts as number one."""
+"""Iterations with random actions in preset `released`: its setting is 10, but it counts iterations from 1."""
 BATCH_PER_WORLD = 32
 """Transitions per world in an update: the appendix's batch size."""
 

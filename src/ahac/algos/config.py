@@ -156,8 +156,7 @@ class HorizonConfig:
         if not 0 < check_int("horizon.min", self.min, 1) <= check_int("horizon.max", self.max, 1):
             raise InputError(f"horizon.min must not exceed horizon.max, got {self.min} and {self.max}")
         check_finite("horizon.learning_rate", self.learning_rate, 0.0)
-        if not 0.0 < check_finite("horizon.speed", self.speed) <= 1.0:
-            raise InputError(f"horizon.speed must be more than 0 and at most 1, got {self.speed!r}")
+        _above("horizon.speed", self.speed, 0.0)
         _above("horizon.growth_limit", self.growth_limit, 1.0)
 
 
@@ -249,11 +248,8 @@ class EntropyConfig:
     def __post_init__(self) -> None:
         _above("entropy.init_temperature", self.init_temperature, 0.0)
         check_finite("entropy.learning_rate", self.learning_rate, 0.0)
-        if self.target is not None and check_finite("entropy.target", self.target) >= 0.0:
-            raise InputError(
-                f"entropy.target must be negative, as entropies are normalized by it, got {self.target:g}; the default "
-                "is minus half the number of actions"
-            )
+        if self.target is not None and check_finite("entropy.target", self.target) == 0.0:
+            raise InputError("entropy.target must not be 0, as entropies are divided by it; use for example -4")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,11 +288,18 @@ class ShortHorizonConfig:
         if self.stiffness.lagrangian and self.stiffness.signal == "dynamics":
             raise InputError('stiffness.lagrangian needs a signal with a gradient, which "dynamics" does not have')
 
-    def check_worlds(self, worlds: int) -> None:
-        """Raise if a setting needs more worlds."""
+    def check_new(self, worlds: int) -> None:
+        """Raise if a new run should not have these settings; old runs that have them can still be opened."""
         self.update.check_worlds(worlds)
         if self.horizon.rule == "esnr" and worlds < 2:
             raise InputError(
                 f'horizon.rule "esnr" needs the variance over worlds, got {worlds} world; use num_envs of 2 or more, '
                 'or the rule "growth"'
+            )
+        if self.horizon.speed > 1.0:
+            raise InputError(f"horizon.speed must be at most 1, got {self.horizon.speed:g}")
+        if self.entropy.target is not None and self.entropy.target > 0.0:
+            raise InputError(
+                f"entropy.target must be negative, as entropies are normalized by it, got {self.entropy.target:g}; the "
+                "default is minus half the number of actions"
             )

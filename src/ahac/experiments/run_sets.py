@@ -96,7 +96,8 @@ def list_runs(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
                 + _named("archives", sorted(archives))
             )
         for path in found:
-            paths.setdefault(path.resolve(), path.absolute().parent.resolve() / path.absolute().name)
+            named = Path(os.path.abspath(path))  # without "..", but with the name of a link
+            paths.setdefault(path.resolve(), named.parent.resolve() / named.name)
         deeper |= inner
     if not paths:
         raise InputError("expected at least one run folder, folder of runs or archive, got none")

@@ -281,7 +281,7 @@ class _Table:
                 match = SEED_RANGE.fullmatch(part.strip())
                 first, last = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
                 if last - first >= MOST_SEEDS:
-                    raise InputError(f"{self.where}: seeds must be at most {MOST_SEEDS}, got {part.strip()!r}")
+                    raise InputError(f"{self.where}: a range has at most {MOST_SEEDS} seeds, got {part.strip()!r}")
                 found += range(first, last + 1) or [-1]  # -1 also for a range that ends before it starts
         elif isinstance(value, list):
             found = [seed if type(seed) is int else -1 for seed in value]

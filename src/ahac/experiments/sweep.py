@@ -51,7 +51,8 @@ class Outcome:
 
     name: str
     state: RunState
-    """Complete before the sweep, finished by it, stopped with a checkpoint, still waiting, or failed."""
+    """Complete (before the sweep, or by another process meanwhile), finished by it, stopped with a checkpoint, still
+    waiting, or failed."""
     log: Path
     """Output of the run's process."""
     detail: str = ""

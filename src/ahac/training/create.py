@@ -11,7 +11,6 @@ import torch
 from ahac.algos.config import ShortHorizonConfig
 from ahac.algos.networks import Networks, check_networks
 from ahac.algos.off_policy import OffPolicyConfig
-from ahac.core.config import as_restored
 from ahac.core.device import resolve_run_device
 from ahac.core.distributed import ProcessGroup
 from ahac.core.errors import InputError
@@ -35,8 +34,7 @@ def create_folder(
 ) -> tuple[Path, RunConfig]:
     """Create the folder with its files atomically; return it and the settings with the folder's name."""
     definition = make_task(config.task, config.variant) if task is None else task
-    validate_config(config, ranks, definition)
-    config = as_restored(config)
+    config = validate_config(config, ranks, definition)
     spec = plan(definition).spec(definition, config.num_envs, torch.device("cpu"), torch.float32)
     _check_algorithm(config, definition)
     if isinstance(config.algorithm, ShortHorizonConfig):
@@ -81,6 +79,6 @@ def _check_algorithm(config: RunConfig, task: Task) -> None:
     if isinstance(settings, OffPolicyConfig):
         settings.check_worlds(config.num_envs)
     if isinstance(settings, ShortHorizonConfig):
-        settings.check_worlds(config.num_envs)
+        settings.check_new(config.num_envs)
         if settings.bundle.enabled:
             check_bundling(task.model)

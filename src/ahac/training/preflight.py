@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ahac.algos.registry import check_process_group, check_settings
+from ahac.core.config import as_restored
 from ahac.core.device import check_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
+from ahac.core.errors import InputError
 from ahac.core.files import (
     OLD_TEMPORARY,
     TEMPORARY,
@@ -39,9 +41,18 @@ __all__ = [
 
 logger = logging.getLogger("ahac")
 
+SEEDS = 2**63
+"""Seeds are less than this: signed 64-bit numbers."""
 
-def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS, task: Task | None = None) -> None:
-    """Raise an InputError if no machine could run these settings, with the task if it is loaded already."""
+
+def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS, task: Task | None = None) -> RunConfig:
+    """Return the settings as config.json will restore them; raise an InputError if no machine could run them.
+
+    Args:
+        config: Settings of a run.
+        ranks: Processes that train together.
+        task: The task, if it is loaded already.
+    """
     if config.name:
         check_name(config.name)
     if task is None:
@@ -49,6 +60,9 @@ def validate_config(config: RunConfig, ranks: ProcessGroup = SINGLE_PROCESS, tas
     check_run_device(config.device)
     check_process_group(config.algorithm, ranks)
     check_settings(config.algo, config.algorithm)
+    if config.seed >= SEEDS:
+        raise InputError(f"seed must be less than 2^63, got {config.seed}")
+    return as_restored(config)
 
 
 @contextmanager

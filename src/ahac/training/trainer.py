@@ -141,6 +141,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.first = self.iteration
         if run.ranks.is_main:
             self.table = CsvLog(run.folder / "metrics.csv", self.iteration, checksum)
+            run.discard_later_evaluation(self.iteration)
         self.completed: Checkpoint | None = self._state()
 
     def _restore(self, saved: Checkpoint) -> None:

@@ -130,6 +130,12 @@ def test_ppo_has_a_larger_target_kl_on_snu_humanoid_in_the_default_preset_only()
     assert {recipe(task, "ppo", preset).algorithm.target_kl for task in made for preset in PRESETS[1:]} == {0.008}
 
 
+def test_the_released_sac_acts_randomly_for_nine_iterations() -> None:
+    for task in ("hopper", "ant", "snu_humanoid"):
+        made = recipe(task, "sac", "released")
+        assert made.algorithm.learning_starts == 9 * made.algorithm.steps_per_env * made.num_envs
+
+
 @pytest.mark.parametrize("preset", ["paper", "released"])
 def test_the_published_settings_of_sapo(preset: str) -> None:
     made = recipe("ant", "sapo", preset)

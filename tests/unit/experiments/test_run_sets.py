@@ -24,6 +24,8 @@ def test_links_keep_their_names_which_decide_the_groups(tmp_path: Path) -> None:
     for link, name in zip(links, ("x1/ant-s0", "x2/other"), strict=True):
         link.symlink_to(tmp_path / name)
     assert list_runs([tmp_path / "chosen", tmp_path / "x1" / ".." / "x1"]) == links
+    (tmp_path / "x2" / "other" / "inner").mkdir()
+    assert list_runs([tmp_path / "x2" / "other" / "inner" / ".."]) == [tmp_path / "x2" / "other"]
 
 
 def test_runs_further_down_are_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -116,7 +116,7 @@ def test_without_seeds_the_seed_is_0(tmp_path: Path) -> None:
         ('seeds = "0-x"\n' + ONE, "seeds must be distinct whole numbers"),
         ('seeds = "0, 5-2"\n' + ONE, "seeds must be distinct whole numbers, .* got '0, 5-2'"),
         ("seeds = [0, 0]\n" + ONE, "seeds must be distinct whole numbers"),
-        ('seeds = "0-99999999999"\n' + ONE, "seeds must be at most 1000, got '0-99999999999'"),
+        ('seeds = "0-99999999999"\n' + ONE, "a range has at most 1000 seeds, got '0-99999999999'"),
         ("seeds = [true]\n" + ONE, "seeds must be distinct whole numbers"),
         ("seeds = []\n" + ONE, "seeds must be distinct whole numbers"),
         ("settings = 3\n" + ONE, "settings must be a table"),

@@ -106,7 +106,10 @@ def test_a_run_without_metrics_is_complete_if_it_was_evaluated_at_its_end(
     path = tmp_path / "a" / "evaluation.json"
     evaluation = {**json.loads(path.read_text(encoding="utf-8")), "iteration": iteration}
     path.write_text(json.dumps(evaluation), encoding="utf-8")
-    (tmp_path / "a" / "metrics.csv").unlink()
+    table = tmp_path / "a" / "metrics.csv"
+    table.write_text("iteration,env_steps,seconds\n0.5,10,1\n", encoding="utf-8")  # rows were lost
+    assert run_status(config) == status
+    table.unlink()
     assert run_status(config) == status
 
 
@@ -259,6 +262,14 @@ def test_the_reason_of_a_failure_is_of_its_last_attempt_and_no_progress(
     (outcome,) = sweep(configs(tmp_path, "a"), on_event=events.append)
     assert "a failed: exit status 1, it went wrong; retry 1 of 1" in events
     assert outcome.detail == "exit status 2"
+
+
+def test_a_setting_of_the_wrong_type_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    a, b = configs(tmp_path, "a", "b")
+    wrong: Any = "no"
+    with pytest.raises(InputError, match=r"run 'b': RunConfig\.deterministic must be of type bool, got 'no'"):
+        sweep([a, replace(b, deterministic=wrong)])
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_device_that_no_machine_has_is_refused_before_anything_starts(tmp_path: Path) -> None:

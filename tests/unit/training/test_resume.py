@@ -1,5 +1,6 @@
 """A stopped and resumed run ends bit-identical to an uninterrupted one."""
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ahac.algos.config import ShortHorizonConfig
+from ahac.experiments.run_files import read_run
 from ahac.training.config import RunConfig
 from ahac.training.run import Run, create_run, open_run
-from ahac.training.trainer import train
+from ahac.training.trainer import finish, train
 from support.marks import keep
 from support.small_runs import small_config, state, table
 
@@ -115,6 +117,18 @@ def test_a_killed_run_resumes_from_its_last_checkpoint_and_drops_later_rows(tmp_
     assert train(open_run(run.folder), display=False)
     assert table(run.folder) == table(whole.folder)
     assert state(run.folder) == state(whole.folder)
+
+
+def test_the_evaluation_of_a_later_iteration_is_set_aside(tmp_path: Path) -> None:
+    """A backup of an earlier checkpoint may be copied over the last one."""
+    run = create_run(small_config(tmp_path, iterations=4, checkpoint_every=2))
+    assert finish(run, display=False) is not None
+    assert read_run(run.folder).complete
+    shutil.copy(run.path_of("iteration-000002"), run.path_of("last"))
+    train(open_run(run.folder), 3, display=False)
+    opened = read_run(run.folder)
+    assert (opened.complete, opened.evaluation, opened.last("iteration")) == (False, None, 3.0)
+    assert len(list(run.folder.glob("evaluation*"))) == 1, "kept under another name"
 
 
 @pytest.mark.extended

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from ahac.algos.config import HorizonConfig, ShortHorizonConfig, UpdateConfig
+from ahac.algos.config import EntropyConfig, HorizonConfig, ShortHorizonConfig, UpdateConfig
 from ahac.algos.fasttd3 import FastTD3Config
 from ahac.algos.svg import SVGConfig
 from ahac.core.bundle import BundleConfig
@@ -44,6 +44,8 @@ def test_a_run_without_a_name_gets_one_of_task_algorithm_and_seed(tmp_path: Path
         ("cartpole", ShortHorizonConfig(bundle=BundleConfig(branches=4)), 8, "'cartpole' has no contacts"),
         ("hopper", ShortHorizonConfig(update=UpdateConfig(gradient="mixed")), 1, "got 1 world"),
         ("hopper", ShortHorizonConfig(horizon=HorizonConfig(rule="esnr")), 1, 'horizon.rule "esnr" .* got 1 world'),
+        ("hopper", ShortHorizonConfig(horizon=HorizonConfig(speed=1.5)), 8, "horizon.speed must be at most 1, got 1.5"),
+        ("hopper", ShortHorizonConfig(entropy=EntropyConfig(target=4)), 8, "entropy.target must be negative, .* got 4"),
         ("hopper", FastTD3Config(n_steps=3, buffer_size=8), 8, "buffer_size must be at least 24"),
         ("hopper", SVGConfig(sequence_steps=4, buffer_size=8), 8, "buffer_size must be at least 32"),
     ],
@@ -65,6 +67,7 @@ def test_settings_that_do_not_fit_the_task_leave_no_folder(
         ("algorithm.critic.shuffle", 0, r"CriticConfig\.shuffle must be of type bool, got 0"),
         ("algorithm.horizon", None, r"ShortHorizonConfig\.horizon must be a dictionary of settings, got None"),
         ("deterministic", "no", r"RunConfig\.deterministic must be of type bool, got 'no'"),
+        ("seed", 2**63, r"seed must be less than 2\^63, got 9223372036854775808"),
     ],
 )
 def test_settings_that_config_json_could_not_restore_leave_no_folder(

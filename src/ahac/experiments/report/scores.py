@@ -91,7 +91,7 @@ def normalize(data: ReportData) -> Normalization:
 
     A score is an interquartile mean over runs.
     """
-    means = {
+    scores_of = {
         task: {column: iqm(scores) for column in data.columns if len(scores := data.scores(task, column))}
         for task in data.tasks
     }
@@ -99,7 +99,7 @@ def normalize(data: ReportData) -> Normalization:
     algo = PPO if any(len(scores) for scores in pooled.values()) else None
     units: dict[str, float] = {}
     left_out: dict[str, str] = {}
-    for task, found in means.items():
+    for task, found in scores_of.items():
         if not found:
             left_out[task] = "no run was evaluated"
         elif algo is not None and not len(pooled[task]):
