@@ -33,7 +33,7 @@ from ahac.core.checks import check_int
 from ahac.core.device import resolve_run_device
 from ahac.core.distributed import SINGLE_PROCESS, ProcessGroup
 from ahac.core.errors import InputError
-from ahac.core.files import read_json, remove_leftovers, set_aside, write_json
+from ahac.core.files import remove_leftovers, set_aside, write_json
 from ahac.envs import Task, VecEnv, make
 from ahac.runtime.cuda_graphs import make_executor
 from ahac.runtime.stages import Executor
@@ -308,19 +308,6 @@ class Run:
                 logger.warning("%s is kept as %s", path, set_aside(path, "replaced", copy=path.is_file()).name)
             (self.folder / "evaluation.json").unlink(missing_ok=True)  # it evaluated the replaced checkpoint
             save_checkpoint(last, checkpoint)
-
-    def discard_later_evaluation(self, iteration: int) -> None:
-        """Rename evaluation.json if it is of a later iteration than the last checkpoint; requires the folder lock."""
-        path = self.folder / "evaluation.json"
-        try:
-            evaluated = read_json(path)["iteration"] if path.is_file() else 0
-        except (InputError, KeyError):  # it is damaged, as those who read it report
-            return
-        if isinstance(evaluated, int) and evaluated > iteration:
-            kept = set_aside(path, "replaced", copy=False)
-            logger.warning(
-                "%s is of iteration %d, the last checkpoint of %d; kept as %s", path, evaluated, iteration, kept
-            )
 
     def _read(self, path: Path) -> Checkpoint:
         others = [name for name in self.checkpoint_names() if name != path.stem]

@@ -18,6 +18,7 @@ import torch
 
 from ahac.algos.algorithm import IterationResult
 from ahac.core.errors import AhacError, InputError
+from ahac.core.files import read_json, set_aside
 from ahac.rl.nonfinite import NonFiniteReport
 from ahac.training.callbacks import Callback, CallbackLike, CallbackList
 from ahac.training.checkpoint import (
@@ -141,7 +142,7 @@ class _Loop(AbstractContextManager["_Loop"]):
         self.first = self.iteration
         if run.ranks.is_main:
             self.table = CsvLog(run.folder / "metrics.csv", self.iteration, checksum)
-            run.discard_later_evaluation(self.iteration)
+            _discard_later_evaluation(run.folder / "evaluation.json", self.iteration)
         self.completed: Checkpoint | None = self._state()
 
     def _restore(self, saved: Checkpoint) -> None:
@@ -295,6 +296,17 @@ def _checked(metrics: Mapping[str, float]) -> dict[str, float]:
                 f"commas or quotes, and must not be one of {', '.join(sorted(RESERVED))}"
             )
     return {name: float(value) for name, value in metrics.items()}
+
+
+def _discard_later_evaluation(path: Path, iteration: int) -> None:
+    """Rename evaluation.json if it is of a later iteration than the last checkpoint; requires the folder lock."""
+    try:
+        evaluated = read_json(path)["iteration"] if path.is_file() else 0
+    except (InputError, KeyError):  # it is damaged, as those who read it report
+        return
+    if isinstance(evaluated, int) and evaluated > iteration:
+        kept = set_aside(path, "replaced", copy=False)
+        logger.warning("%s is of iteration %d, the last checkpoint of %d; kept as %s", path, evaluated, iteration, kept)
 
 
 def _check_not_started(run: Run) -> None:
