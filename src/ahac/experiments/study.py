@@ -158,16 +158,15 @@ def check_patterns(names: Sequence[str], patterns: Sequence[str]) -> None:
 
 def configure_runs(runs: Sequence[PlannedRun], out: str, overrides: Mapping[str, Any]) -> list[RunConfig]:
     """Return the checked settings of planned runs; `overrides` replace settings of all of them."""
-    from ahac.core.config import from_dict, to_dict
+    from ahac.core.config import as_restored
     from ahac.training.api import configure
-    from ahac.training.config import RunConfig
 
     configs: list[RunConfig] = []
     for run in runs:
         settings = {**run.settings, "seed": run.seed, "name": run.name, "out": out}
         try:
             config = configure(run.task, run.algo, run.preset, **settings)
-            config = from_dict(RunConfig, to_dict(config))  # checks types; whole numbers become floats
+            config = as_restored(config)  # checks types; whole numbers become floats
         except AhacError as error:
             raise InputError(f"{run.where}: {error}") from error
         configs.append(override(config, overrides))
@@ -176,9 +175,8 @@ def configure_runs(runs: Sequence[PlannedRun], out: str, overrides: Mapping[str,
 
 def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
     """Return the settings of a run with some replaced, by dotted name."""
-    from ahac.core.config import from_dict, to_dict
+    from ahac.core.config import as_restored
     from ahac.training.api import configure
-    from ahac.training.config import RunConfig
 
     if not overrides:
         return config
@@ -186,7 +184,7 @@ def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
     settings = {name: getattr(config, name) for name in names}
     try:
         changed = configure(config.task, config.algo, config.preset, **_merged(settings, overrides))
-        return from_dict(RunConfig, to_dict(changed))
+        return as_restored(changed)
     except AhacError as error:
         raise InputError(f"{error}; got the overrides {', '.join(overrides)}") from error
 

@@ -305,7 +305,7 @@ def _discard_later_evaluation(path: Path, iteration: int) -> None:
     except (InputError, KeyError):  # it is damaged, as those who read it report
         return
     if isinstance(evaluated, int) and evaluated > iteration:
-        kept = set_aside(path, "replaced", copy=False)
+        kept = set_aside(path, "replaced", copy=False).name
         logger.warning("%s is of iteration %d, the last checkpoint of %d; kept as %s", path, evaluated, iteration, kept)
 
 
