@@ -178,6 +178,10 @@ def init_distributed() -> ProcessGroup:
 
     ranks = ProcessGroup(*(int(os.environ[name]) for name in names))
     if not distributed.is_initialized():
+        # Its functions have the default group as default arguments. Imported later, as torch's optimizers do, it would
+        # keep the group and its threads alive after the group is destroyed, and exiting would sometimes abort.
+        import torch.distributed.nn.functional  # pyright: ignore[reportUnusedImport]
+
         # NCCL transfers CUDA tensors, gloo CPU tensors; each is initialized on first use.
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=TIMEOUT)

@@ -190,6 +190,16 @@ def test_a_rank_that_fails_ends_all(folder: Path, done: subprocess.CompletedProc
     assert saved.numbers["iteration"] == 2.0, "nothing is lost"
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the names of threads from /proc")
+def test_no_threads_of_the_group_remain_at_exit(tmp_path: Path) -> None:
+    done = torchrun(TESTS / "support" / "threads_at_exit.py", tmp_path, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        names = json.loads((tmp_path / f"rank-{rank}.json").read_text(encoding="utf-8"))
+        assert any("gloo" in name for name in names["training"])
+        assert not any("gloo" in name for name in names["exit"])
+
+
 @pytest.mark.extended
 def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     options = ("--num-envs", 8, "--iterations", 2, "--eval-episodes", 4, "--device", "cpu", "--name", "mine")
