@@ -84,7 +84,7 @@ CASES = {
     f"rail, {algo}": Case(
         train=partial(learn, algo),
         limits={"cost": Limit(below=SOLVED_BY_SVG if algo == "svg" else SOLVED)},
-        compiled=algo in ("ahac", "ahac1", "shac"),
+        compiled=algo in FIRST_ORDER and algo != "bptt",
     )
     for algo in ALGOS
 }

@@ -17,7 +17,7 @@ from ahac.algos.svg import SVGConfig
 from ahac.core.env import Env
 from ahac.training.evaluate import evaluate
 
-FIRST_ORDER = ("ahac", "ahac1", "shac", "bptt")
+FIRST_ORDER = ("ahac", "ahac1", "shac", "sapo", "rpo", "ivwh", "bptt")
 BASELINES = ("ppo", "sac", "svg", "fasttd3")
 ALGOS = (*FIRST_ORDER, *BASELINES)
 EVAL_SEED = 1000

@@ -44,6 +44,10 @@ SAC_WARM_UP = 9
 """Iterations with random actions in preset `released`: its setting is 10, but it counts iterations from 1."""
 BATCH_PER_WORLD = 32
 """Transitions per world in an update: the appendix's batch size."""
+SAC_FREQUENT = {"hopper": (64, 500), "ant": (64, 1000)}
+"""Worlds and iterations of preset `default` on tasks where a pilot run favored four updates per step instead of one,
+each of a quarter as many transitions per world (docs/results/pilots.md)."""
+SAC_UPDATES = 4
 
 SVG_STEPS = 1000
 """Steps per iteration of the paper's single world: 11 million steps in total, 10 million on Anymal."""
@@ -75,7 +79,7 @@ def _ppo(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
 
 
 def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecipe:
-    """Return SAC's recipe: one update per step of all worlds, with 32 transitions per world."""
+    """Return SAC's recipe: the updates after a step of all worlds draw 32 transitions per world in total."""
     worlds, iterations = SAC_WORLDS.get(task, SAC_OTHERS)
     if preset == "released":
         widths = (128, 64, 32) if task in ("hopper", "ant") else (512, 256)
@@ -86,11 +90,15 @@ def _sac(task: str, preset: str, actor: Widths, critic: Widths) -> BaselineRecip
             steps_per_env=SAC_STEPS,
             learning_starts=SAC_WARM_UP * SAC_STEPS * worlds,
         )
-    else:
-        critic_hidden = critic if preset == "paper" else actor
-        config = SACConfig(
-            hidden=actor, critic_hidden=critic_hidden, batch_size=BATCH_PER_WORLD * worlds, steps_per_env=SAC_STEPS
-        )
+        return worlds, iterations, config
+    critic_hidden = critic if preset == "paper" else actor
+    config = SACConfig(
+        hidden=actor, critic_hidden=critic_hidden, batch_size=BATCH_PER_WORLD * worlds, steps_per_env=SAC_STEPS
+    )
+    if preset == "default" and task in SAC_FREQUENT:
+        worlds, iterations = SAC_FREQUENT[task]
+        batch_size = BATCH_PER_WORLD * worlds // SAC_UPDATES
+        config = replace(config, updates=SAC_UPDATES, batch_size=batch_size)
     return worlds, iterations, config
 
 

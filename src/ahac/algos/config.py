@@ -74,9 +74,7 @@ class ActorConfig:
         check_finite("actor.init_log_std", self.init_log_std)
         check_finite("actor.weight_decay", self.weight_decay, 0.0)
         _check_activation("actor", self.activation)
-        low, high = check_range("actor.log_std_bounds", self.log_std_bounds)
-        if low == high:
-            raise InputError(f"actor.log_std_bounds must be two rising numbers, got {low} and {high}")
+        low, high = check_range("actor.log_std_bounds", self.log_std_bounds, distinct=True)
         if self.state_std and not low <= self.init_log_std <= high:
             raise InputError(
                 f"actor.init_log_std must be within actor.log_std_bounds, {low} to {high}, got {self.init_log_std}; "

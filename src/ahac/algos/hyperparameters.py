@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from ahac.algos.config import ActorConfig, UpdateConfig
 
-__all__ = ["REUSE", "TASKS", "TaskHyperparameters", "actor_config", "hyperparameters_of", "task_hyperparameters"]
+__all__ = [
+    "REUSE",
+    "TASKS",
+    "TaskHyperparameters",
+    "actor_config",
+    "hyperparameters_of",
+    "task_hyperparameters",
+    "with_short_rollouts",
+]
 
 REUSE = UpdateConfig(epochs=5, kl_coef=0.2)
 """Several policy epochs per rollout: RPO's, and AHAC's on the tasks in `DEFAULT` that name it."""
@@ -109,6 +117,9 @@ DEFAULT = {
 rollouts, which avoid its slow gait (docs/results.md); on Go1 and Go2 several policy epochs, with which AHAC needs half
 the iterations (docs/results/walking.md)."""
 
+SHORT_ROLLOUTS = ("hopper", "ant")
+"""Tasks on which SAPO, RPO and IVW-H have half SHAC's horizon in preset `default`, with which they score higher after
+the same number of steps (docs/results/first-order-details.md); tasks of a user's own take Ant's."""
 
 TASKS = tuple(PAPER)
 """Tasks with hyper-parameters of their own."""
@@ -136,6 +147,13 @@ def task_hyperparameters(task: str, preset: str) -> TaskHyperparameters:
             iterations=iterations,
         )
     return replace(numbers, **DEFAULT.get(column, {})) if preset == "default" else numbers
+
+
+def with_short_rollouts(task: str, numbers: TaskHyperparameters) -> TaskHyperparameters:
+    """Return the hyper-parameters of SAPO, RPO and IVW-H in preset `default`; the number of steps is that of SHAC."""
+    if hyperparameters_of(task) not in SHORT_ROLLOUTS:
+        return numbers
+    return replace(numbers, shac_horizon=numbers.shac_horizon // 2, iterations=2 * numbers.iterations)
 
 
 def actor_config(numbers: TaskHyperparameters) -> ActorConfig:

@@ -1,7 +1,8 @@
 """IVW-H (arXiv 2604.18161): SHAC that mixes analytic and likelihood-ratio gradients by their inverse variance.
 
 It runs `ShortHorizonActorCritic.iterate` with one difference from SHAC: the gradient of each step and action is the
-inverse-variance mean of the one through the simulator and the one of the likelihood ratio (`ahac.rl.surrogate`).
+inverse-variance mean of the one through the simulator and the one of the likelihood ratio (`ahac.rl.surrogate`). In
+preset `default` it also has shorter rollouts on Hopper, Ant and tasks without hyperparameters of their own.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 paper      the tables of the paper's appendix G, and the released code's numbers where it is silent
 released   the released configuration files (imgeorgiev/DiffRL bb59db5)
-default    the paper's networks and learning rates, fewer worlds, and for AHAC a horizon rule that matches the best
-           fixed horizon (docs/results.md)
+default    the paper's networks and learning rates, fewer worlds, for AHAC a horizon rule that matches the best fixed
+           horizon (docs/results.md), and shorter rollouts for SAPO, RPO and IVW-H on Hopper, Ant and
+           tasks without hyperparameters of their own
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ahac.algos.ahac1 import ahac1_config
 from ahac.algos.baseline_recipes import BASELINES
 from ahac.algos.bptt import bptt_config
 from ahac.algos.config import ShortHorizonConfig
-from ahac.algos.hyperparameters import hyperparameters_of, task_hyperparameters
+from ahac.algos.hyperparameters import hyperparameters_of, task_hyperparameters, with_short_rollouts
 from ahac.algos.ivwh import ivwh_config
 from ahac.algos.registry import algorithms, settings_class
 from ahac.algos.rpo import RPO_WORLDS, rpo_config
@@ -90,6 +91,8 @@ def recipe(task: str, algo: str, preset: str = "default") -> Recipe[Any]:
         worlds, iterations, settings = BASELINES[algo](task, preset, networks.actor, networks.critic)
         return Recipe(num_envs=worlds, iterations=iterations, algorithm=settings)
     numbers = task_hyperparameters(task, preset)
+    if algo in ("sapo", "rpo", "ivwh") and preset == "default":
+        numbers = with_short_rollouts(task, numbers)
     worlds, iterations = numbers.num_envs, numbers.iterations
     if algo == "sapo" and preset != "default":
         published = sapo_config(task_hyperparameters(task, "paper"), preset)

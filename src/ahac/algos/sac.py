@@ -16,7 +16,6 @@ from ahac.algos.parts.temperature import Temperature
 from ahac.algos.parts.twin_critic import TwinCritic
 from ahac.core.checks import check_finite, check_positive, check_range
 from ahac.core.env import EnvSpec
-from ahac.core.errors import InputError
 from ahac.nets.optim import gradient_step, make_adam, optimizer_tensors
 from ahac.nets.policy_layers import first_outputs, policy_layers
 from ahac.nets.q_ensemble import QEnsemble
@@ -30,7 +29,7 @@ __all__ = ["SAC", "SACConfig"]
 class SACConfig(OffPolicyConfig):
     """Soft actor-critic."""
 
-    log_std_bounds: tuple[float, ...] = (-5.0, 2.0)
+    log_std_bounds: tuple[float, float] = (-5.0, 2.0)
     """Smallest and largest log standard deviation of the policy."""
     max_grad_norm: float | None = None
     """Clip the policy's gradient to this norm; None disables clipping."""
@@ -49,9 +48,7 @@ class SACConfig(OffPolicyConfig):
         check_finite("alpha_learning_rate", self.alpha_learning_rate, 0.0)
         if self.target_entropy is not None:
             check_finite("target_entropy", self.target_entropy)
-        low, high = check_range("log_std_bounds", self.log_std_bounds)
-        if low == high:
-            raise InputError(f"log_std_bounds must be two rising numbers, got {low} and {high}")
+        check_range("log_std_bounds", self.log_std_bounds, distinct=True)
 
 
 class SAC(OffPolicy):
@@ -60,13 +57,12 @@ class SAC(OffPolicy):
     def __init__(self, config: SACConfig, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, spec, seed)
         self.config = c = config
-        bounds = (c.log_std_bounds[0], c.log_std_bounds[1])
         actor = SACActor(
             spec.obs_size,
             spec.action_size,
             hidden=c.hidden,
             function=c.activation,
-            log_std=bounds,
+            log_std=c.log_std_bounds,
             rng=self.init_rng,
         )
         self.actor = actor.to(spec.device, spec.dtype)

@@ -94,8 +94,7 @@ class ShortHorizonActorCritic:
         self.actor = make_actor(config.actor, spec, seed, cpu, networks)
         self._policy = make_rollout_policy(self.actor, config.entropy.enabled)
         self.actor_optimizer = shac_adam(self.actor, config.actor.learning_rate, config.actor.weight_decay)
-        limit = config.actor.max_grad_norm
-        self.actor_step = ActorStep(self.actor, self.actor_optimizer, limit, config.update, ranks)
+        self.actor_step = ActorStep(self.actor, self.actor_optimizer, config.actor.max_grad_norm, config.update, ranks)
         self.entropy_bonus = None
         if config.entropy.enabled:
             self.entropy_bonus = EntropyBonus(config.entropy, spec.action_size, spec.device, spec.dtype)
@@ -302,7 +301,7 @@ class ShortHorizonActorCritic:
         """Undo what a failed iteration changed, reset the worlds that caused it, and return the cause."""
         if not metrics.valid:
             check_learned(self._state())
-            report = self._diagnose(env, buffer)
+            report = self._diagnose(env, buffer, self.actor_step.explain(buffer.rollout.obs))
         elif not metrics.finite:
             message = f"{first_non_finite(self.learned.tensors)} would not be finite; {UNDONE}"
             self.learned.restore()
@@ -318,10 +317,12 @@ class ShortHorizonActorCritic:
     def _diagnose(self, env: Env, buffer: RolloutBuffer, *message: str) -> NonFiniteReport:
         return diagnose_rollout(
             buffer.rollout,
-            buffer.next_value.detach(),
+            buffer.next_value,
             *message,
             reward_terms=env.spec.reward_terms,
             gather=lambda x: self.ranks.gather(x, dim=1),
+            entropy=buffer.entropy,
+            temperature=0.0 if self.entropy_bonus is None else self.entropy_bonus.alpha.item(),
         )
 
     def _result(

@@ -69,14 +69,15 @@ def check_widths(name: str, value: object) -> None:
         check_int(f"the width of a hidden layer in {name}", width, 1)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def check_range(name: str, value: object, least: float = -math.inf) -> tuple[float, float]:
-    """Return `value` if it is two finite numbers of which the first is not the larger one."""
+def check_range(name: str, value: object, least: float = -math.inf, *, distinct: bool = False) -> tuple[float, float]:
+    """Return `value` if it is two finite numbers of which the first is not the larger one, nor equal if `distinct`."""
     if not isinstance(value, list | tuple) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise InputError(f"{name} must be two numbers, the smaller one first, got {value!r}")
     low = check_finite(name, value[0], least)  # pyright: ignore[reportUnknownArgumentType]
     high = check_finite(name, value[1], least)  # pyright: ignore[reportUnknownArgumentType]
-    if low > high:
-        raise InputError(f"{name} must be two numbers, the smaller one first, got {value!r}")
+    if low > high or (distinct and low == high):
+        kind = "two different numbers" if distinct else "two numbers"
+        raise InputError(f"{name} must be {kind}, the smaller one first, got {value!r}")
     return low, high
 
 

@@ -7,7 +7,7 @@ In worlds whose vertical contact force exceeds `load` times the robot's weight,
 takes the place of the physics f of a control step. δ are Gaussian offsets of joint positions and velocities, not of the
 base. Positions, velocities and activations are averaged, quaternions as a normalized mean. Everything else happens once
 per world, as in a plain step, from s and f̄(s, a): reward, observation, memory, termination and reset. The gradient
-is that of f̄: a smoothed one. All other worlds take the plain step, bit by bit.
+is that of f̄: a smoothed one. All other worlds take the plain step, with bit-identical results.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ahac.rl.stepping import RolloutInterrupted
 
 __all__ = [
     "MAX_MAGNITUDE",
+    "NONFINITE_POLICY_GRADIENT",
     "NonFiniteReport",
     "describe",
     "diagnose_interruption",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 NONFINITE_POLICY_GRADIENT = "the gradient of the policy is not finite, though every world's is"
+SOFT_REWARD = "reward with its entropy bonus"
+"""What messages call the sum, if the policy's entropy is part of the reward."""
 MAX_MAGNITUDE = 1e12
 """Largest magnitude of rewards and observations that can be learned from. Beyond it, running variances and squared
 errors in float32 would lose all smaller values, or overflow. No robot reaches it: its world diverges long before."""
@@ -54,6 +57,8 @@ def diagnose_rollout(
     otherwise: str = NONFINITE_POLICY_GRADIENT,
     reward_terms: Sequence[str] = (),
     gather: Callable[[Tensor], Tensor] = lambda x: x,
+    entropy: Tensor | None = None,
+    temperature: float = 0.0,
 ) -> NonFiniteReport:
     """Find the first non-finite value of a rollout and its backward pass, in the order of computation.
 
@@ -63,13 +68,16 @@ def diagnose_rollout(
         otherwise: Message if all of these are finite.
         reward_terms: Names of the reward terms.
         gather: Collects [T, N, ...] tensors of several processes along the worlds.
+        entropy: [T, N] entropies of the policy, if they are part of the rollout's reward.
+        temperature: Their weight.
     """
     actions = gather(torch.stack([step.action.detach() for step in rollout.steps]))
     terms = gather(torch.stack([step.reward_terms.detach() for step in rollout.steps]))
     observed = {"observation": (rollout.raw_obs, rollout.obs)}
     if rollout.asymmetric:
         observed["critic observation"] = (rollout.raw_critic_obs, rollout.critic_obs)
-    values = {name: gather(raw) for name, (raw, _) in observed.items()} | {"reward": gather(rollout.reward.detach())}
+    reward = rollout.reward if entropy is None else torch.stack([step.reward for step in rollout.steps])
+    values = {name: gather(raw) for name, (raw, _) in observed.items()} | {"reward": gather(reward.detach())}
     bad = {name: gather(_nonfinite_worlds(x)) | unusable_worlds(values[name]) for name, (_, x) in observed.items()}
     bad |= {"action": _nonfinite_worlds(actions), "reward": unusable_worlds(values["reward"])}
     if rollout.stiffness is not None:
@@ -77,13 +85,21 @@ def diagnose_rollout(
     final = final_observation(rollout.asymmetric)
     bad[final] = gather(_nonfinite_worlds(rollout.final_critic_obs))
     own = torch.stack([*bad.values()]).flatten(0, 1).any(dim=0)
-    # A non-finite value of a finite observation is the critic's fault, not the world's.
+    # A non-finite value of a finite observation is the critic's fault, a huge entropy the policy's, not the world's.
     value = gather(_nonfinite_worlds(next_value)) & ~bad[final]
+    learner = value
+    if entropy is not None:
+        values[SOFT_REWARD] = gather(rollout.reward.detach())
+        bad[SOFT_REWARD] = unusable_worlds(values[SOFT_REWARD]) & ~bad["reward"]
+        learner = value | (bad[SOFT_REWARD] & ~own)
     gradient = gather(_nonfinite_worlds(action_gradients(rollout.steps)))
-    worlds = own if bool(value.any()) else own | gradient.any(dim=0)
+    worlds = own if bool(learner.any()) else own | gradient.any(dim=0)
     message = otherwise
     if name := earliest(bad):
-        message = describe(name, actions, bad[name].nonzero()[0], values.get(name), terms, reward_terms)
+        place = bad[name].nonzero()[0]
+        message = describe(name, actions, place, values.get(name), terms, reward_terms)
+        if entropy is not None and name == SOFT_REWARD:
+            message += _entropy_hint(float(gather(entropy.detach())[tuple(place)]), temperature)
     elif bool(value.any()):
         message = describe("critic's value after the action", actions, value.nonzero()[0])
     elif bool(gradient.any()):
@@ -149,6 +165,14 @@ def describe(
         names = ", ".join(repr(reward_terms[i]) if i < len(reward_terms) else str(i) for i in numbers)
         blamed = f", because of its term{'s' if len(numbers) > 1 else ''} {names}" if names else ""
     return f"the {name} of step {step} in world {world} is {how}{blamed}; the action there is {action}"
+
+
+def _entropy_hint(entropy: float, temperature: float) -> str:
+    """Return why a reward with the policy's entropy cannot be learned from, and what to change."""
+    return (
+        f"; the temperature is {temperature:.3g} and the entropy {entropy:.3g}: lower entropy.init_temperature or "
+        "entropy.learning_rate, or actor.learning_rate if the entropy is large"
+    )
 
 
 def _nonfinite_worlds(values: Tensor) -> Tensor:

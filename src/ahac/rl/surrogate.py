@@ -9,6 +9,7 @@ evaluated again after θ has changed, as long as the policy still makes x about 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -48,6 +49,11 @@ class RolloutGradient:
     by_entropy: Tensor | None = None
     """[T, N] gradient of the loss with respect to −log π(a | s), if that is part of the reward."""
 
+    @cached_property
+    def log_prob(self) -> Tensor:
+        """[T, N, actions] log densities of the samples, before squashing."""
+        return _log_probs(self.x, self.mean, self.log_std)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SurrogateTerms:
@@ -59,6 +65,8 @@ class SurrogateTerms:
     """Mean KL(old ‖ new)."""
     entropy: Tensor
     """Mean entropy of the policy before squashing."""
+    share_clipped: Tensor
+    """Fraction of samples left out because their importance weight is outside the clip range."""
 
 
 def importance_weights(log_ratio: Tensor, clip_low: float, clip_high: float) -> Tensor:
@@ -87,9 +95,8 @@ def surrogate_terms(
     mean: Tensor, log_std: Tensor, rollout: RolloutGradient, clip_low: float, clip_high: float
 ) -> SurrogateTerms:
     """Return the terms of the loss for a policy with [T, N, actions] μ and log σ, which carry gradients."""
-    old_log_prob = _log_probs(rollout.x, rollout.mean, rollout.log_std)
     log_prob = _log_probs(rollout.x, mean, log_std)
-    weight = importance_weights((log_prob - old_log_prob).sum(dim=-1), clip_low, clip_high)
+    weight = importance_weights((log_prob - rollout.log_prob).sum(dim=-1), clip_low, clip_high)
     noise = ((rollout.x - mean) * torch.exp(-log_std)).detach()
     x = torch.addcmul(mean, log_std.exp(), noise)
     by_action = rollout.gradient * x
@@ -102,6 +109,7 @@ def surrogate_terms(
         loss=loss,
         kl=kl(rollout.mean, rollout.log_std, mean, log_std).mean(),
         entropy=entropy(log_std).mean(),
+        share_clipped=(weight == 0.0).to(weight.dtype).mean(),
     )
 
 

@@ -51,7 +51,8 @@ TAGS = {
     "actor_grad_norm": "train/actor_grad_norm", "actor_grad_norm_clipped": "train/actor_grad_norm_clipped",
     "critic_epochs": "train/critic_epochs", "esnr": "train/esnr", "growth": "train/growth", "kl": "train/kl",
     "policy_kl": "train/policy_kl", "analytic_share": "train/analytic_share",
-    "share_clipped": "train/share_clipped", "rate": "train/learning_rate", "entropy": "train/entropy",
+    "share_clipped": "train/share_clipped", "epochs_skipped": "train/epochs_skipped",
+    "rate": "train/learning_rate", "entropy": "train/entropy",
     "temperature": "train/temperature", "q": "train/q", "share_beyond": "train/share_beyond",
     "failures": "train/failures",
 }  # fmt: skip

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ahac.algos.algorithm import Algorithm, IterationResult
-from ahac.algos.config import ShortHorizonConfig
+from ahac.algos.config import ShortHorizonConfig, UpdateConfig
 from ahac.algos.registry import make_algorithm
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import Step
@@ -114,6 +114,46 @@ def test_one_bad_reward_skips_one_iteration_and_its_term_is_named(name: str, val
     unchanged(one, before)
     finite(one)
     learns(one, env)
+
+
+@pytest.mark.parametrize("name", ["sapo", "sapo, mixed"])
+def test_a_temperature_that_is_too_large_is_named_and_no_world_is_reset(name: str) -> None:
+    env = CorruptingEnv()
+    settings = SETTINGS[name]
+    assert isinstance(settings, ShortHorizonConfig)
+    hot = replace(settings, entropy=replace(settings.entropy, init_temperature=1e30))
+    one = make_algorithm(hot, env.spec, 0)
+    before = one.state_dict()
+    report = one.iterate(env, 0.0)
+    assert report.failure is not None
+    assert "entropy bonus of step 0 in world 0 is" in report.failure.message
+    assert "; the temperature is 1e+30 and the entropy " in report.failure.message
+    assert not report.failure.worlds.any()
+    unchanged(one, before)
+
+
+@pytest.mark.parametrize(
+    ("update", "log_std", "suspect"),
+    [
+        (UpdateConfig(epochs=2, entropy_coef=1e30), -1.0, "update.entropy_coef 1e+30"),
+        (UpdateConfig(epochs=2, kl_coef=1e30, entropy_coef=1e30), -1.0, "update.kl_coef 1e+30"),
+        (UpdateConfig(epochs=2, kl_coef=0.2), 60.0, "standard deviation 1.14e+26 to 1.14e+26"),
+        (UpdateConfig(gradient="mixed"), -60.0, "standard deviation 8.76e-27 to 8.76e-27"),
+    ],
+)
+def test_settings_that_make_the_policys_gradient_non_finite_are_named(
+    update: UpdateConfig, log_std: float, suspect: str
+) -> None:
+    env = CorruptingEnv()
+    shac = SETTINGS["shac"]
+    assert isinstance(shac, ShortHorizonConfig)
+    config = replace(shac, update=update, actor=replace(shac.actor, init_log_std=log_std))
+    failure = make_algorithm(config, env.spec, 0).iterate(env, 0.0).failure
+    assert failure is not None
+    assert failure.message.startswith("the gradient of the policy is not finite, though every world's is; update.")
+    assert suspect in failure.message
+    assert ": lower coefficients that are huge, choose actor.init_log_std closer to 0 if" in failure.message
+    assert not failure.worlds.any()
 
 
 @pytest.mark.parametrize("value", VALUES)

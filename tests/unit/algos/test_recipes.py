@@ -104,15 +104,35 @@ def test_what_makes_each_algorithm(preset: str) -> None:
     assert ahac_.critic.plateau_tolerance == 0.2
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_ivwh_is_shac_with_mixed_gradients(preset: str) -> None:
-    shac, ivwh = (recipe("ant", algo, preset) for algo in ("shac", "ivwh"))
+@pytest.mark.parametrize(("task", "preset"), [("humanoid", "default"), ("ant", "paper"), ("ant", "released")])
+def test_ivwh_is_shac_with_mixed_gradients(task: str, preset: str) -> None:
+    shac, ivwh = (recipe(task, algo, preset) for algo in ("shac", "ivwh"))
     assert ivwh == replace(shac, algorithm=replace(shac.algorithm, update=UpdateConfig(gradient="mixed")))
 
 
 def test_rpo_is_shac_with_five_policy_epochs() -> None:
-    shac, rpo = (recipe("ant", algo) for algo in ("shac", "rpo"))
+    shac, rpo = (recipe("humanoid", algo) for algo in ("shac", "rpo"))
     assert rpo == replace(shac, algorithm=replace(shac.algorithm, update=UpdateConfig(epochs=5, kl_coef=0.2)))
+
+
+@pytest.mark.parametrize("algo", ["sapo", "rpo", "ivwh"])
+def test_rollouts_of_16_steps_on_hopper_ant_and_robots_of_a_users_own(algo: str) -> None:
+    for task in PAPER:
+        made, shac = recipe(task, algo), recipe(task, "shac")
+        halved = task in ("hopper", "ant")
+        assert made.algorithm.horizon.initial == shac.algorithm.horizon.initial / (2 if halved else 1)
+        assert made.iterations == shac.iterations * (2 if halved else 1)
+        assert made.num_envs == shac.num_envs
+    assert recipe("one of a user's own", algo).algorithm.horizon.initial == 16
+    assert [recipe(task, algo).iterations for task in ("hopper", "ant")] == [1600, 4000]
+
+
+def test_shac_and_the_published_presets_keep_rollouts_of_32_steps() -> None:
+    for task in ("hopper", "ant", "one of a user's own"):
+        assert recipe(task, "shac").algorithm.horizon.initial == 32
+        for preset in PRESETS[1:]:
+            assert {recipe(task, x, preset).algorithm.horizon.initial for x in ("shac", "sapo", "rpo", "ivwh")} == {32}
+            assert recipe(task, "rpo", preset).iterations == recipe(task, "shac", preset).iterations
 
 
 def test_ahac_has_several_policy_epochs_and_half_the_iterations_on_go1_and_go2() -> None:
@@ -134,6 +154,17 @@ def test_the_released_sac_acts_randomly_for_nine_iterations() -> None:
     for task in ("hopper", "ant", "snu_humanoid"):
         made = recipe(task, "sac", "released")
         assert made.algorithm.learning_starts == 9 * made.algorithm.steps_per_env * made.num_envs
+
+
+def test_sac_makes_four_updates_per_step_on_hopper_and_ant_in_the_default_preset_only() -> None:
+    made = {task: recipe(task, "sac") for task in ("hopper", "ant", "anymal", "cartpole")}
+    assert [(x.algorithm.updates, x.algorithm.batch_size // x.num_envs) for x in made.values()] == [(4, 8)] * 2 + [
+        (1, 32)
+    ] * 2
+    assert [(x.num_envs, x.iterations) for x in made.values()] == [(64, 500), (64, 1000), (64, 5000), (64, 100)]
+    for preset in PRESETS[1:]:
+        published = recipe("ant", "sac", preset)
+        assert (published.algorithm.updates, published.algorithm.batch_size, published.num_envs) == (1, 4096, 128)
 
 
 @pytest.mark.parametrize("preset", ["paper", "released"])

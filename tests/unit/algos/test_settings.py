@@ -59,9 +59,18 @@ def test_all_numbers_are_checked() -> None:
     [
         (ActorConfig, {"activation": "relu"}, r'actor\.activation must be "elu" or "silu", got \'relu\''),
         (ActorConfig, {"weight_decay": -0.1}, r"actor\.weight_decay"),
-        (ActorConfig, {"log_std_bounds": (1.0, 1.0)}, r"actor\.log_std_bounds must be two rising numbers"),
-        (ActorConfig, {"log_std_bounds": (2.0, 1.0)}, r"actor\.log_std_bounds must be two numbers, .* got \(2"),
+        (
+            ActorConfig,
+            {"log_std_bounds": (1.0, 1.0)},
+            r"actor\.log_std_bounds must be two different numbers, the smaller",
+        ),
+        (
+            ActorConfig,
+            {"log_std_bounds": (2.0, 1.0)},
+            r"actor\.log_std_bounds must be two different numbers, .* got \(2",
+        ),
         (ActorConfig, {"log_std_bounds": 3}, r"actor\.log_std_bounds must be two numbers, .* got 3"),
+        (SACConfig, {"log_std_bounds": (1.0, 1.0)}, r"log_std_bounds must be two different numbers"),
         (SACConfig, {"log_std_bounds": (1.0,)}, r"log_std_bounds must be two numbers, .* got \(1.0,\)"),
         (FastTD3Config, {"exploration_std": ("a", "b")}, r"exploration_std must be a finite number"),
         (StiffnessConfig, {"signal": [[1]]}, r"no stiffness signal named \[\[1\]\]"),

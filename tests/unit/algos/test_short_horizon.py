@@ -339,6 +339,24 @@ def test_every_epoch_moves_the_policy_further(exact: VecEnv) -> None:
     assert moves[0] < moves[1] < moves[2]
 
 
+@pytest.mark.parametrize(("coefficient", "skipped"), [(0.2, 0), (1e300, 3)])
+def test_later_epochs_without_a_finite_gradient_are_counted(exact: VecEnv, coefficient: float, skipped: int) -> None:
+    one = updating(exact, UpdateConfig(epochs=4, kl_coef=coefficient))
+    assert one.iterate(exact, 0.0).metrics["epochs_skipped"] == skipped
+
+
+@pytest.mark.parametrize(("epochs", "clip"), [(1, 0.0), (3, 0.0), (3, 1e-9)])
+def test_samples_left_out_by_later_epochs_are_logged(exact: VecEnv, epochs: int, clip: float) -> None:
+    one = updating(exact, UpdateConfig(epochs=epochs, clip_low=clip, clip_high=clip or 1e9, entropy_coef=1e-3))
+    share = one.iterate(exact, 0.0).metrics["share_clipped"]
+    if epochs == 1:
+        assert share == 0.0
+    elif clip > 0.0:  # only a sample whose probability did not change at all remains
+        assert share == 1.0
+    else:  # those that became less likely
+        assert 0.1 < share < 0.9
+
+
 def test_mixed_gradients_lie_between_both(made: dict[str, VecEnv]) -> None:
     env = made["hopper"]
     env.reset(seed=3)

@@ -1,5 +1,7 @@
 """Reports name the first non-finite value: its tensor, step, world and action."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -119,3 +121,36 @@ def test_a_world_with_a_non_finite_final_observation_is_blamed_for_its_value() -
     actual = diagnose(rollout, corrupted((STEPS, WORLDS), (1, 2)))
     assert "the final observation of step 1 in world 2" in actual.message
     assert actual.worlds.tolist() == [False, False, True]
+
+
+def soft_rollout(entropy: Tensor, temperature: float, reward: Tensor | None = None) -> NonFiniteReport:
+    """Diagnose a rollout whose reward has an entropy bonus α ℋ."""
+    reward = torch.zeros(STEPS, WORLDS) if reward is None else reward
+    rollout = made_rollout(reward=reward + temperature * entropy)
+    rollout = replace(rollout, steps=[replace(s, reward=r) for s, r in zip(rollout.steps, reward, strict=True)])
+    for step in rollout.steps:
+        step.action.grad = torch.full((WORLDS, 1), NAN)
+    zeros = torch.zeros(STEPS, WORLDS)
+    return diagnose_rollout(rollout, zeros, entropy=entropy, temperature=temperature)
+
+
+def test_a_huge_temperature_is_named_and_no_world_is_blamed() -> None:
+    found = soft_rollout(torch.full((STEPS, WORLDS), 1.5), 1e30)
+    assert found.message == (
+        "the reward with its entropy bonus of step 0 in world 0 is 1.5e+30 in magnitude, too large to learn from (at "
+        "most 1e+12); the action there is [0.0]; the temperature is 1e+30 and the entropy 1.5: lower "
+        "entropy.init_temperature or entropy.learning_rate, or actor.learning_rate if the entropy is large"
+    )
+    assert not found.worlds.any()
+
+
+def test_a_sum_of_reward_and_bonus_that_is_too_large_is_named() -> None:
+    found = soft_rollout(torch.full((STEPS, WORLDS), 9.0), 1e11, torch.full((STEPS, WORLDS), 9e11))
+    assert found.message.startswith("the reward with its entropy bonus of step 0 in world 0 is 1.8e+12 in magnitude")
+    assert not found.worlds.any()
+
+
+def test_a_world_whose_own_reward_is_too_large_is_blamed_also_with_an_entropy_bonus() -> None:
+    found = soft_rollout(torch.ones(STEPS, WORLDS), 1.0, corrupted((STEPS, WORLDS), (2, 1), value=1e30))
+    assert found.message.startswith("the reward of step 2 in world 1 is 1e+30 in magnitude")
+    assert found.worlds[1]

@@ -16,6 +16,10 @@ from ahac.rl.surrogate import (
 )
 
 F64 = torch.float64
+SAMPLES = 400_000
+MIXING_BIAS = 0.2
+"""Relative bias of mixed gradients times the number of worlds; measured 0.18, 0.17, 0.10 and 0.10 with 2, 4, 16 and 64
+worlds, with a standard error below 0.03."""
 
 
 def samples(shape: tuple[int, ...] = (3, 5, 2)) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -59,6 +63,15 @@ def test_weights_outside_the_clipping_range_are_zero() -> None:
     torch.testing.assert_close(found, torch.tensor([0.0, 0.21, 1.0, 1.99, 0.0], dtype=F64))
 
 
+def test_the_share_of_samples_left_out_is_known() -> None:
+    # σ = 1 and μ = 0 become μ = 1: ρ = exp(x − ½), from 0.2 to 2 for x from −1.11 to 1.19.
+    x = torch.tensor([-1.2, -1.0, 0.0, 1.0, 1.3], dtype=F64)[None, :, None]
+    zero = torch.zeros_like(x)
+    rollout = RolloutGradient(mean=zero, log_std=zero, x=x, gradient=zero)
+    assert surrogate_terms(zero + 1.0, zero, rollout, 0.8, 1.0).share_clipped.item() == pytest.approx(2 / 5)
+    assert surrogate_terms(zero, zero, rollout, 0.0, 0.0).share_clipped.item() == 0.0
+
+
 def test_shares_are_inverse_variances() -> None:
     first = torch.tensor([[[1.0], [3.0]]], dtype=F64)  # variance 2
     zeroth = torch.tensor([[[0.0], [4.0]]], dtype=F64)  # variance 8
@@ -82,9 +95,21 @@ def test_mixed_gradients_are_the_weighted_mean_of_both() -> None:
     torch.testing.assert_close(by_mean(0.3), 0.3 * by_mean(1.0) + 0.7 * by_mean(0.0))
 
 
+@pytest.mark.parametrize("worlds", [2, 4, 16, 64])
+def test_with_few_worlds_mixed_gradients_are_too_small_by_little(worlds: int) -> None:
+    # The quadratic of the next test, in many rollouts of one step. Shares depend on the same samples as the gradients.
+    mean = torch.full((SAMPLES // worlds, worlds, 1), 0.5, dtype=F64)
+    log_std = torch.full_like(mean, math.log(0.4))
+    x = mean + 0.4 * torch.randn(mean.shape, generator=torch.Generator().manual_seed(1), dtype=F64)
+    loss = (x - 2.0).square().squeeze(-1)
+    first, zeroth = 2.0 * (x - 2.0), likelihood_ratio_gradient(1.5**2 + 0.4**2 - loss, mean, log_std, x)
+    mixed = torch.lerp(zeroth, first, analytic_share(first, zeroth)).mean().item()
+    assert 0.0 < 1.0 - mixed / -3.0 < MIXING_BIAS / worlds
+
+
 def test_both_gradients_and_their_mixture_are_unbiased_on_a_quadratic() -> None:
     # L = E (x − 2)² with x ~ N(0.5, 0.4²): dL/dμ = 2 (0.5 − 2) = −3, dL/dσ = 2 σ, by log σ 2 σ² = 0.32.
-    worlds = 400_000
+    worlds = SAMPLES
     mean = torch.full((1, worlds, 1), 0.5, dtype=F64)
     log_std = torch.full_like(mean, math.log(0.4))
     noise = torch.randn(mean.shape, generator=torch.Generator().manual_seed(1), dtype=F64)

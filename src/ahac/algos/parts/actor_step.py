@@ -13,7 +13,7 @@ from ahac.core.distributed import ProcessGroup
 from ahac.nets.actor import SquashedGaussian
 from ahac.nets.optim import step_only_if
 from ahac.rl.diagnostics import action_gradients, backward_to_steps
-from ahac.rl.nonfinite import usable_rollout
+from ahac.rl.nonfinite import NONFINITE_POLICY_GRADIENT, usable_rollout
 from ahac.rl.update import RolloutBuffer
 
 __all__ = ["ActorStep", "RolloutGradients", "StepResult"]
@@ -102,17 +102,27 @@ class ActorStep:
         rollout, epochs = buffer.rollout, self.epochs
         reused = None
         if epochs is not None:
-            reused = epochs.describe(rollout.obs, buffer.noise, gradients.action, advantage, gradients.entropy)
-            epochs.set_gradients(reused, rollout.obs)
+            policy = self.actor.distribution(rollout.obs)
+            reused = epochs.describe(policy, buffer.noise, gradients.action, advantage, gradients.entropy)
+            epochs.set_gradients(reused, policy)
         norm = self._clip()
         valid = self.ranks.all(torch.isfinite(objective + norm) & usable_rollout(rollout))
         self._step_if(valid)
         if epochs is None or reused is None:
             return StepResult(norm, valid, {})
+        clipped: list[Tensor] = []
+        skipped = torch.zeros_like(norm)
         for _ in range(epochs.config.epochs - 1):
-            epochs.set_gradients(reused, rollout.obs)
-            self._step_if(valid & torch.isfinite(self._clip()))
-        return StepResult(norm, valid, epochs.metrics(reused, rollout.obs))
+            clipped.append(epochs.set_gradients(reused, self.actor.distribution(rollout.obs)))
+            finite = torch.isfinite(self._clip())
+            skipped = skipped + ~finite
+            self._step_if(valid & finite)
+        return StepResult(norm, valid, {**epochs.metrics(reused, rollout.obs, clipped), "epochs_skipped": skipped})
+
+    def explain(self, obs: Tensor) -> str:
+        """Return what to report if the policy's gradient is not finite, though every world's is."""
+        causes = "" if self.epochs is None else f"; {self.epochs.possible_causes(obs)}"
+        return f"{NONFINITE_POLICY_GRADIENT}{causes}"
 
     def _clip(self) -> Tensor:
         """Average the gradient over ranks and clip it; return its norm before."""
