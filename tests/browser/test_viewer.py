@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ahac.core.errors import InputError
-from ahac.view.sources import TrajectorySource
+from ahac.view.sources import TrajectorySource, Velocity
 from ahac.view.trajectory import Frame
 from ahac.view.viewer import serve
 from support.browser_canvas import PATIENCE, changed, eventually, picture
@@ -26,11 +26,14 @@ class Counting(TrajectorySource):
     """A trajectory source that counts calls."""
 
     checkpoints = ("last", "best")
+    command_ranges = ((-0.5, 1.0), (0.0, 0.0), (-0.33, 0.8))
+    command = (-0.52, 0.0, 0.0)
 
     def __init__(self) -> None:
         super().__init__(falling_ball(frames=2000, worlds=2, dt=0.02))
         self.resets = self.steps = self.pushes = 0
         self.loaded: list[str] = []
+        self.commanded: list[Velocity | None] = []
 
     def reset(self) -> Frame:
         self.resets += 1
@@ -46,6 +49,9 @@ class Counting(TrajectorySource):
 
     def load_checkpoint(self, name: str) -> None:
         self.loaded.append(name)
+
+    def set_command(self, command: Velocity | None) -> None:
+        self.commanded.append(command)
 
 
 @pytest.fixture
@@ -129,6 +135,27 @@ def test_a_push_that_is_refused_is_explained(shown: Page, live: tuple[Counting, 
     shown.get_by_role("button", name="Push").click()
     shown.get_by_text("this robot cannot be pushed").wait_for()
     assert source.pushes == 1
+
+
+def test_velocities_are_commanded_with_sliders(shown: Page, live: tuple[Counting, str]) -> None:
+    source, _ = live
+    forward, _, turn = shown.get_by_role("slider").all()
+    forward.press("End")
+    eventually(shown, lambda: source.commanded[-1:] == [(1.0, 0.0, 0.0)], "the fastest command forward")
+    forward.press("Home")
+    eventually(shown, lambda: source.commanded[-1] == (-0.55, 0.0, 0.0), "the command below that of the start")
+    for _ in range(11):
+        forward.press("ArrowRight")
+    eventually(shown, lambda: source.commanded[-1] == (0.0, 0.0, 0.0), "a command to stand")
+    turn.press("Home")
+    eventually(shown, lambda: source.commanded[-1] == (0.0, 0.0, -0.35), "the fastest turn to the right")
+    switch = shown.get_by_label("Command velocity")
+    switch.uncheck()
+    eventually(shown, lambda: source.commanded[-1] is None, "commands as in training")
+    switch.check()
+    eventually(shown, lambda: source.commanded[-1] == (0.0, 0.0, -0.35), "the sliders again")
+    switch.uncheck()
+    eventually(shown, lambda: source.commanded[-1] is None, "commands as in training")
 
 
 def test_another_checkpoint_can_be_loaded(shown: Page, live: tuple[Counting, str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.parser import Parser, number, whole_number
-from ahac.cli.play import add_engine_options, engine_settings
+from ahac.cli.play import add_command_option, add_engine_options, engine_settings, warn_outside_ranges
 from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
 from ahac.cli.progress import progress_of
 from ahac.view.recording import check_target, formats_help, save_recording
@@ -30,9 +30,10 @@ Save = Callable[["Checkpoint"], Path]
 ABOUT = (
     "Evaluate a policy over whole episodes, without action noise.\n\n"
     "Results are saved to evaluation.json only for the last checkpoint, with the run's own evaluation seed and at "
-    "least its eval_episodes; otherwise, and with --pretrained, they are only printed.\n\n"
-    "With --engine mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule "
-    "applies to evaluation-mujoco.json, which with --model FILE is evaluation-mujoco-FILE.json."
+    "least its eval_episodes; otherwise, and with --pretrained or --command, they are only printed.\n\n"
+    "With --command, falls are shown as well, and, of tasks that record them, tracking error and gait. With --engine "
+    "mujoco, the policy is evaluated in MuJoCo and in our own engine, side by side; the same rule applies to "
+    "evaluation-mujoco.json, which with --model FILE is evaluation-mujoco-FILE.json."
 )
 
 
@@ -48,7 +49,11 @@ def evaluate(arguments: list[str]) -> int:
     checkpoint = run.restore(options.checkpoint, with_env=False)
     standard = not checkpoint.policy_only and options.checkpoint == "last" and options.seed in (None, run.eval_seed)
     standard = standard and (options.episodes is None or options.episodes >= run.config.eval_episodes)
-    save = (_compare_engines if options.engine == "mujoco" else _evaluate)(run, options)
+    standard = standard and options.command is None
+    if options.command is not None:
+        warn_outside_ranges(run.task, options.command)
+    measure = options.engine == "mujoco" or options.command is not None
+    save = (_measure if measure else _evaluate)(run, options)
     if standard:
         try:
             save(checkpoint)
@@ -68,17 +73,29 @@ def _evaluate(run: Run, options: argparse.Namespace) -> Save:
     return lambda checkpoint: run.save_evaluation(evaluation, checkpoint)
 
 
-def _compare_engines(run: Run, options: argparse.Namespace) -> Save:
-    """Evaluate in our own engine and in MuJoCo."""
+def _measure(run: Run, options: argparse.Namespace) -> Save:
+    """Evaluate returns, tracking and gait in our own engine, and in MuJoCo if that is chosen."""
     from ahac.core.checks import check_int
     from ahac.training.engines import EngineSettings, comparison_table, evaluate_in_engine, save_engine_evaluation
 
     episodes = check_int("episodes", run.config.eval_episodes if options.episodes is None else options.episodes, 1)
     results: list[EngineEvaluation] = []
-    for settings in (EngineSettings(engine="ahac", num_threads=options.threads), engine_settings(options)):
+    engines = [EngineSettings(engine="ahac", num_threads=options.threads)]
+    if options.engine == "mujoco":
+        engines.append(engine_settings(options))
+    for settings in engines:
         with progress_of(f"evaluating {episodes} episodes in {settings.engine}") as show:
-            results.append(evaluate_in_engine(run, settings, episodes=episodes, seed=options.seed, progress=show))
-    sys.stdout.write(f"{len(results[0].evaluation.returns)} episodes\n")
+            results.append(
+                evaluate_in_engine(
+                    run, settings, command=options.command, episodes=episodes, seed=options.seed, progress=show
+                )
+            )
+    command = ""
+    if options.command is not None:
+        forward, left, turn = options.command
+        command = f", command: {forward:g} m/s forward, {left:g} m/s left, {turn:g} rad/s"
+    count = len(results[0].evaluation.returns)
+    sys.stdout.write(f"{count} {'episode' if count == 1 else 'episodes'}{command}\n")
     sys.stdout.write("".join(f"{line}\n" for line in comparison_table(results)))
     return lambda checkpoint: save_engine_evaluation(run, results, checkpoint)
 
@@ -109,6 +126,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=number, default=10.0, metavar="S", help="length of that trajectory (default: 10)"
     )
+    add_command_option(parser)
     add_engine_options(parser)
     options = parser.parse(arguments)
     options.run = run_folder(options.run, options.pretrained)
@@ -125,12 +143,16 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 def _save_trajectory(run: Run, options: argparse.Namespace, seed: int) -> None:
     """Save the motion of the policy in a separate environment of one world."""
-    from ahac.envs import make
+    from ahac.envs import hold_command, make
     from ahac.training.engines import engine_env
     from ahac.training.viewing import EnvSource, record_trajectory
 
+    task = run.task if options.command is None else hold_command(run.task)
     if options.engine == "mujoco":
-        env = engine_env(run.task, engine_settings(options), 1, seed, run.device)
+        env = engine_env(task, engine_settings(options), 1, seed, run.device)
     else:
-        env = make(run.task, num_envs=1, device=run.device, seed=seed)
-    save_recording(record_trajectory(EnvSource(env, run.algo.act), options.seconds), options.save_trajectory)
+        env = make(task, num_envs=1, device=run.device, seed=seed)
+    source = EnvSource(env, run.algo.act)
+    if options.command is not None:
+        source.set_command(tuple(options.command))  # observed from the reset on, which starts the recording
+    save_recording(record_trajectory(source, options.seconds), options.save_trajectory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 import textwrap
@@ -13,7 +14,17 @@ from typing import NoReturn, TextIO
 from ahac.core.errors import InputError
 from ahac.core.text import suggestion
 
-__all__ = ["HELP", "Commands", "Parser", "number", "one_of", "port_number", "run_command", "whole_number"]
+__all__ = [
+    "HELP",
+    "Commands",
+    "Parser",
+    "finite_number",
+    "number",
+    "one_of",
+    "port_number",
+    "run_command",
+    "whole_number",
+]
 
 HELP_ALL = "--help-all"
 HELP = frozenset({"-h", "--help", HELP_ALL})
@@ -201,6 +212,13 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+
+
+def finite_number(text: str) -> float:
+    """Parse a float that is neither infinite nor NaN."""
+    if not math.isfinite(value := number(text)):
+        raise argparse.ArgumentTypeError(f"expected a finite number, got {text!r}")
+    return value
 
 
 def _hyphenated(word: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ahac.cli.names import is_task, task_names
-from ahac.cli.parser import Parser, number, one_of, port_number, whole_number
+from ahac.cli.parser import Parser, finite_number, number, one_of, port_number, whole_number
 from ahac.cli.paths import ROBOT_SUFFIXES, RUNS, check_file, run_names
 from ahac.cli.pretrained import add_pretrained_option, add_trust_option, run_folder
 from ahac.core.errors import InputError
@@ -23,12 +25,16 @@ if TYPE_CHECKING:
     from ahac.view.trajectory import Trajectory
 
 __all__ = [
+    "add_command_option",
     "add_engine_options",
     "add_play_options",
     "engine_settings",
     "play",
     "show",
+    "warn_outside_ranges",
 ]
+
+logger = logging.getLogger("ahac")
 
 ABOUT = (
     "Show a policy, task or robot. TARGET is a run folder, a task (its name, or FILE.py:NAME), the MJCF or URDF file "
@@ -82,7 +88,27 @@ def add_play_options(parser: Parser) -> None:
     parser.add_argument(
         "--seconds", type=number, default=10.0, metavar="S", help="length of a recording in seconds (default: 10)"
     )
+    add_command_option(parser)
     add_engine_options(parser)
+
+
+def add_command_option(parser: Parser) -> None:
+    """Add the option for a constant velocity command."""
+    parser.add_argument(
+        "--command",
+        nargs=3,
+        type=finite_number,
+        metavar=("VX", "VY", "YAW"),
+        help="velocity to follow: forward and left in m/s, yaw rate in rad/s (default: varies as in training)",
+    )
+
+
+def warn_outside_ranges(task: Task, command: Sequence[float]) -> None:
+    """Warn of velocities that the task does not command in training."""
+    from ahac.envs.components.steering import outside_ranges
+
+    for velocity in outside_ranges(task, *command):
+        logger.warning("%s: the policy may not follow it", velocity)
 
 
 def show(options: argparse.Namespace) -> int:
@@ -158,12 +184,12 @@ def _find_target(name: str) -> str:
 
 def _trajectory(options: argparse.Namespace) -> Trajectory:
     from ahac.training.viewing import EnvSource, record_trajectory
-    from ahac.view.trajectory import Trajectory
+    from ahac.view.sources import TrajectorySource
 
-    if options.what.endswith(".npz"):
-        return Trajectory.load(Path(options.what))
     options.worlds = 1
     source = _source(options)
+    if isinstance(source, TrajectorySource):
+        return source.trajectory
     trajectory = record_trajectory(source, options.seconds)
     if isinstance(source, EnvSource):
         reward = trajectory.channels["reward"][1:].mean()  # frame 0 is the state before the first step
@@ -173,6 +199,17 @@ def _trajectory(options: argparse.Namespace) -> Trajectory:
 
 def _source(options: argparse.Namespace) -> ViewSource:
     """Return what the viewer shows."""
+    from ahac.training.viewing import EnvSource
+
+    source = _source_of_target(options)
+    if options.command is not None:
+        source.set_command(tuple(options.command))
+        if isinstance(source, EnvSource):
+            warn_outside_ranges(source.env.task, options.command)
+    return source
+
+
+def _source_of_target(options: argparse.Namespace) -> ViewSource:
     what = Path(options.what)
     if what.suffix == ".npz":
         from ahac.view.sources import TrajectorySource
@@ -193,10 +230,11 @@ def _run(options: argparse.Namespace) -> ViewSource:
 
     run = open_run(options.what, device="cpu", trust=options.trust)
     threads = 1 if options.newest else None  # leave the other cores to training
+    task = _held_for_recording(run.task, options)
     if options.engine == "mujoco":
-        env = _engine_env(run.task, options)
+        env = _engine_env(task, options)
     else:
-        env = make(run.task, num_envs=options.worlds, device="cpu", seed=options.seed, num_threads=threads)
+        env = make(task, num_envs=options.worlds, device="cpu", seed=options.seed, num_threads=threads)
     if options.agent in ("zero", "random"):
         return EnvSource(env, dummy_policy(options.agent, env.spec.action_size, options.seed))
     if not options.newest:
@@ -208,11 +246,19 @@ def _task(options: argparse.Namespace) -> ViewSource:
     from ahac.envs import make, make_task
     from ahac.training.viewing import EnvSource, dummy_policy
 
+    task = _held_for_recording(make_task(options.what), options)
     if options.engine == "mujoco":
-        env = _engine_env(make_task(options.what), options)
+        env = _engine_env(task, options)
     else:
-        env = make(options.what, num_envs=options.worlds, device="cpu", seed=options.seed)
+        env = make(task, num_envs=options.worlds, device="cpu", seed=options.seed)
     return EnvSource(env, dummy_policy(_dummy_policy_name(options), env.spec.action_size, options.seed))
+
+
+def _held_for_recording(task: Task, options: argparse.Namespace) -> Task:
+    """Return the task, with a constant command if one is recorded; in the viewer, commands may vary again."""
+    from ahac.envs import hold_command
+
+    return task if options.command is None or options.record is None else hold_command(task)
 
 
 def _engine_env(task: Task, options: argparse.Namespace) -> EngineEnv:

@@ -19,6 +19,7 @@ from ahac.envs.components.history import ActionHistory, ObservationHistory
 from ahac.envs.components.noise import noisy
 from ahac.envs.components.pushes import RandomPushes
 from ahac.envs.components.sensors import FootContacts
+from ahac.envs.components.steering import command_ranges, hold_command, release_command, set_command
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory
 from ahac.envs.randomization import Distribution, log_uniform, normal, uniform
@@ -61,6 +62,8 @@ __all__ = [
     "VecEnv",
     "VelocityCommand",
     "WalkRewards",
+    "command_ranges",
+    "hold_command",
     "locomotion_observations",
     "locomotion_rewards",
     "log_uniform",
@@ -70,7 +73,9 @@ __all__ = [
     "normal",
     "observations",
     "register_task",
+    "release_command",
     "rewards",
+    "set_command",
     "tasks",
     "uniform",
     "walk",

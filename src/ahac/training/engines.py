@@ -17,7 +17,7 @@ from ahac.core.files import write_json
 from ahac.core.table import table_lines
 from ahac.engines import Engine, EngineEnv, MujocoEngine, NativeEngine
 from ahac.engines.locomotion import Locomotion, Recording, measure
-from ahac.envs import Task
+from ahac.envs import Task, hold_command, set_command
 from ahac.training.checkpoint import LAST, Checkpoint
 from ahac.training.evaluate import Evaluation, evaluate
 from ahac.training.process import torch_settings
@@ -102,15 +102,21 @@ def evaluate_in_engine(
     run: Run,
     settings: EngineSettings | None = None,
     *,
+    command: tuple[float, float, float] | None = None,
     episodes: int | None = None,
     seed: int | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> EngineEvaluation:
-    """Evaluate the policy of a run over complete episodes on an engine; episodes begin as in `Run.evaluate`.
+    """Evaluate the policy of a run over complete episodes on an engine.
+
+    Without a command, episodes begin as in `Run.evaluate`. With one, they begin in other states, because no random
+    numbers are drawn for commands.
 
     Args:
         run: A run whose checkpoint is loaded: `run.restore("last", with_env=False)`.
         settings: The engine; MuJoCo with the task's own robot by default.
+        command: Velocity to follow in all episodes, forward and to the left [m/s], and yaw rate [rad/s]; by default
+            commands vary as in training.
         episodes: Number of episodes; the run's eval_episodes by default.
         seed: Random seed; the run's evaluation seed by default.
         progress: Called after every step with the fraction of the episodes that have ended.
@@ -118,7 +124,12 @@ def evaluate_in_engine(
     settings = settings or EngineSettings()
     count = check_int("episodes", run.config.eval_episodes if episodes is None else episodes, 1)
     worlds = min(count, MAX_WORLDS)
-    env = engine_env(run.task, settings, worlds, run.eval_seed if seed is None else seed, run.device)
+    if command is not None and len(command) != 3:
+        raise InputError(f"command must be three numbers, forward, left and yaw rate, got {command!r}")
+    task = run.task if command is None else hold_command(run.task)
+    env = engine_env(task, settings, worlds, run.eval_seed if seed is None else seed, run.device)
+    if command is not None:
+        set_command(env, *command)
     recorder = _Recorder(env, -(-count // worlds))
     with torch_settings(run.config, run.device):
         evaluation = evaluate(env, run.algo.act, count, [recorder.add, lambda step: progress(recorder.fraction)])

@@ -14,13 +14,13 @@ from ahac.core.checks import check_finite
 from ahac.core.env import Step
 from ahac.core.errors import InputError
 from ahac.engines import EngineEnv
-from ahac.envs import VecEnv
+from ahac.envs import VecEnv, command_ranges, release_command, set_command
 from ahac.envs.state import TaskState
 from ahac.sim import JointKind, Model, Simulator, State
 from ahac.training.checkpoint import LAST
 from ahac.view.quaternions import from_matrix
 from ahac.view.scene import scene_of
-from ahac.view.sources import ViewSource
+from ahac.view.sources import Velocity, ViewSource
 from ahac.view.trajectory import Frame, Recorder, Trajectory
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class EnvSource:
         self._since_check = 0.0
         self.terminations = 0
         """Episodes that the task ended since the last reset, over all worlds."""
+        self.command: Velocity | None = None
+        """Velocity that all worlds are to follow; None while commands vary as in training."""
         self._derivatives = not isinstance(env, EngineEnv)
         self._frames = _FrameBuilder(env.sim, contact_forces=self._derivatives)
         self.scene = self._frames.scene
@@ -77,6 +79,23 @@ class EnvSource:
         """Names of the run's checkpoints, best and last first."""
         names = [] if self.run is None else self.run.checkpoint_names()
         return tuple(sorted(names, key=lambda name: (name not in (LAST, "best"), name)))
+
+    @property
+    def command_ranges(self) -> tuple[tuple[float, float], ...]:
+        """Ranges of the task's velocity commands, extended to zero; empty if it has none."""
+        return command_ranges(self.env.task)
+
+    def set_command(self, command: Velocity | None) -> None:
+        """Command a velocity in all worlds, observed from the next step on; None lets commands vary again.
+
+        Where an episode begins, the first observation has a command of its own unless the task is one of
+        `hold_command`.
+        """
+        if command is not None:
+            set_command(self.env, *command)
+        elif self.command is not None:
+            release_command(self.env)
+        self.command = command
 
     def load_checkpoint(self, name: str) -> None:
         """Continue with the policy of another checkpoint."""
@@ -109,7 +128,9 @@ class EnvSource:
         return self._frames.frame(self.env.state, step.action, channels)
 
     def _advance(self) -> Step:
-        """Run one control step."""
+        """Run one control step; worlds that began an episode in the last one have drawn a command of their own."""
+        if self.command is not None:
+            set_command(self.env, *self.command)
         step = self.env.step(self.act(self.env.obs))
         self.terminations += int(step.terminated.sum())
         return step
@@ -132,6 +153,8 @@ class RobotSource:
     """Robot without a task, controlled by a policy that ignores observations."""
 
     checkpoints: tuple[str, ...] = ()
+    command_ranges: tuple[tuple[float, float], ...] = ()
+    command: Velocity | None = None
 
     def __init__(self, sim: Simulator, act: Policy) -> None:
         self.sim = sim
@@ -140,6 +163,10 @@ class RobotSource:
         self._frames = _FrameBuilder(sim)
         self._state = sim.rest_state()
         self.scene = self._frames.scene
+
+    def set_command(self, command: Velocity | None) -> None:
+        """Raise an InputError: a robot without a task follows no commands."""
+        raise InputError("a robot without a task follows no velocity commands; play a run or a task such as go1")
 
     def load_checkpoint(self, name: str) -> None:
         """Raise an InputError: a robot without a task has no checkpoints."""

@@ -5,6 +5,7 @@ User input is queued as commands, which the viewer's thread executes between two
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ahac.view.colors import CURVE_COLORS
+from ahac.view.sources import Velocity, ViewSource
 
 if TYPE_CHECKING:
     import viser
@@ -34,6 +36,12 @@ SWITCHES = {
     "muscles": ("Muscles", "Blue at rest, red when fully active"),
 }
 
+VELOCITIES = ("Forward [m/s]", "Left [m/s]", "Turn left [rad/s]")
+"""Labels of the sliders of a velocity command."""
+
+SLIDER_STEPS = 20
+"""Steps of these sliders per m/s and rad/s."""
+
 HISTORY = 10.0
 """Time span of the plots [s]."""
 
@@ -45,7 +53,7 @@ class Panel:
     """Buttons and switches."""
 
     def __init__(
-        self, gui: viser.GuiApi, commands: SimpleQueue[Command], switches: tuple[str, ...], choices: tuple[str, ...]
+        self, gui: viser.GuiApi, commands: SimpleQueue[Command], switches: tuple[str, ...], source: ViewSource
     ) -> None:
         self._commands = commands
         self.status = gui.add_markdown("")
@@ -59,8 +67,10 @@ class Panel:
             if name in switches:
                 switch = gui.add_checkbox(label, initial_value=True, hint=hint)
                 switch.on_update(self._sender(name, lambda event: event.target.value))
+        if source.command_ranges:
+            self._add_velocities(gui, source)
         self._choices = None
-        if choices:
+        if choices := source.checkpoints:
             self._choices = gui.add_dropdown("Checkpoint", choices, initial_value=choices[0])
             self._choices.on_update(self._sender("choose", lambda event: event.target.value))
 
@@ -76,6 +86,31 @@ class Panel:
             self.pause.label = label
             self.pause.icon = _icon(f"PLAYER_{label.upper()}")
         self.status.content = f"{'paused at' if paused else 'time'} **{time:.2f} s**{note}"
+
+    def _add_velocities(self, gui: viser.GuiApi, source: ViewSource) -> None:
+        """Add a switch and sliders for the velocity that the robots are to follow."""
+        hint = "All robots follow the sliders; otherwise commands vary as in training"
+        disabled = source.command is None
+        switch = gui.add_checkbox("Command velocity", initial_value=not disabled, hint=hint)
+        start = source.command or (0.0, 0.0, 0.0)
+        sliders = [
+            gui.add_slider(
+                label, *_slider_bounds(*bounds, value), step=1 / SLIDER_STEPS, initial_value=value, disabled=disabled
+            )
+            for label, bounds, value in zip(VELOCITIES, source.command_ranges, start, strict=True)
+        ]
+
+        def enable_sliders(_: viser.GuiEvent) -> None:
+            for slider in sliders:
+                slider.disabled = not switch.value
+
+        def velocity(_: viser.GuiEvent) -> Velocity | None:
+            forward, left, turn = (slider.value for slider in sliders)
+            return (forward, left, turn) if switch.value else None
+
+        switch.on_update(enable_sliders)
+        for widget in (switch, *sliders):
+            widget.on_update(self._sender("velocity", velocity))
 
     def _sender(self, name: str, value: Callable[[viser.GuiEvent], object]) -> Callable[[viser.GuiEvent], None]:
         def send(event: viser.GuiEvent) -> None:
@@ -152,6 +187,13 @@ class Plots:
             scales={"x": uplot.Scale(time=False)},
             legend=uplot.Legend(show=False),
         )
+
+
+def _slider_bounds(low: float, high: float, value: float) -> tuple[float, float]:
+    """Return the bounds of a slider: multiples of its step, so that it can be set to zero, and not equal."""
+    first = math.floor(min(low, value) * SLIDER_STEPS)
+    last = math.ceil(max(high, value) * SLIDER_STEPS)
+    return first / SLIDER_STEPS, max(last, first + 1) / SLIDER_STEPS
 
 
 def _icon(name: str) -> viser.IconName:

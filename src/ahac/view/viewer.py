@@ -85,7 +85,7 @@ class _Viewer:
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.gui.set_panel_label(f"ahac: {source.scene.name}")
         self._nodes = SceneNodes(server.scene, source.scene, layout)
-        self._panel = Panel(server.gui, self._commands, self._switches(), source.checkpoints)
+        self._panel = Panel(server.gui, self._commands, self._switches(), source)
         self._plots = Plots(server.gui, tuple(frame.channels), layout.count)
         self._note = ""
         self._draws = 0
@@ -161,6 +161,8 @@ class _Viewer:
                 nodes.show_arrows = bool(value)
             case "muscles":
                 nodes.show_muscles = bool(value)
+            case "velocity" if value is None or isinstance(value, tuple):
+                self._source.set_command(value)
             case "choose" if str(value) in self._source.checkpoints:
                 self._source.load_checkpoint(str(value))
                 playback.reset()

@@ -33,6 +33,9 @@ def test_recorded_trajectory_can_be_played(tmp_path: Path, capsys: pytest.Captur
     assert (len(Trajectory.load(path)), Trajectory.load(path).num_worlds) == (13, 1)
     assert main(["play", str(path), "--record", str(tmp_path / "gait.html")]) == 0
     assert "ahac: hopper" in (tmp_path / "gait.html").read_text(encoding="utf-8")
+    command = ("--record", str(tmp_path / "steered.html"), "--command", "1", "0", "0")
+    assert "a saved trajectory follows no commands" in refused(capsys, str(path), *command)
+    assert "hopper follows no velocity commands" in refused(capsys, "hopper", *command)
 
 
 def test_a_recording_of_a_task_reports_its_reward_and_how_often_it_was_ended(

@@ -3,19 +3,24 @@
 import json
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from ahac.cli.main import main
 from ahac.core.errors import InputError
 from ahac.engines import EngineEnv
+from ahac.engines.locomotion import Recording, measure
+from ahac.training import engines
 from ahac.training.engines import (
     EngineSettings,
     comparison_table,
     engine_env,
     evaluate_in_engine,
 )
+from ahac.training.pretrained import pretrained
 from ahac.training.run import Run, create_run
 from ahac.training.trainer import train
 from ahac.training.viewing import EnvSource, dummy_policy, record_trajectory
@@ -95,6 +100,7 @@ def test_a_view_of_mujoco_can_be_pushed(run: Run) -> None:
         (["--timestep", "0.001"], "--timestep is an option of --engine mujoco"),
         (["--engine", "mujoco", "--timestep", "0"], "timestep must be"),
         (["--engine", "bullet"], "bullet"),
+        (["--command", "nan", "0", "0"], "--command: expected a finite number, got 'nan'"),
         (["--engine", "mujoco", "--model", "absent.xml"], "no file 'absent.xml'"),
     ],
 )
@@ -110,3 +116,64 @@ def test_settings_are_checked() -> None:
         EngineSettings(engine="bullet")
     with pytest.raises(InputError, match="settings of the engine 'mujoco'"):
         EngineSettings(engine="ahac", timestep=0.001)
+
+
+@pytest.mark.parametrize("engine", ["ahac", "mujoco"])
+def test_a_constant_command_is_followed_in_every_episode(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recordings: list[Recording] = []
+    monkeypatch.setattr(engines, "measure", lambda recording: (recordings.append(recording), measure(recording))[1])
+    run, command = pretrained("go1", device="cpu"), (0.5, -0.2, 0.4)
+    found = evaluate_in_engine(run, EngineSettings(engine=engine), command=command, episodes=2)
+    (recording,) = recordings
+    assert np.abs(recording.signals["command"] - np.array(command, dtype=np.float32)).max() == 0.0
+    walked = recording.signals["velocity"][50:].mean(axis=(0, 1))
+    assert walked == pytest.approx(command, abs=0.15), "forward, left, yaw rate"
+    assert found.locomotion.step_frequency == pytest.approx(2.0, abs=0.3), "the frequency of the gait clock [Hz]"
+
+
+def test_commands_outside_the_ranges_of_training_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["go1", "--pretrained", "--command", "2", "0", "0"]
+    motion = tmp_path / "evaluated.npz"
+    assert main(["eval", *arguments, "--episodes", "1", "--save-trajectory", str(motion), "--seconds", "0.1"]) == 0
+    assert "1 episode, command: 2 m/s forward, 0 m/s left, 0 rad/s\n" in capsys.readouterr().out
+    assert len(Trajectory.load(motion)) == 6
+    assert "lin_vel_x = 2, in training within [-0.5, 1]: the policy may not follow it" in caplog.text
+    caplog.clear()
+    assert main(["play", *arguments, "--seconds", "0.1", "--record", str(tmp_path / "steered.npz")]) == 0
+    assert "lin_vel_x = 2, in training" in caplog.text
+
+
+def test_recorded_motions_follow_the_command(tmp_path: Path) -> None:
+    walked: dict[tuple[str, float], float] = {}
+    for command in (["eval", "--episodes", "1", "--save-trajectory"], ["play", "--record"]):
+        for speed in (-0.4, 0.8):
+            file = tmp_path / f"{command[0]}{speed}.npz"
+            arguments = [*command, str(file), "--seconds", "2", "--command", str(speed), "0", "0"]
+            assert main([arguments[0], "go1", "--pretrained", *arguments[1:]]) == 0
+            base = Trajectory.load(file).position[:, 0, 1]  # body 0 is the world
+            walked[command[0], speed] = float(np.linalg.norm(base[-1, :2] - base[0, :2]))
+    assert walked == pytest.approx({(name, v): 2.0 * abs(v) for name, v in walked}, abs=0.35)
+
+
+@pytest.mark.parametrize("command", [(0.5, 0.0), "abcd"])
+def test_a_command_must_be_three_numbers(command: object, run: Run) -> None:
+    wrong: Any = command
+    with pytest.raises(InputError, match="command must be three numbers, forward, left and yaw rate, got"):
+        evaluate_in_engine(run, command=wrong, episodes=1)
+
+
+def test_an_evaluation_with_a_command_is_not_saved(tmp_path: Path) -> None:
+    run = create_run(small_config(tmp_path, task="go1", iterations=1, eval_episodes=1))
+    train(run, display=False)
+    assert main(["eval", str(run.folder), "--command", "0.5", "0", "0"]) == 0
+    assert not list(run.folder.glob("evaluation*"))
+    assert main(["eval", str(run.folder)]) == 0
+    assert [path.name for path in run.folder.glob("evaluation*")] == ["evaluation.json"]
+
+
+def test_a_task_without_commands_refuses_one(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("eval", "play"):
+        assert main([command, str(run.folder), "--command", "1", "0", "0"]) == 2
+        assert "hopper follows no velocity commands" in capsys.readouterr().err

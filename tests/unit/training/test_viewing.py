@@ -1,5 +1,7 @@
 """View sources: frames of a simulator's worlds, policies, pushes, and checkpoints loaded during training."""
 
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import torch
 import ahac
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.errors import InputError
-from ahac.envs import VecEnv, uniform
+from ahac.envs import VecEnv, hold_command, make_task, uniform
 from ahac.sim import Simulator, load_model
 from ahac.training.run import create_run
 from ahac.training.trainer import train
@@ -144,3 +146,46 @@ def test_worlds_are_shown_with_their_own_parameters() -> None:
     height = env.parameters["body_pos:cart"][:, 2].numpy()
     assert len(set(height)) == 3
     np.testing.assert_allclose(found, height, rtol=1e-6)
+
+
+def test_a_view_follows_a_command_until_it_is_released() -> None:
+    source = EnvSource(ahac.make("go1", num_envs=2), dummy_policy("zero", 12))
+    assert source.command_ranges == ((-0.5, 1.0), (-0.4, 0.4), (-0.8, 0.8))
+    source.set_command((0.5, 0.0, -0.25))
+    for action in (source.step, source.reset, source.step):
+        action()
+    assert source.command == (0.5, 0.0, -0.25)
+    assert source.env.memory["command"][:, :3].tolist() == [[0.5, 0.0, -0.25]] * 2
+    source.set_command(None)
+    source.step()
+    assert source.command is None
+    drawn = source.env.memory["command"].clone()
+    assert (drawn[:, :3] != torch.tensor([0.5, 0.0, -0.25])).any()
+    source.set_command(None)
+    source.step()
+    assert torch.equal(source.env.memory["command"], drawn), "no new command before the drawn one ends"
+
+
+def test_a_recording_of_a_held_command_observes_it_in_every_step() -> None:
+    env = ahac.make(hold_command(replace(make_task("go1"), episode_steps=3)), num_envs=2)
+    start = sum(size for _, size in takewhile(lambda part: part[0] != "command", env.obs_layout.items()))
+    seen: list[list[float]] = []
+
+    def act(obs: torch.Tensor) -> torch.Tensor:
+        seen.extend(obs[:, start : start + 3].tolist())
+        return torch.zeros(2, 12)
+
+    source = EnvSource(env, act)
+    source.set_command((0.5, 0.0, -0.25))
+    record_trajectory(source, 8 * env.spec.dt)
+    assert seen == [[0.5, 0.0, -0.25]] * 16
+
+
+def test_a_view_without_commands_refuses_one(hopper: VecEnv) -> None:
+    source = EnvSource(hopper, dummy_policy("zero", 3))
+    assert source.command_ranges == ()
+    with pytest.raises(InputError, match="hopper follows no velocity commands"):
+        source.set_command((0.5, 0.0, 0.0))
+    assert source.command is None
+    with pytest.raises(InputError, match="a robot without a task follows no velocity commands"):
+        robot(BALL).set_command((0.5, 0.0, 0.0))

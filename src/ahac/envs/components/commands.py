@@ -12,14 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ahac.core.checks import check_positive, check_probability
-from ahac.envs.components.timing import Range, check_range, draw_from, is_due
+from ahac.core.errors import InputError
+from ahac.envs.components.timing import Range, bounds_of, check_range, draw_from, is_due
 from ahac.envs.draws import Draw
 from ahac.envs.memory import Action, Memory, memory_of
 from ahac.envs.observations import yaw_frame_velocity
 from ahac.envs.task import RewardTerm
 from ahac.sim import Real, World, exp, where
 
-__all__ = ["VelocityCommand"]
+__all__ = ["NEVER", "VelocityCommand"]
+
+NEVER = 1e9
+"""A time that no episode reaches [s]: a command that ends then was set by hand, see `steering.py`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +44,7 @@ class VelocityCommand:
     standing: float = 0.1
     """Fraction of commands that are zero."""
     level: str | None = None
-    """Memory whose first number scales all commands, such as the level of a `Curriculum`."""
+    """Memory whose first number scales all drawn commands, such as the level of a `Curriculum`."""
     name: str = "command"
     """Name of its memory."""
 
@@ -48,6 +52,11 @@ class VelocityCommand:
         for name in ("lin_vel_x", "lin_vel_y", "ang_vel_z", "resample_every"):
             values = check_range(f"VelocityCommand.{name}", getattr(self, name), positive=name == "resample_every")
             object.__setattr__(self, name, values)
+        if bounds_of(self.resample_every)[1] >= NEVER / 2.0:
+            raise InputError(
+                f"VelocityCommand.resample_every must be less than {NEVER / 2.0:g} s, got {self.resample_every!r}; a "
+                "time longer than the episode gives each episode one command"
+            )
         check_probability("VelocityCommand.standing", self.standing)
 
     @property
@@ -57,8 +66,11 @@ class VelocityCommand:
 
     def value(self, world: World) -> list[Real]:
         """Return the command (v_x, v_y, yaw rate)."""
-        command = list(memory_of(self, world.memory, self.name)[:3])
-        return command if self.level is None else [x * world.memory[self.level][0] for x in command]
+        *command, end = memory_of(self, world.memory, self.name)
+        if self.level is None:
+            return command
+        scale = where(end < NEVER, world.memory[self.level][0], 1.0)
+        return [x * scale for x in command]
 
     def observation(self, world: World, action: Action) -> list[Real]:
         """Observe the command."""

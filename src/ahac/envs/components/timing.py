@@ -10,7 +10,7 @@ from ahac.envs.draws import Draw
 from ahac.sim import Real, World
 from ahac.sim.compiler.graph import Condition
 
-__all__ = ["Range", "check_range", "draw_from", "is_due"]
+__all__ = ["Range", "bounds_of", "check_range", "draw_from", "is_due"]
 
 Range = float | Sequence[float]
 """A number, or the bounds (low, high) between which a number is drawn."""
@@ -28,6 +28,12 @@ def check_range(name: str, value: object, positive: bool = False) -> Range:
     if low > high:
         raise InputError(f"{name} must be (low, high) with low at most high, got {value!r}")
     return (low, high) if isinstance(value, Sequence) else low
+
+
+def bounds_of(values: Range) -> tuple[float, float]:
+    """Return the smallest and the largest number of a range."""
+    low, high = values if isinstance(values, Sequence) else (values, values)
+    return low, high
 
 
 def draw_from(value: Range, draw: Draw) -> Real:
