@@ -36,9 +36,22 @@ def observe(about: dict, data: mujoco.MjData, last_action: dict, command: dict, 
     return np.array([[n["scale"] * x + n["offset"] for n, x in zip(numbers, values, strict=True)]], np.float32)
 
 
+def load(robot: str) -> mujoco.MjModel:
+    """Load a robot with a floating base; add a ground plane if its file has none."""
+    spec = mujoco.MjSpec.from_file(robot)
+    plane, every_bit = mujoco.mjtGeom.mjGEOM_PLANE, 2**31 - 1
+    if not any(geom.type == plane for geom in spec.geoms):
+        # Explicit attributes: the file's defaults may switch contact off.
+        spec.worldbody.add_geom(type=plane, size=[0, 0, 1], contype=every_bit, conaffinity=every_bit, condim=3)
+    model = spec.compile()
+    if model.njnt == 0 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
+        sys.exit(f"{robot}: the first joint must be the base's free joint; add <freejoint/> to it, or move it first")
+    return model
+
+
 def main(policy: str, robot: str, seconds: str = "5", *velocity: str) -> None:
     """Run the policy from the stance; servos follow its controls, joint position targets."""
-    about, model = json.loads(Path(policy).with_suffix(".json").read_text()), mujoco.MjModel.from_xml_path(robot)
+    about, model = json.loads(Path(policy).with_suffix(".json").read_text()), load(robot)
     session, data, servos = onnxruntime.InferenceSession(policy), mujoco.MjData(model), about["actuators"]
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION  # servos take the place of the file's actuators
     model.opt.timestep = about["control_step"] / (steps := round(about["control_step"] / 0.001))

@@ -29,9 +29,8 @@ def export(arguments: list[str]) -> int:
     parser.add_argument(
         "--format",
         type=one_of("onnx", "torchscript", "pretrained"),
-        default="onnx",
         metavar="{onnx,torchscript,pretrained}",
-        help="file format (default: onnx)",
+        help="file format (default: that of the suffix of --out, .onnx or .pt; onnx without --out)",
     )
     parser.add_argument(
         "--out",
@@ -61,6 +60,13 @@ def _export(options: argparse.Namespace) -> list[Path]:
 
 def _pack(options: argparse.Namespace) -> list[Path]:
     """Write a small run folder."""
+    from ahac.core.errors import InputError
+    from ahac.deployment.api import FORMATS
     from ahac.training.pretrained import pack
 
+    if options.out is not None and any(options.out.suffix.lower() in known.suffixes for known in FORMATS.values()):
+        raise InputError(
+            f"{str(options.out)!r} has the suffix of a file, but --format pretrained writes a folder; change the name, "
+            "or omit --format"
+        )
     return [pack(options.run, options.out or Path(options.run) / "pretrained", options.checkpoint)]

@@ -28,7 +28,8 @@ logger = logging.getLogger("ahac")
 
 @dataclass(frozen=True)
 class _Format:
-    suffix: str
+    suffixes: tuple[str, ...]
+    """Suffixes of files in this format; the first one is the default."""
     write: Callable[[PolicyProgram, str], bytes]
     """Returns the content of a file with the program and its description."""
     run: Callable[[bytes, np.ndarray], list[np.ndarray]]
@@ -36,8 +37,8 @@ class _Format:
 
 
 FORMATS: Mapping[str, _Format] = {
-    "onnx": _Format(".onnx", onnx_format.to_onnx, onnx_format.run_onnx),
-    "torchscript": _Format(".pt", torchscript.to_torchscript, torchscript.run_torchscript),
+    "onnx": _Format((".onnx",), onnx_format.to_onnx, onnx_format.run_onnx),
+    "torchscript": _Format((".pt", ".pth", ".ts"), torchscript.to_torchscript, torchscript.run_torchscript),
 }
 """Formats by name."""
 
@@ -45,7 +46,7 @@ FORMATS: Mapping[str, _Format] = {
 def export(
     run: Run | str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
-    format: str = "onnx",
+    format: str | None = None,
     checkpoint: str = LAST,
     *,
     trust: bool = False,
@@ -60,22 +61,19 @@ def export(
         run: Run or run folder.
         path: File to write; by default policy.onnx or policy.pt in the run folder, or TASK.onnx or TASK.pt in the
             current folder if the run is a pretrained policy.
-        format: "onnx" or "torchscript".
+        format: "onnx" or "torchscript"; by default the one that the path's suffix stands for; "onnx" without a path.
         checkpoint: "last", "best" or "iteration-NNNNNN".
         trust: Whether to run the task.py of a folder even if you have not trained with it on this machine.
 
     Raises:
         ExportError: If the exported policy differs from the library's by more than 1e-5.
     """
-    if format not in FORMATS:
-        raise InputError(f"format must be {' or '.join(FORMATS)}, got {format!r}")
+    format = _format_of(path, format)
     chosen = FORMATS[format]
-    if path is not None and Path(path).suffix == ".json":
-        raise InputError(f"{str(path)!r} is the name of the description; give the policy the suffix {chosen.suffix}")
     if format == "onnx":
         onnx_format.load_libraries()  # raises before a run is opened
     opened = (run if isinstance(run, Run) else open_run(run, trust=trust)).with_settings(device="cpu")
-    target = _default_path(opened, chosen.suffix) if path is None else Path(path)
+    target = _default_path(opened, chosen.suffixes[0]) if path is None else Path(path)
     about = target.with_suffix(".json")
     for file in (target, about):
         check_writable(file)
@@ -91,6 +89,30 @@ def export(
         description_file.write_text(description, encoding="utf-8")
     logger.info("%s agrees with the library's policy within %.1g", target, error)
     return target
+
+
+def _format_of(path: str | os.PathLike[str] | None, format: str | None) -> str:
+    """Return the format: the given one or that of the path's suffix, which must agree; "onnx" without either."""
+    if format is not None and format not in FORMATS:
+        raise InputError(f"format must be {' or '.join(FORMATS)}, got {format!r}")
+    if path is None:
+        return format or "onnx"
+    suffix, name = Path(path).suffix.lower(), str(path)
+    if suffix == ".json":
+        expected = FORMATS[format or "onnx"].suffixes[0]
+        raise InputError(f"{name!r} is the name of the description; give the policy the suffix {expected}")
+    named = next((key for key, known in FORMATS.items() if suffix in known.suffixes), None)
+    if format is None:
+        if named is None:
+            known = ", ".join(f"{' '.join(x.suffixes)} ({key})" for key, x in FORMATS.items())
+            raise InputError(f"the suffix of {name!r} stands for no format; use one of {known}, or name the format")
+        return named
+    if named not in (None, format):
+        raise InputError(
+            f"{name!r} has a suffix of {named}, but the format is {format}; change the suffix to "
+            f"{FORMATS[format].suffixes[0]}, or the format to {named}"
+        )
+    return format
 
 
 def _default_path(run: Run, suffix: str) -> Path:

@@ -93,6 +93,24 @@ def test_the_command_writes_policy_and_description(
     assert about["outputs"].keys() == {"actions", "controls"}
 
 
+@pytest.mark.parametrize(("name", "format"), [("a.onnx", "onnx"), ("a.pt", "torchscript"), ("a.TS", "torchscript")])
+def test_the_suffix_selects_the_format(run: Run, folder: Path, name: str, format: str) -> None:
+    assert main(["export", str(run.folder), "--out", str(folder / name)]) == 0
+    obs = np.zeros((2, run.env.spec.obs_size), dtype=np.float32)
+    assert RUNNERS[format]((folder / name).read_bytes(), obs)[0].shape == (2, run.env.spec.action_size)
+
+
+def test_a_folder_is_not_given_the_suffix_of_a_file(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(run.folder), "--format", "pretrained", "--out", str(folder / "a.pt")]) == 2
+    assert "has the suffix of a file, but --format pretrained writes a folder" in capsys.readouterr().err
+    assert not list(folder.iterdir())
+
+
+def test_both_formats_have_the_same_description(run: Run, folder: Path) -> None:
+    texts = [ahac.export(run, folder / name).with_suffix(".json").read_bytes() for name in ("a.onnx", "a.pt")]
+    assert texts[0] == texts[1]
+
+
 def test_the_file_contains_its_description(run: Run, folder: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     path = ahac.export(run, folder / "a.onnx")
@@ -165,6 +183,16 @@ def test_unknown_layers_are_named() -> None:
     [
         ({"format": "tflite"}, "format must be onnx or torchscript, got 'tflite'"),
         ({"path": "p.json"}, "'p.json' is the name of the description; give the policy the suffix .onnx"),
+        (
+            {"path": "p.ts", "format": "onnx"},
+            "'p.ts' has a suffix of torchscript, but the format is onnx; change the suffix to .onnx, or the format to "
+            "torchscript",
+        ),
+        (
+            {"path": "p.bin"},
+            r"the suffix of 'p.bin' stands for no format; use one of .onnx \(onnx\), .pt .pth .ts \(torchscript\), or "
+            "name the format",
+        ),
         ({"path": "absent/p.onnx"}, "there is no folder 'absent'; create it first"),
     ],
 )

@@ -99,6 +99,26 @@ def test_the_example_runs_without_ahac_and_torch(policy: Path) -> None:
     assert 0.3 < qpos[2] < 0.7, "an untrained policy near the stance stands"
 
 
+BASE = '<body pos="0 0 1"> <freejoint/> <geom size=".1" contype="2" conaffinity="0"/> </body>'
+DOOR = '<body pos="0 3 0"> <joint/> <geom size=".1"/> </body>'
+
+
+def test_the_example_adds_a_ground_that_everything_touches(tmp_path: Path) -> None:
+    path = tmp_path / "robot.xml"
+    path.write_text(f"<mujoco> <worldbody> {BASE} </worldbody> </mujoco>", encoding="utf-8")
+    model = runpy.run_path(str(SCRIPT))["load"](str(path))
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, 2000)
+    assert data.qpos[2] == pytest.approx(0.1, abs=0.01)
+
+
+def test_the_example_refuses_files_whose_first_joint_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "robot.xml"
+    path.write_text(f"<mujoco> <worldbody> {DOOR} {BASE} </worldbody> </mujoco>", encoding="utf-8")
+    with pytest.raises(SystemExit, match="first joint must be the base's free joint; add <freejoint/> to it, or move"):
+        runpy.run_path(str(SCRIPT))["load"](str(path))
+
+
 def test_the_example_says_what_it_cannot_measure(policy: Path, tmp_path: Path) -> None:
     about = json.loads(policy.with_suffix(".json").read_text(encoding="utf-8"))
     about["observation"][0]["numbers"][0] = {"label": "height[0]", "quantity": None}
