@@ -18,6 +18,7 @@ FIGURES = 4
 """Curves of two tasks, aggregates, profiles."""
 NAME = "<b onclick=x>&"
 """Part of a run's name."""
+PLATFORM = "Linux-6.1.0-44-cloud-amd64-x86_64-with-glibc2.36"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for seed in range(3):
                 score = 100.0 * (seed + len(algo))
                 run = folder / "runs" / f"{NAME}{task}-{algo}-s{seed}"
-                write_run(run, seed, task=task, algo=algo, score=score, manifest=MANIFEST)
+                write_run(run, seed, task=task, algo=algo, score=score, manifest={**MANIFEST, "platform": PLATFORM})
     write_report([folder / "runs"], folder / "report.html", reference="paper", title=NAME)
     return folder / "report.html"
 
@@ -65,6 +66,12 @@ def test_tables_are_shown_with_numbers_on_the_right(shown: Page) -> None:
     assert summary.locator("tbody tr").count() == 4
     assert summary.locator("td", has_text="hopper").evaluate("cell => getComputedStyle(cell).textAlign") == "left"
     assert summary.locator("td").nth(2).evaluate("cell => getComputedStyle(cell).textAlign") == "right"
+
+
+def test_a_machine_takes_one_line(shown: Page) -> None:
+    row = shown.locator("table.lines tbody tr").first
+    assert row.locator("td").last.inner_text() == PLATFORM
+    assert row.evaluate("row => row.getBoundingClientRect().height") < 40
 
 
 def test_names_are_text(shown: Page) -> None:

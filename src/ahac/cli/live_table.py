@@ -27,13 +27,17 @@ TAIL_BYTES = 8192
 """More than a row of metrics.csv."""
 OTHER_LINES = 5
 """Lines of the terminal that are not rows: title, header, what is left out, and margin."""
-ORDER = ("running", "failed", "waiting", "stopped", "finished", "complete")
+NOT_IN_TABLE = (" failed: ", " is in use: ")
+"""Parts of events that the table does not show in full: failures, retries and runs in use."""
+ORDER = ("running", "in use", "failed", "waiting", "stopped", "finished", "complete")
 """Which rows come first if not all fit."""
 COLUMNS = ("run", "state", "progress", "return", "seconds", "steps/s")
 
 
 class SweepDisplay(LiveDisplay):
     """Shows a table of all runs on a terminal, refreshed every second; one line per event on other streams.
+
+    Above the table are events that say more than its states.
 
     Pass `on_event` and `on_progress` to `ahac.experiments.sweep.sweep`.
     """
@@ -50,9 +54,12 @@ class SweepDisplay(LiveDisplay):
             self.live.update(self.table(self._states))
 
     def on_event(self, line: str) -> None:
-        """Print an event, unless the table shows it."""
+        """Print an event; on a terminal only if the table does not show all of it."""
         if self.live is None:
             print_event(line)
+        elif any(words in line for words in NOT_IN_TABLE):
+            with self.drawing():
+                self.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
     def on_progress(self, states: Mapping[str, RunState]) -> None:
         """Refresh the table, at most once per interval; if the terminal is closed, the sweep continues without it."""

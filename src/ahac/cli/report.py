@@ -42,6 +42,9 @@ def report(arguments: list[str]) -> int:
         help="show published returns next to ours: paper (the AHAC paper)",
     )
     parser.add_argument("--title", help="title of the page")
+    parser.add_argument(
+        "--note", action="append", default=[], metavar="TEXT", help="paragraph above the summary; repeatable"
+    )
     options = parser.parse(arguments)
     _check_file(options.out, PAGES)
     if options.markdown is not None:
@@ -56,6 +59,7 @@ def report(arguments: list[str]) -> int:
         markdown=options.markdown,
         reference=options.reference,
         title=TITLE if options.title is None else options.title,
+        notes=options.note,
     )
     sys.stdout.write("".join(f"{printable(str(path))}\n" for path in written))
     return 0

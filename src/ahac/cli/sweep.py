@@ -21,7 +21,6 @@ from ahac.core.table import table_lines
 from ahac.core.text import printable
 
 if TYPE_CHECKING:
-    from ahac.envs import Task
     from ahac.experiments.launchers.launcher import Launcher
     from ahac.training.config import RunConfig
 
@@ -39,7 +38,7 @@ ABOUT = (
 )
 EXPECTED = "expected a text file with one run per line: NAME TASK [options of `ahac train`]"
 LAUNCHERS = ("local", "ray", "slurm")
-BASIC = ("--jobs", "--out", "--set", "--only", "--retries", "--seconds", "--dry-run", "--launcher")
+BASIC = ("--jobs", "--out", "--set", "--only", "--except", "--retries", "--seconds", "--dry-run", "--launcher")
 """Options of the short help."""
 OPTIONS_OF = {"no_mps": "local", "address": "ray", "num_cpus": "ray", "num_gpus": "ray", "slurm": "slurm"}
 """Options of one launcher only."""
@@ -49,7 +48,9 @@ def sweep(arguments: list[str]) -> int:
     """Run `ahac sweep`."""
     options = _parser().parse(arguments)
     given = _launcher_options(options)
-    configs = read_configs(options.study, out=options.out, overrides=options.set, only=options.only)
+    configs = read_configs(
+        options.study, out=options.out, overrides=options.set, only=options.only, without=options.without
+    )
     if options.dry_run:
         return _dry_run(configs)
 
@@ -83,6 +84,14 @@ def _parser() -> Parser:
         "--out", metavar="FOLDER", help="folder of run folders (default: runs/STUDY for a study, runs for a list)"
     )
     add_selection(parser)
+    parser.add_argument(
+        "--except",
+        dest="without",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="leave out runs with such names; repeatable",
+    )
     parser.add_argument(
         "--retries", type=whole_number, default=1, metavar="N", help="how often to retry a failed run (default: 1)"
     )
@@ -156,7 +165,9 @@ def _make_launcher(name: str, jobs: int | None, given: Mapping[str, Any]) -> Lau
     return LocalLauncher(jobs, mps="no_mps" not in given)
 
 
-def read_configs(given: str, *, out: str | None, overrides: Sequence[str], only: Sequence[str]) -> list[RunConfig]:
+def read_configs(
+    given: str, *, out: str | None, overrides: Sequence[str], only: Sequence[str], without: Sequence[str] = ()
+) -> list[RunConfig]:
     """Return the settings of the runs of a study or list, given by name or path, that the options select."""
     from ahac.experiments.study import configure_runs, find_study, parse_override, read_study, select
 
@@ -164,23 +175,22 @@ def read_configs(given: str, *, out: str | None, overrides: Sequence[str], only:
     path = Path(given)
     is_name = path.name == given and not path.suffix and (path.is_dir() or not os.path.lexists(path))
     if not is_name and path.suffix != ".toml":
-        return read_list(path, out or "runs", changed, only)
+        return read_list(path, out or "runs", changed, only, without)
     study = read_study(find_study(given) if is_name else path)
-    return configure_runs(select(study.runs, only), out or f"runs/{study.name}", changed)
+    return configure_runs(select(study.runs, only, without), out or f"runs/{study.name}", changed)
 
 
 def _dry_run(configs: list[RunConfig]) -> int:
     """Print the status of each run; return 1 if the folder of one is damaged, otherwise 0."""
-    from ahac.experiments.sweep import FolderError, check_folders, run_status
+    from ahac.experiments.sweep import FolderError, check_folders, run_statuses
 
     check_folders(configs)
     rows = []
-    tasks: dict[tuple[str, str], Task] = {}
-    for config in configs:
-        try:
-            row = (config.name, run_status(config, tasks), f"{config.algo} on {config.task}, seed {config.seed}")
-        except FolderError as error:
-            row = (config.name, "damaged", str(error))
+    for config, status in zip(configs, run_statuses(configs), strict=True):
+        if isinstance(status, FolderError):
+            row = (config.name, "damaged", str(status))
+        else:
+            row = (config.name, status, f"{config.algo} on {config.task}, seed {config.seed}")
         rows.append(tuple(map(printable, row)))
     for line in table_lines(("run", "status", "details"), rows, left=(0, 1, 2)):
         sys.stdout.write(f"{line}\n")
@@ -188,7 +198,11 @@ def _dry_run(configs: list[RunConfig]) -> int:
 
 
 def read_list(
-    path: Path, out: str = "runs", overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
+    path: Path,
+    out: str = "runs",
+    overrides: Mapping[str, Any] | None = None,
+    only: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> list[RunConfig]:
     """Return the settings of the runs in a list; errors name the line.
 
@@ -197,14 +211,15 @@ def read_list(
         out: Folder of the run folders.
         overrides: Settings of all runs, by dotted name, that replace those of the list.
         only: Patterns of the names of runs to return; by default all.
+        without: Patterns of the names of runs to leave out.
     """
-    from ahac.experiments.study import check_patterns, is_selected
+    from ahac.experiments.study import is_selected, selected_names
 
     configs: dict[str, RunConfig] = {}
     names: list[str] = []
     for line, words in _runs(path, _read(path)):
         names.append(words[0])
-        if not is_selected(words[0], only):
+        if not is_selected(words[0], only, without):
             continue
         try:
             configs[words[0]] = _config(words, out, configs, overrides or {})
@@ -212,14 +227,14 @@ def read_list(
             raise InputError(f"{path}, line {line}: {error}") from error
     if not names:
         raise InputError(f"{path} lists no runs; {EXPECTED}")
-    check_patterns(names, only)
+    selected_names(names, only, without)
     return list(configs.values())
 
 
 def _config(words: list[str], out: str, others: Mapping[str, RunConfig], overrides: Mapping[str, Any]) -> RunConfig:
     """Return the settings of one run, checked against those of the lines above."""
     from ahac.experiments.study import override
-    from ahac.experiments.sweep import FolderError, log_of, run_status
+    from ahac.experiments.sweep import ChangedSettingsError, FolderError, log_of, run_status
     from ahac.training.names import check_name
 
     name = words[0]
@@ -231,7 +246,7 @@ def _config(words: list[str], out: str, others: Mapping[str, RunConfig], overrid
         raise InputError(
             f"the run {name!r} and the run {clash[0]!r} clash: one is named like the other's log; rename one"
         )
-    with suppress(FolderError):  # reported when this run would start; the others can still be trained
+    with suppress(FolderError, ChangedSettingsError):  # reported for all runs at once
         run_status(config)
     return config
 
@@ -239,7 +254,7 @@ def _config(words: list[str], out: str, others: Mapping[str, RunConfig], overrid
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"no such file: {path}; {EXPECTED}") from error
     except IsADirectoryError as error:
         raise InputError(f"{path} is a folder; {EXPECTED}. `--out` sets the folder of the runs") from error

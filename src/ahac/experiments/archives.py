@@ -28,7 +28,11 @@ __all__ = ["COLUMNS", "SUFFIX", "is_archive", "unpack", "write_archive"]
 SUFFIX = ".tar.xz"
 COUNTS = ("iteration", "env_steps")
 """Columns of metrics.csv that hold whole numbers."""
-COLUMNS = (*COUNTS, "seconds", "compile_seconds", "episode_return", "episode_length", "horizon", "critic_epochs")
+UPDATES = ("policy_kl", "share_clipped", "epochs_skipped", "analytic_share")
+"""Columns of runs that reuse or mix gradients; PPO has `share_clipped` too."""
+COLUMNS = (
+    *COUNTS, "seconds", "compile_seconds", "episode_return", "episode_length", "horizon", "critic_epochs", *UPDATES,
+)  # fmt: skip
 """Columns of metrics.csv that are kept, counts exactly and others with five significant digits."""
 FILES = ("config.json", "manifest.json", "evaluation.json", "metrics.csv")
 FORBIDDEN = frozenset("/\\:\0")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["AXES", "RETURN", "curve", "plot"]
 
 CURVE_POINTS = 300
-"""Number of points of a curve; even, since reports draw means of pairs."""
+"""Number of points of a curve; divisible by three, since reports draw means of triples."""
 AXES = {"env_steps": "environment steps", "seconds": "seconds of training"}
 RETURN = "episode_return"
 """Column that is plotted by default; its axis is always linear."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -50,6 +50,7 @@ __all__ = [
     "parse_override",
     "read_study",
     "select",
+    "selected_names",
 ]
 
 FOLDER = Path(str(files("ahac"))) / "studies"
@@ -114,8 +115,11 @@ def read_study(path: Path) -> Study:
     """Read a study file; errors name the table."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise InputError(f"no such file: {path}; expected a study, a TOML file with tables [[runs]]") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        meant = suggestion(path.name, available())
+        raise InputError(f"no such file: {path}{meant}; expected a study, a TOML file with tables [[runs]]") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder; expected a study, a TOML file with tables [[runs]]") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} is not a study: {error}; expected a TOML file with tables [[runs]]") from error
     table = _Table(content, str(path), ("name", "about", "seeds", "settings", "runs"))
@@ -139,14 +143,30 @@ def read_study(path: Path) -> Study:
     return Study(name=name, about=about, runs=list(runs.values()))
 
 
-def select(runs: Sequence[PlannedRun], patterns: Sequence[str]) -> list[PlannedRun]:
-    """Return the runs whose names match one of the patterns (`ant-*-s0`); all runs without patterns."""
-    check_patterns([run.name for run in runs], patterns)
-    return [run for run in runs if is_selected(run.name, patterns)]
+def select(runs: Sequence[PlannedRun], patterns: Sequence[str], without: Sequence[str] = ()) -> list[PlannedRun]:
+    """Return the runs whose names match one of the patterns (`ant-*-s0`), or all runs if there are none.
+
+    Those that match a pattern in `without` are left out.
+    """
+    names = selected_names([run.name for run in runs], patterns, without)
+    return [run for run in runs if run.name in names]
 
 
-def is_selected(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a name matches one of the patterns, or there are none."""
+def selected_names(names: Sequence[str], patterns: Sequence[str], without: Sequence[str] = ()) -> set[str]:
+    """Return the names that `select` selects; raise an InputError if a pattern matches none, or none is left."""
+    check_patterns(names, [*patterns, *without])
+    found = {name for name in names if is_selected(name, patterns, without)}
+    if not found:
+        raise InputError(
+            f"{', '.join(map(repr, without))} leaves out every selected run of {listed(names)}; use narrower patterns"
+        )
+    return found
+
+
+def is_selected(name: str, patterns: Sequence[str], without: Sequence[str] = ()) -> bool:
+    """Return whether a name matches one of the patterns, or there are none, and no pattern in `without`."""
+    if any(fnmatchcase(name, pattern) for pattern in without):
+        return False
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -165,6 +185,7 @@ def configure_runs(runs: Sequence[PlannedRun], out: str, overrides: Mapping[str,
     for run in runs:
         settings = {**run.settings, "seed": run.seed, "name": run.name, "out": out}
         try:
+            _check_names(run.settings)
             config = configure(run.task, run.algo, run.preset, **settings)
             config = as_restored(config)  # checks types; whole numbers become floats
         except AhacError as error:
@@ -183,10 +204,22 @@ def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
     names = [item.name for item in fields(config) if item.name not in ("task", "algo", "preset")]
     settings = {name: getattr(config, name) for name in names}
     try:
+        _check_names(overrides)
         changed = configure(config.task, config.algo, config.preset, **_merged(settings, overrides))
         return as_restored(changed)
     except AhacError as error:
         raise InputError(f"{error}; got the overrides {', '.join(overrides)}") from error
+
+
+def _check_names(settings: Iterable[str]) -> None:
+    """Raise an InputError for a setting that runs do not have, with those that a study can set."""
+    from ahac.training.config import RunConfig
+
+    known = [item.name for item in fields(RunConfig)]
+    for name in settings:
+        if (head := name.partition(".")[0]) not in known:
+            others = [other for other in known if other not in ELSEWHERE]
+            raise InputError(f"no setting named {name!r}{suggestion(head, others)}; settings: {', '.join(others)}")
 
 
 def parse_override(text: str) -> dict[str, Any]:
@@ -295,9 +328,15 @@ class _Table:
         if not isinstance(value, Mapping):
             raise InputError(f"{self.where}: settings must be a table, as in {{num_envs = 64}}, got {value!r}")
         try:
-            return dict(_setting(name, entry) for name, entry in flatten(value).items())
+            found = dict(_setting(name, entry) for name, entry in flatten(value).items())
         except InputError as error:
             raise InputError(f"{self.where}: {error}") from error
+        if "iterations" in found and found.get("env_steps") is not None:
+            raise InputError(
+                f"{self.where}: expected one length, got iterations = {found['iterations']!r} and env_steps = "
+                f"{found['env_steps']!r}; remove one of them"
+            )
+        return found
 
     def tables(self, key: str, keys: Sequence[str]) -> list[_Table]:
         """Return the tables of an array of tables."""

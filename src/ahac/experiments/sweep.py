@@ -21,8 +21,10 @@ from ahac.experiments.launchers.launcher import Job, Launcher
 from ahac.experiments.launchers.local import LocalLauncher
 from ahac.experiments.run_files import read_run
 from ahac.experiments.sweep_folders import (
+    ChangedSettingsError,
     FolderError,
     check_folders,
+    damaged_checkpoint,
     folder_of,
     is_in_use,
     last_message,
@@ -30,19 +32,32 @@ from ahac.experiments.sweep_folders import (
     log_path,
     log_size,
     run_status,
+    run_statuses,
 )
+from ahac.experiments.workers import INPUT_ERROR, exit_text
 from ahac.training.config import RunConfig
 from ahac.training.process import StopRequest, catch_signals
 from ahac.training.task_source import pin_task
 
-__all__ = ["FolderError", "Outcome", "RunState", "check_folders", "folder_of", "log_of", "run_status", "sweep"]
+__all__ = [
+    "ChangedSettingsError",
+    "FolderError",
+    "Outcome",
+    "RunState",
+    "check_folders",
+    "folder_of",
+    "log_of",
+    "run_status",
+    "run_statuses",
+    "sweep",
+]
 
 POLL_INTERVAL = 0.1
 """Time between two polls of the runs [s]."""
 IN_USE_INTERVAL = 5.0
 """Time between two looks at a run that another process trains [s]."""
 
-RunState = Literal["complete", "finished", "stopped", "waiting", "running", "failed"]
+RunState = Literal["complete", "finished", "stopped", "waiting", "in use", "running", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +103,8 @@ def sweep(
         jobs: Number of runs at a time on this machine, unless there is a launcher; None for `default_jobs`.
         seconds: Time limit of the sweep [s]; by default none.
         on_event: Called with a line of text for each run that starts or ends.
-        retries: How often a run that failed is started again; it resumes from its last checkpoint.
+        retries: How often to restart a failed run from its last checkpoint. A run whose last checkpoint is damaged is
+            not restarted.
         launcher: Where the runs train; by default in processes of this machine.
         on_progress: Called several times per second with the states of all runs by name.
     """
@@ -140,8 +156,10 @@ class _Sweep:
         self.on_event = on_event
         self.retries = retries
         self.running: list[_Attempt] = []
-        self.in_use: dict[str, float] = {}
-        """When to look again at runs that other processes train, by name."""
+        self.in_use: set[str] = set()
+        """Waiting runs that other processes train, by name."""
+        self.next_look = 0.0
+        """When to look again which these are."""
         self.tasks: dict[tuple[str, str], Task] = {}
         self.attempts = dict.fromkeys((config.name for config in waiting), 0)
 
@@ -152,6 +170,7 @@ class _Sweep:
         try:
             while self.running or (self.waiting and not stop.requested):
                 stop.requested |= time.monotonic() >= end
+                self._look_for_others()
                 self._start(stop)
                 self._poll(stop.requested)
                 on_progress(self._states())
@@ -164,10 +183,19 @@ class _Sweep:
                 attempt.job.close()
             self.launcher.close()
 
+    def _look_for_others(self) -> None:
+        """Find the waiting runs that other processes train, or have completed, every `IN_USE_INTERVAL`."""
+        if time.monotonic() < self.next_look:
+            return
+        self.next_look = time.monotonic() + IN_USE_INTERVAL
+        for config in list(self.waiting):
+            if config.name in self.in_use or is_in_use(config):
+                self._can_start(config)
+
     def _start(self, stop: StopRequest) -> None:
         """Start as many runs as the launcher has slots for, except those that other processes train."""
         while not stop.requested:
-            ready = [config for config in self.waiting if self.in_use.get(config.name, 0.0) <= time.monotonic()]
+            ready = [config for config in self.waiting if config.name not in self.in_use]
             batch = ready[: self.launcher.free_slots(len(ready))] if ready else []
             if not batch:
                 return
@@ -190,8 +218,11 @@ class _Sweep:
     def _can_start(self, config: RunConfig) -> bool:
         """Return whether a waiting run can start: no other process trains it, or has completed it meanwhile."""
         if is_in_use(config):
-            self._wait_for_other(config)
+            if config.name not in self.in_use:
+                self.on_event(f"{config.name} is in use: another process trains it; the sweep waits for it")
+                self.in_use.add(config.name)
             return False
+        self.in_use.discard(config.name)
         try:
             complete = folder_of(config).is_dir() and run_status(config, self.tasks) == "complete"
         except AhacError:  # starting it tells why it cannot
@@ -200,11 +231,6 @@ class _Sweep:
             self.waiting.remove(config)
             self._end(_outcome(config, "complete", _score(config)))
         return not complete
-
-    def _wait_for_other(self, config: RunConfig) -> None:
-        if config.name not in self.in_use:
-            self.on_event(f"{config.name} is in use: another process trains it; the sweep waits for it")
-        self.in_use[config.name] = time.monotonic() + IN_USE_INTERVAL
 
     def _poll(self, stop: bool) -> None:
         """Record the runs that have ended, and queue failed ones again; ask the others to stop, but only once."""
@@ -215,7 +241,9 @@ class _Sweep:
             if (reason := attempt.job.poll()) is None:
                 continue
             self.running.remove(attempt)
-            config, outcome = attempt.config, _outcome_of(attempt, reason)
+            config = attempt.config
+            damage = damaged_checkpoint(config) if reason == exit_text(INPUT_ERROR) else ""
+            outcome = _outcome_of(attempt, reason, damage)
             if outcome.state != "failed" or stop:
                 self._end(outcome)
                 continue
@@ -224,11 +252,11 @@ class _Sweep:
                 self.attempts[config.name] -= 1
             else:
                 self.waiting.remove(config)
-                self._retry_or_end(config, outcome)
+                self._retry_or_end(config, outcome, can_retry=not damage)
 
-    def _retry_or_end(self, config: RunConfig, failure: Outcome) -> None:
-        """Queue a failed run again, unless it has had all its retries."""
-        if failure.attempts > self.retries:
+    def _retry_or_end(self, config: RunConfig, failure: Outcome, can_retry: bool = True) -> None:
+        """Queue a failed run again, unless it has had all its retries, or would fail in the same way."""
+        if not can_retry or failure.attempts > self.retries:
             self._end(failure)
             return
         self.waiting.append(config)
@@ -241,6 +269,7 @@ class _Sweep:
     def _states(self) -> dict[str, RunState]:
         """Return the states of all runs by name."""
         states: dict[str, RunState] = dict.fromkeys((config.name for config in self.configs), "waiting")
+        states |= dict.fromkeys(self.in_use, "in use")
         states |= {name: outcome.state for name, outcome in self.outcomes.items()}
         states |= {attempt.config.name: "running" for attempt in self.running}
         return states
@@ -251,23 +280,27 @@ def _pending_runs(configs: Sequence[RunConfig], here: bool) -> tuple[list[RunCon
     check_folders(configs)
     pending: list[RunConfig] = []
     outcomes: dict[str, Outcome] = {}
-    tasks: dict[tuple[str, str], Task] = {}
-    for config in configs:
-        try:
-            if run_status(config, tasks) == "complete":
-                outcomes[config.name] = _outcome(config, "complete", _score(config))
-            else:
-                pending.append(config)
-        except FolderError as error:
-            outcomes[config.name] = _outcome(config, "failed", str(error))
+    for config, status in zip(configs, run_statuses(configs), strict=True):
+        if isinstance(status, FolderError):
+            outcomes[config.name] = _outcome(config, "failed", str(status))
+        elif status == "complete":
+            outcomes[config.name] = _outcome(config, "complete", _score(config))
+        else:
+            pending.append(config)
     if here:
         for device in {config.device for config in pending}:
             resolve_run_device(device)
     return pending, outcomes
 
 
-def _outcome_of(attempt: _Attempt, reason: str) -> Outcome:
-    """Return the outcome of a run that has ended, for a reason if it did not end well."""
+def _outcome_of(attempt: _Attempt, reason: str, damage: str) -> Outcome:
+    """Return the outcome of a run that has ended.
+
+    Args:
+        attempt: The run.
+        reason: Why it did not end well, or "".
+        damage: What is wrong with its last checkpoint, or "".
+    """
     config, number = attempt.config, attempt.number
     try:
         if not reason and run_status(config) == "complete":
@@ -279,7 +312,7 @@ def _outcome_of(attempt: _Attempt, reason: str) -> Outcome:
         return _outcome(config, "failed", str(error), number)
     if attempt.stopped:  # possibly while it waited for a cluster
         return _outcome(config, "stopped" if folder_of(config).exists() else "waiting", attempts=number)
-    message = last_message(config, attempt.log_begin)
+    message = damage or last_message(config, attempt.log_begin)
     return _outcome(config, "failed", ", ".join(filter(None, (reason or "it ended too early", message))), number)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +17,7 @@ from ahac.core.config import flatten, to_dict
 from ahac.core.errors import AhacError, InputError
 from ahac.envs import Task, make_task
 from ahac.experiments.run_files import read_run
+from ahac.training.checkpoint import LAST, CheckpointError, load_checkpoint, newest_first
 from ahac.training.config import NON_SEMANTIC_FIELDS, RunConfig
 from ahac.training.names import check_name
 from ahac.training.preflight import clear_leftovers, is_leftover, validate_config
@@ -23,10 +26,12 @@ from ahac.training.run import create_run, open_run
 from ahac.training.task_source import resolve_task
 
 __all__ = [
+    "ChangedSettingsError",
     "FolderError",
     "RunStatus",
     "check_folders",
     "create_folder",
+    "damaged_checkpoint",
     "folder_of",
     "is_in_use",
     "last_message",
@@ -35,6 +40,7 @@ __all__ = [
     "log_size",
     "resume_command",
     "run_status",
+    "run_statuses",
 ]
 
 COMMAND = (sys.executable, "-m", "ahac", "resume")
@@ -48,6 +54,18 @@ RunStatus = Literal["new", "unfinished", "complete"]
 
 class FolderError(InputError):
     """An existing folder cannot be used for the run of its name; other runs of the sweep are not affected."""
+
+
+class ChangedSettingsError(InputError):
+    """The folder of a run was created with settings that have changed since."""
+
+    def __init__(self, folder: Path, changes: str) -> None:
+        super().__init__(
+            f"{folder} was created with different settings ({changes}); choose another name or --out folder, move it "
+            f"away, or train the others with `ahac sweep ... --except {shlex.quote(folder.name)}`"
+        )
+        self.folder = folder
+        self.changes = changes
 
 
 def folder_of(config: RunConfig) -> Path:
@@ -85,6 +103,26 @@ def last_message(config: RunConfig, begin: int) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip() and not PROGRESS.match(line)), "")
 
 
+def damaged_checkpoint(config: RunConfig) -> str:
+    """Say what is wrong with a run's last checkpoint, and how it continues from another; "" if it can be read."""
+    try:
+        run = open_run(folder_of(config))
+        if not run.path_of(LAST).is_file():
+            return ""
+        load_checkpoint(run.path_of(LAST))
+    except CheckpointError as error:
+        damage = str(error)
+    except (AhacError, OSError):  # other files are damaged
+        return ""
+    else:
+        return ""
+    for name in newest_first(name for name in run.checkpoint_names() if name != LAST):
+        with suppress(CheckpointError, OSError):
+            load_checkpoint(run.path_of(name))
+            return f"{damage}; continue with `ahac resume {shlex.quote(str(run.folder))} --checkpoint {name}`"
+    return f"{damage}; no other checkpoint can be read: remove the folder to train the run again"
+
+
 def check_folders(configs: Sequence[RunConfig]) -> None:
     """Raise an InputError if two runs have the same name, one is named like a log, or they have no folder to be in."""
     for out in dict.fromkeys(Path(config.out) for config in configs):
@@ -112,7 +150,8 @@ def run_status(config: RunConfig, tasks: dict[tuple[str, str], Task] | None = No
 
     Raises:
         FolderError: The folder of that name is damaged or not a run.
-        InputError: The settings are invalid, or the run was created with different ones.
+        ChangedSettingsError: The run was created with different settings.
+        InputError: The settings are invalid.
     """
     tasks = {} if tasks is None else tasks
     folder = folder_of(config)
@@ -146,16 +185,42 @@ def run_status(config: RunConfig, tasks: dict[tuple[str, str], Task] | None = No
             else f"{name} {saved.get(name)!r} instead of {requested.get(name)!r}"
             for name in different
         ]
-        raise InputError(
-            f"{folder} was created with different settings ({', '.join(changes)}); choose another name or --out "
-            "folder, or move it away"
-        )
+        raise ChangedSettingsError(folder, ", ".join(changes))
     try:
         run = read_run(folder)
     except InputError:  # the process that resumes the run repairs or reports it
         return "unfinished"
     # After the last iteration, the evaluation may still be missing.
     return "complete" if run.complete and run.evaluation is not None else "unfinished"
+
+
+def run_statuses(configs: Sequence[RunConfig]) -> list[RunStatus | FolderError]:
+    """Return the status of each run, or why its folder cannot be used.
+
+    Raise an InputError for invalid settings, or one that names all runs that were created with different settings.
+    """
+    tasks: dict[tuple[str, str], Task] = {}
+    statuses: list[RunStatus | FolderError] = []
+    changed: list[ChangedSettingsError] = []
+    for config in configs:
+        try:
+            statuses.append(run_status(config, tasks))
+        except FolderError as error:
+            statuses.append(error)
+        except ChangedSettingsError as error:
+            changed.append(error)
+    if len(changed) == 1:
+        raise changed[0]
+    if changed:
+        names: dict[str, list[str]] = {}
+        for error in changed:
+            names.setdefault(error.changes, []).append(error.folder.name)
+        reasons = "; ".join(f"{', '.join(alike)} ({changes})" for changes, alike in names.items())
+        raise InputError(
+            f"{len(changed)} of {len(configs)} runs were created with different settings: {reasons}; choose another "
+            "--out folder, move them away, or train the others with `ahac sweep ... --except PATTERN`"
+        )
+    return statuses
 
 
 def is_in_use(config: RunConfig) -> bool:

@@ -35,16 +35,19 @@ def test_every_run_has_its_state_progress_return_seconds_and_speed(tmp_path: Pat
         written(small_config(tmp_path, name="trains"), "1,8,2,40,\n", "2,16,3.4,1234.5,56.78\n"),
         written(small_config(tmp_path, name="steps", env_steps=2000), "2,1600,3,8,1\n"),
         small_config(tmp_path, name="starts"),
+        written(small_config(tmp_path, name="other"), "3,24,5,50,7\n"),
     ]
     states: dict[str, RunState] = {
         "waits": "waiting", "trains": "running", "steps": "finished", "starts": "running",
+        "other": "in use",
     }  # fmt: skip
     title, header, *rows = rendered(SweepDisplay(configs), states)
-    assert title == "2 running, 1 waiting, 1 finished"
+    assert title == "2 running, 1 in use, 1 waiting, 1 finished"
     assert header.split() == ["run", "state", "progress", "return", "seconds", "steps/s"]
     assert [row.split() for row in rows] == [
         ["trains", "running", "2/12", "56.8", "3", "1,234"],
         ["starts", "starting", "0/12", "-", "-", "-"],
+        ["other", "in", "use", "3/12", "7.0", "5", "50"],
         ["waits", "waiting", "0/12", "-", "-", "-"],
         ["steps", "finished", "1,600/2,000", "1.0", "3", "8"],
     ]
@@ -114,3 +117,24 @@ def test_on_a_terminal_there_is_a_table_instead(
     assert "a started" not in shown
     assert "1 running" in shown
     assert "1 finished" in capsys.readouterr().err, "the last state is shown"
+
+
+def test_reasons_that_the_table_does_not_show_are_above_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    events = [
+        "a failed: exit status 1, [red]a node was lost; retry 1 of 1",
+        "a is in use: another process trains it; the sweep waits for it",
+        "a failed: \x1b[31mno; 2 attempts (1 of 1)",
+    ]
+    with SweepDisplay([small_config(tmp_path, name="a")]) as display:
+        display.on_progress({"a": "running"})
+        for line in ("a started, log: a.log", *events, "a finished: mean return 3.5, 1 s (1 of 1)"):
+            display.on_event(line)
+        shown = capsys.readouterr().err
+    for line in events:
+        assert line.replace("\x1b", r"\x1b") in shown
+    assert "started" not in shown
+    assert "finished" not in shown

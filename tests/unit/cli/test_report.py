@@ -30,11 +30,12 @@ def runs(tmp_path: Path) -> Path:
 def test_a_report_is_written_and_named(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, text = tmp_path / "a.html", tmp_path / "b.md"
     given = ["report", str(runs), "--out", str(page), "--markdown", str(text), "--title", "Ours & theirs"]
-    assert main([*given, "--reference", "paper"]) == 0
+    assert main([*given, "--reference", "paper", "--note", "PPO & SHAC.", "--note", "One seed."]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[:2] == [str(page), str(text)]
     assert all(Path(line).is_file() for line in printed)
     assert "<h1>Ours &amp; theirs</h1>" in page.read_text(encoding="utf-8")
+    assert "<p>PPO &amp; SHAC.</p>\n<p>One seed.</p>" in page.read_text(encoding="utf-8")
     assert "| ant | 9,313 | 1 | 7,662 | 2 | 6,605 |" in text.read_text(encoding="utf-8")
 
 

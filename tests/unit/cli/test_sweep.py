@@ -8,7 +8,7 @@ import pytest
 from ahac.algos.config import ShortHorizonConfig
 from ahac.cli import sweep as module
 from ahac.cli.main import main
-from ahac.cli.sweep import read_list
+from ahac.cli.sweep import read_configs, read_list
 from ahac.core.errors import InputError
 from ahac.experiments.run_files import find_runs, read_run
 from ahac.experiments.study import configure_runs, read_study
@@ -120,12 +120,14 @@ def test_files_that_are_not_lists_are_rejected(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "image").write_bytes(b"\x89PNG")
     assert main(["sweep", str(tmp_path / "image")]) == 2
     assert main(["sweep", str(tmp_path)]) == 2
+    assert main(["sweep", str(tmp_path / "image" / "a.txt")]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert all("; expected a text file with one run per line: NAME TASK" in line for line in lines)
     assert lines[0].startswith(f"ahac: no such file: {tmp_path / 'none.txt'}; ")
     assert "list.txt lists no runs; " in lines[1]
     assert "image is not a list of runs: " in lines[2]
     assert lines[3].startswith(f"ahac: {tmp_path} is a folder; ")
+    assert lines[4].startswith(f"ahac: no such file: {tmp_path / 'image' / 'a.txt'}; ")
 
 
 @pytest.mark.parametrize("path", keep(1, STUDIES), ids=lambda path: path.stem)
@@ -167,8 +169,27 @@ def test_runs_of_studies_and_lists_are_selected_by_name(
     every = ["cartpole-shac-s0", "hopper-shac-s0", "cartpole-shac-s1", "hopper-shac-s1"]
     assert dry_run(capsys, *words) == every
     assert dry_run(capsys, *words, "--only", "hopper-*", "--only", "*-s0") == [*every[:2], every[3]]
+    assert dry_run(capsys, *words, "--except", "hopper-*", "--except", "*-s0") == ["cartpole-shac-s1"]
+    assert dry_run(capsys, *words, "--only", "hopper-*", "--except", "*-s0") == ["hopper-shac-s1"]
+    assert main(["sweep", *words, "--except", "*"]) == 2
+    assert "'*' leaves out every selected run" in capsys.readouterr().err
     assert main(["sweep", *words, "--only", "hopper-*", "--only", "x"]) == 2
     assert "no run is named like 'x'; runs: cartpole-shac-s0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["trial.toml", "list.txt"])
+def test_all_runs_whose_settings_changed_are_named_and_can_be_left_out(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "".join(f"{task}-shac-s{seed} {task} --seed {seed}\n" for seed in (0, 1) for task in ("cartpole", "hopper"))
+    (tmp_path / name).write_text(STUDY if name.endswith("toml") else lines, encoding="utf-8")
+    words = (str(tmp_path / name), "--out", str(tmp_path / "runs"))
+    for config in read_configs(str(tmp_path / name), out=str(tmp_path / "runs"), overrides=["num_envs=9"], only=["h*"]):
+        create_run(config)
+    assert main(["sweep", *words, "--dry-run"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "2 of 4 runs were created with different settings: hopper-shac-s0, hopper-shac-s1 (num_envs 9" in line
+    assert dry_run(capsys, *words, "--except", "hopper-*") == ["cartpole-shac-s0", "cartpole-shac-s1"]
 
 
 def test_settings_of_all_runs_replace_those_of_a_list(tmp_path: Path) -> None:
@@ -203,6 +224,7 @@ def test_a_folder_does_not_hide_a_study_of_its_name(
     [
         (["smoky"], "no such file and no study named 'smoky' (did you mean smoke?)"),
         (["none.toml"], "no such file: none.toml; expected a study"),
+        (["smoke.toml"], "no such file: smoke.toml (did you mean smoke?); expected a study"),
         (["smoke", "--dry-run", "--out", "/dev/null"], "/dev/null is not a folder; expected a folder"),
         (["smoke", "--set", "iterations"], "expected KEY=VALUE, as in iterations=5, got 'iterations'"),
         (["smoke", "--launcher", "pbs"], "--launcher: expected one of local, ray, slurm, got 'pbs'"),

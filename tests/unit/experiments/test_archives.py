@@ -12,7 +12,7 @@ import pytest
 
 from ahac.core.errors import InputError
 from ahac.experiments.archives import COLUMNS, unpack
-from ahac.experiments.collect import archive_runs
+from ahac.experiments.collect import archive_runs, write_table
 from ahac.experiments.compare import compare
 from ahac.experiments.report.page import write_report
 from ahac.experiments.run_sets import RunSet
@@ -66,6 +66,19 @@ def test_counts_are_exact_and_other_metrics_have_five_digits(runs: Path, archive
     assert [row["episode_return"] for row in next(RunSet([archive]).read()).rows[1:]] == [0.5, 123.25]
 
 
+def test_archives_keep_what_shows_how_gradients_were_reused_and_mixed(runs: Path, tmp_path: Path) -> None:
+    updates = {"policy_kl": 2.5, "share_clipped": 0.27, "analytic_share": 0.75}
+    metrics = f"iteration,env_steps,seconds,{','.join(updates)}\n1,10,0.5,{','.join(map(str, updates.values()))}\n"
+    (runs / "ant-shac-s0" / "metrics.csv").write_text(metrics, encoding="utf-8")
+    archive_runs([runs], tmp_path / "all.tar.xz")
+    first, second, *_ = RunSet([tmp_path / "all.tar.xz"]).read()
+    assert updates.items() <= first.rows[0].items()
+    assert updates.keys().isdisjoint(second.rows[0])
+    write_table([tmp_path / "all.tar.xz"], tmp_path / "all.csv")
+    header = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
+    assert updates.keys() <= set(header)
+
+
 def test_the_same_runs_make_the_same_bytes(runs: Path, archive: Path, tmp_path: Path) -> None:
     for given in ([archive], sorted(runs.iterdir(), reverse=True)):
         archive_runs(given, tmp_path / "again.tar.xz")
@@ -90,7 +103,7 @@ def test_comparisons_and_reports_read_archives(runs: Path, archive: Path, tmp_pa
     for source in (runs, archive):
         write_report([source], tmp_path / f"{source.name}.html", markdown=tmp_path / f"{source.name}.md")
     folder, archived = ((tmp_path / f"{source.name}.md").read_text(encoding="utf-8") for source in (runs, archive))
-    folder = folder.replace("| box | Linux |", "| – | Linux |")  # archives do not have the host's name
+    folder = folder.replace("| box |", "| – |")  # archives do not have the host's name
     assert folder.replace(str(runs), "") == archived.replace(str(archive), "").replace("all.tar.xz", "runs")
 
 

@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning"),
 ]
 
+MISSING = "needs Ray and submitit: pip install --group clusters"
 ITERATIONS = 120
 HALFWAY = 30
 
@@ -47,7 +48,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[Any]:
     """A Ray cluster of this machine with room for one run."""
-    ray = pytest.importorskip("ray")
+    ray = pytest.importorskip("ray", reason=MISSING)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would write one to the user's home folder
         ray.init(num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False, logging_level="error")
@@ -62,7 +63,7 @@ def on_ray(ray_cluster: object) -> RayLauncher:
 
 @pytest.fixture
 def on_submitit() -> SlurmLauncher:
-    pytest.importorskip("submitit")
+    pytest.importorskip("submitit", reason=MISSING)
     return SlurmLauncher(cluster="local")
 
 
@@ -200,7 +201,7 @@ SLURM = {"srun": "", "sacct": "", "sbatch": "echo Submitted batch job 12\n"}
 
 
 def test_jobs_are_an_array_with_the_options_of_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("submitit")
+    pytest.importorskip("submitit", reason=MISSING)
     (tmp_path / "bin").mkdir()
     for name, body in SLURM.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{body}", encoding="utf-8")
@@ -219,7 +220,7 @@ def test_jobs_are_an_array_with_the_options_of_sbatch(tmp_path: Path, monkeypatc
 
 
 def test_slurm_needs_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("submitit")
+    pytest.importorskip("submitit", reason=MISSING)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="--launcher slurm submits jobs with sbatch; run it on a login node"):
         sweep([config(tmp_path)], launcher=SlurmLauncher())

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -151,6 +152,12 @@ def test_missing_packages_say_how_to_install_them() -> None:
         InputError, match=r"the launcher 'ray' needs the package no_ray, .* `pip install 'ahac\[ray\]'`"
     ):
         import_optional("no_ray", "ray")
+
+
+def test_the_packages_of_launchers_can_be_installed_for_their_tests() -> None:
+    content = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = content["project"]["optional-dependencies"]
+    assert content["dependency-groups"]["clusters"] == [*extras["ray"], *extras["slurm"]]
 
 
 def test_errors_of_other_packages_are_one_line() -> None:

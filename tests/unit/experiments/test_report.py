@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ahac.core.errors import InputError
+from ahac.experiments.report import scores
 from ahac.experiments.report.data import read_report_data
 from ahac.experiments.report.document import Document, Figure, Section, Table, Text
 from ahac.experiments.report.figures import MOST_BANDS, _shortened, aggregate_figure
@@ -94,6 +95,11 @@ def texts(document: Document, title: str) -> str:
     return " ".join(block.text for block in section.blocks if isinstance(block, Text))
 
 
+def svg_texts(figure: Figure) -> list[str]:
+    """The texts in a figure."""
+    return [text.text or "" for text in ElementTree.fromstring(figure.svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
 def test_a_report_has_all_sections_in_order(runs: Path) -> None:
     document = make_report([runs], reference="paper")
     assert [section.title for section in document.sections] == SECTIONS
@@ -115,6 +121,29 @@ def test_a_report_has_all_sections_in_order(runs: Path) -> None:
     normalized = table(document, "Tasks by algorithms", "Normalized")
     assert normalized.header[:5] == ("task", "ahac", "ahac, paper", "shac, paper", "ppo")
     assert normalized.rows[0][:5] == ("hopper", "1.75", "1.10", "1.02", "1.00")
+
+
+def test_notes_are_plain_text_above_the_summary(runs: Path, tmp_path: Path) -> None:
+    notes = ["SAC was <b>stopped</b> early.", "Pilot runs are *not* part of it."]
+    write_report([runs], tmp_path / "a.html", markdown=tmp_path / "a.md", notes=notes)
+    page = Page((tmp_path / "a.html").read_text(encoding="utf-8"))
+    shown = [text for text in page.text if text.strip()]
+    summary = max(place for place, text in enumerate(shown) if text == "Summary")
+    assert shown.index(notes[0]) < shown.index(notes[1]) < summary
+    text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert r"SAC was \<b\>stopped\</b\> early." + "\n\n" + r"Pilot runs are \*not\* part of it." in text
+    assert text.index("Pilot runs") < text.index("## Summary")
+    with pytest.raises(InputError, match="notes must be a list of texts, got the text 'SAC'; put it in a list"):
+        make_report([runs], notes="SAC")
+
+
+def test_a_shortened_table_of_probabilities_says_so(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(runs / "ant-sac-s0", algo="sac", score=5.0)
+    assert "of 3 pairs" not in texts(make_report([runs]), "Probability of improvement")
+    monkeypatch.setattr(scores, "MOST_PAIRS", 2)
+    document = make_report([runs])
+    assert [row[:2] for row in table(document, "Probability of improvement").rows] == [("ahac", "ppo"), ("ahac", "sac")]
+    assert "The table has 2 of 3 pairs: those with the most" in texts(document, "Probability of improvement")
 
 
 def test_the_summary_has_a_row_per_task_and_algorithm(runs: Path) -> None:
@@ -227,6 +256,31 @@ def test_a_group_without_a_curve_is_marked_with_the_reason_below_the_figure(tmp_
     assert texts(document, "Learning curves").startswith("Return in training, of the policy with its noise.")
 
 
+def test_a_group_can_have_a_curve_on_one_axis_only(tmp_path: Path) -> None:
+    for seed in range(2):
+        metrics = write_run(tmp_path / f"ant-ahac-s{seed}", seed, algo="ahac") / "metrics.csv"
+        rows = [f"{k},{100 * k},{10.0 * seed + k},{k}" for k in (1, 2, 3)]  # the second run starts its clock later
+        metrics.write_text("\n".join(["iteration,env_steps,seconds,episode_return", *rows, ""]), encoding="utf-8")
+    (section,) = make_report([tmp_path]).sections[1].sections
+    figure, *others = section.blocks
+    assert others == [Text("ahac has no curve over seconds of training: its runs have no range in common there.")]
+    assert isinstance(figure, Figure)
+    labels = svg_texts(figure)
+    assert labels.count("ahac (2 seeds)") == 1
+    assert labels.count("no group whose runs have a range in common") == 1
+    assert labels.count("300") == 1, "of environment steps"
+    assert "0.8" not in labels, "an empty axis from 0 to 1"
+
+
+def test_a_figure_without_curves_has_no_numbers(tmp_path: Path) -> None:
+    write_run(tmp_path / "ant-ahac-s0", algo="ahac", returns=[None, None, None])
+    (figure,) = make_report([tmp_path]).figures()
+    assert sorted(set(svg_texts(figure))) == [
+        "ahac (no curve)", "environment steps", "no group whose runs all have a return yet", "return in training",
+        "seconds of training",
+    ]  # fmt: skip
+
+
 def test_only_the_columns_that_are_shown_are_kept(runs: Path) -> None:
     path = runs / "ant-ahac-s0" / "metrics.csv"
     path.write_text("iteration,env_steps,seconds,episode_return,horizon\n1,10,1,5,16\n", encoding="utf-8")
@@ -269,7 +323,7 @@ def test_the_axis_is_logarithmic_if_one_curve_is_much_longer(
     write_run(tmp_path / "ant-ahac-s0", returns=[1.0, 2.0, 3.0], algo="ahac", score=1.0)
     write_run(tmp_path / "ant-ppo-s0", returns=[1.0] * iterations, algo="ppo", score=1.0, iterations=iterations)
     curves, *_ = make_report([tmp_path]).figures()
-    labels = {text.text for text in ElementTree.fromstring(curves.svg).iter("{http://www.w3.org/2000/svg}text")}
+    labels = set(svg_texts(curves))
     assert ({"100", "1k", "10k"} <= labels) == logarithmic
     assert ("0" in labels) != logarithmic, "a linear axis starts at 0, a logarithmic one has no 0"
 
@@ -317,6 +371,8 @@ def test_machines_and_versions_are_those_of_the_manifests(runs: Path) -> None:
     (most,) = [row for row in rows if row["runs"] == "8"]
     assert (most["host"], most["GPU"], most["torch"]) == ("box", "–", "2.11.0")
     assert most["commit"] == "012345678 + changes"
+    assert found.header[-2:] == ("runs", "platform")
+    assert (most["platform"], found.header.index("runs") in found.left) == ("Linux", False)
     assert [row["GPU"] for row in rows if row["commit"] == "–"].count("NVIDIA H200") == 1
 
 
@@ -347,6 +403,7 @@ def test_the_page_is_one_file_that_needs_no_other(runs: Path, tmp_path: Path) ->
     page = Page(text)
     assert page.tags.count("img") == 4
     assert page.tags.count("table") == 7
+    assert text.count('<table class="lines">') == 1, "of machines"
     assert "script" not in page.tags
     assert "default-src 'none'" in text
     anchors = {address for address in page.addresses if address.startswith("#")}

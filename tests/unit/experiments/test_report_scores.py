@@ -5,8 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ahac.experiments.report import scores
 from ahac.experiments.report.data import ReportData, read_report_data
-from ahac.experiments.report.scores import aggregates, choose_scope, improvements, normalize, profiles
+from ahac.experiments.report.scores import (
+    aggregates,
+    choose_scope,
+    common_tasks,
+    improvements,
+    normalize,
+    profiles,
+)
 from support.run_folders import write_run
 
 
@@ -40,6 +48,44 @@ def test_groups_of_the_same_name_in_several_folders_are_told_apart(tmp_path: Pat
         write_run(tmp_path / folder / "ant-ahac-s0", algo="ahac", score=1.0)
     data = read_report_data([tmp_path / "old", tmp_path / "new"])
     assert data.columns == ["old/ahac", "new/ahac"]
+
+
+def test_a_folder_before_a_column_is_there_on_all_tasks(tmp_path: Path) -> None:
+    for folder, task, algo, score in (
+        ("full", "hopper", "ahac", 1.0),
+        ("full", "cartpole", "ahac", 2.0),
+        ("full", "cartpole", "ppo", 3.0),
+        ("new", "hopper", "ahac", 4.0),
+    ):
+        write_run(tmp_path / folder / f"{task}-{algo}-s0", task=task, algo=algo, score=score)
+    data = read_report_data([tmp_path / "full", tmp_path / "new"])
+    assert sorted(data.columns) == ["full/ahac", "new/ahac", "ppo"]
+    assert [data.scores(task, "full/ahac").tolist() for task in ("hopper", "cartpole")] == [[1.0], [2.0]]
+    assert [pair.tasks for pair in improvements(data)] == [1, 1], "on Hopper the two folders, on Cartpole PPO"
+
+
+def test_folders_of_the_same_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        write_run(tmp_path / folder / "runs" / "ant-ahac-s0", algo="ahac", score=1.0)
+    data = read_report_data([tmp_path / "a" / "runs", tmp_path / "b" / "runs"])
+    assert data.columns == [str(tmp_path / folder / "runs" / "ahac") for folder in ("a", "b")]
+
+
+def test_the_current_folder_has_its_name_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("here", "there"):
+        write_run(tmp_path / folder / "ant-ahac-s0", algo="ahac", score=1.0)
+    monkeypatch.chdir(tmp_path / "here")
+    assert read_report_data([".", "../there"]).columns == ["here/ahac", "there/ahac"]
+
+
+def test_of_many_pairs_those_with_the_most_tasks_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = read(tmp_path, {"ant ahac": [1], "ant shac": [2], "ant ppo": [3], "hopper shac": [4], "hopper ppo": [5]})
+    assert [(pair.first, pair.second) for pair in improvements(data)] == [
+        ("ahac", "shac"), ("ahac", "ppo"), ("shac", "ppo"),
+    ]  # fmt: skip
+    monkeypatch.setattr(scores, "MOST_PAIRS", 2)
+    assert [(pair.first, pair.second) for pair in improvements(data)] == [("ahac", "shac"), ("shac", "ppo")]
+    assert len(common_tasks(data)) == 3
 
 
 def test_a_group_that_is_named_like_another_algorithm_is_not_mixed_up_with_it(tmp_path: Path) -> None:

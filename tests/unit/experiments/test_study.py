@@ -120,6 +120,10 @@ def test_without_seeds_the_seed_is_0(tmp_path: Path) -> None:
         ("seeds = [true]\n" + ONE, "seeds must be distinct whole numbers"),
         ("seeds = []\n" + ONE, "seeds must be distinct whole numbers"),
         ("settings = 3\n" + ONE, "settings must be a table"),
+        (
+            ONE + "settings = {iterations = 5, env_steps = 80}",
+            r"\[\[runs\]\] 1: expected one length, got iterations = 5 and env_steps = 80; remove one of them",
+        ),
         ("settings = {seed = 3}\n" + ONE, "mine.toml: 'seed' is not a setting here; use seeds"),
         (ONE + "task = 3", r"\[\[runs\]\] 1: unknown key 'task' \(did you mean tasks\?\)"),
         (ONE + ONE, r"\[\[runs\]\] 2: the run 'hopper-ahac-s0' is also made by \[\[runs\]\] 1; give one"),
@@ -150,6 +154,10 @@ def test_errors_name_the_table(text: str, message: str, tmp_path: Path) -> None:
         ('[[runs]]\ntasks = ["ant"]\nalgos = ["ahc"]', r"\[\[runs\]\] 1: no algorithm named 'ahc'"),
         (ONE + 'presets = ["papr"]', r"\[\[runs\]\] 1: no preset named 'papr' \(did you mean paper\?\)"),
         (ONE + "settings = {num_env = 3}", r"no setting named 'num_env' \(did you mean num_envs\?\)"),
+        (
+            ONE + "settings = {x = 3}",
+            "no setting named 'x'; settings: variant, (?!.*(task|out|name|seed),).*algorithm$",
+        ),
         (ONE + "settings = {num_envs = 'x'}", r"\[\[runs\]\] 1: num_envs must be a whole number"),
         (ONE + "settings = {device = 3}", "device must be of type str, got 3"),
         (ONE + "settings = {algorithm.actor.normalize_obs = 1}", "normalize_obs must be of type bool, got 1"),
@@ -167,6 +175,11 @@ def test_runs_are_selected_by_name(tmp_path: Path) -> None:
         "hopper-shac-s0", "hopper-shac-s1", "ant-ahac-wide-h32-s7", "ant-ahac-paper-wide-h32-s7",
     ]  # fmt: skip
     assert select(runs, []) == runs
+    assert [run.name for run in select(runs, ["hopper-*"], ["*-s0", "hopper-shac-*"])] == ["hopper-ahac-s1"]
+    with pytest.raises(InputError, match=r"no run is named like 'x\*'"):
+        select(runs, [], ["x*"])
+    with pytest.raises(InputError, match=r"'h\*' leaves out every selected run of hopper-ahac-s0, .*; use narrower"):
+        select(runs, ["hopper-*"], ["h*"])
     for patterns in (["x*"], ["hopper-*", "x*"]):
         with pytest.raises(InputError, match=r"no run is named like 'x\*'; runs: hopper-ahac-s0, .* and 6 more"):
             select(runs, patterns)
@@ -224,6 +237,20 @@ def test_an_override_keeps_the_other_settings() -> None:
 def test_a_task_in_a_file_gives_its_name_without_the_file(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, '[[runs]]\ntasks = ["robots/dog.py:dog"]\nalgos = ["ahac"]'))
     assert [(run.name, run.task) for run in study.runs] == [("dog-ahac-s0", "robots/dog.py:dog")]
+
+
+def test_folders_and_missing_files_are_no_studies(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"^[^']*a\.toml is a folder; expected a study, a TOML file"):
+        read_study(tmp_path / "a.toml")
+    with pytest.raises(InputError, match=r"^no such file: [^']*file/b\.toml; expected a study"):
+        read_study(tmp_path / "file" / "b.toml")
+
+
+def test_a_length_may_replace_none_in_the_same_table(tmp_path: Path) -> None:
+    (run,) = configs(tmp_path, ONE + 'settings = {iterations = 5, env_steps = "none"}')
+    assert run.length == ("iteration", 5)
 
 
 def test_studies_of_the_package_are_found_by_name() -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +163,10 @@ with (folder / ".lock").open("a+") as file:
 """Another process that trains a run until its second argument is removed."""
 
 
+ENOUGH = 200
+"""Looks at the states of a sweep, several times per second, after which a test gives up."""
+
+
 @pytest.fixture
 def fast_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ahac.experiments.sweep.IN_USE_INTERVAL", 0.05)
@@ -191,6 +195,7 @@ def test_a_run_that_another_process_trains_is_left_to_it_until_it_ends(
     held = tmp_path / "held"
     a, b = configs(tmp_path / "runs", "a", "b")
     events: list[str] = []
+    shown: list[str] = []
 
     def end_other(line: str) -> None:
         events.append(line)
@@ -198,11 +203,34 @@ def test_a_run_that_another_process_trains_is_left_to_it_until_it_ends(
             held.unlink()
 
     with in_other_process(a, held, last_words):
-        outcomes = sweep([a, b], on_event=end_other, retries=0)
+        outcomes = sweep([a, b], on_event=end_other, retries=0, on_progress=lambda states: shown.append(states["a"]))
+    assert list(dict.fromkeys(shown)) == ["in use", *(["running"] if state == "finished" else []), state]
     assert states(outcomes) == {"a": state, "b": "finished"}
     assert outcomes[0].attempts == (1 if state == "finished" else 0)
     assert events[0] == "a is in use: another process trains it; the sweep waits for it"
     assert sum("in use" in line for line in events) == 1
+
+
+@pytest.mark.usefixtures("fast_looks")
+def test_runs_of_other_processes_are_followed_while_no_slot_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, proceed = tmp_path / "held", tmp_path / "proceed"
+    wait = f"import pathlib, time\nwhile not pathlib.Path({str(proceed)!r}).exists():\n    time.sleep(0.02)\n"
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", wait + PRETEND))
+    a, b = configs(tmp_path / "runs", "a", "b")
+    shown: list[tuple[str, str]] = []
+
+    def end_one_by_one(states: Mapping[str, str]) -> None:
+        shown.append((states["a"], states["b"]))
+        if shown[-1] == ("running", "in use"):
+            held.unlink(missing_ok=True)
+        if shown[-1] == ("running", "waiting") or len(shown) > ENOUGH:
+            proceed.touch()
+
+    with in_other_process(b, held):
+        sweep([a, b], retries=0, on_progress=end_one_by_one)
+    assert list(dict.fromkeys(shown))[:2] == [("running", "in use"), ("running", "waiting")]
 
 
 @pytest.mark.usefixtures("fast_looks")
@@ -319,6 +347,28 @@ def test_states_are_reported_while_runs_train(tmp_path: Path) -> None:
     assert seen[-1] == {"a": "finished", "bad": "failed"}
 
 
+@pytest.mark.parametrize("others", [[10, 20], [10], []])
+def test_a_damaged_last_checkpoint_is_reported_with_the_command_that_continues(
+    others: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (config,) = configs(tmp_path, "a")
+    run = create_run(config)
+    for name in ("last", "best", *(f"iteration-{k:06d}" for k in others)):
+        run.save(name, Checkpoint({}, {"iteration": 3, "env_steps": 30}, config_to_file(run.config)))
+    for name in ("last", *(["iteration-000020"] if len(others) == 1 else []), *([] if others else ["best"])):
+        path = run.path_of(name)
+        path.write_bytes(path.read_bytes()[:50] if path.exists() else b"")
+    monkeypatch.setattr(sweep_folders, "COMMAND", (sys.executable, "-c", "import sys; sys.exit(2)"))
+    (outcome,) = sweep([config])
+    assert (outcome.state, outcome.attempts) == ("failed", 1)
+    assert "last.safetensors is damaged" in outcome.detail
+    assert outcome.detail.endswith(
+        f"; continue with `ahac resume {tmp_path / 'a'} --checkpoint iteration-0000{others[-1]}`"
+        if others
+        else "; no other checkpoint can be read: remove the folder to train the run again"
+    )
+
+
 def test_what_cannot_be_started_is_a_failure_like_others(tmp_path: Path) -> None:
     (tmp_path / "a.log").mkdir(parents=True)
     outcomes = sweep(configs(tmp_path, "a", "b"))
@@ -403,6 +453,19 @@ def test_a_folder_of_other_settings_is_refused_before_anything_starts(tmp_path: 
     with pytest.raises(InputError, match=message):
         sweep(configs(tmp_path, "a", "b"))
     assert not (tmp_path / "a").exists()
+
+
+def test_all_folders_of_other_settings_are_named(tmp_path: Path) -> None:
+    runs = configs(tmp_path, "a", "b", "c", "d")
+    for config, changes in zip(runs, ({"seed": 7}, {"seed": 7}, {"num_envs": 9}, {}), strict=True):
+        create_run(replace(config, **changes))
+    message = (
+        r"^3 of 4 runs were created with different settings: a, b \(seed 7 instead of 0\); c \(num_envs 9 instead of "
+        r"\d+\); choose another --out folder, .* `ahac sweep \.\.\. --except PATTERN`$"
+    )
+    with pytest.raises(InputError, match=message):
+        sweep(runs)
+    assert states(sweep(runs[3:])) == {"d": "finished"}
 
 
 @pytest.mark.parametrize("left", [[], ["manifest.json"], ["manifest.json", ".lock", ".config.77.tmp.json"]])

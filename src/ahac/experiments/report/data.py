@@ -63,9 +63,19 @@ class Group:
         return {axis: curve(self.curve_runs, axis) for axis in AXES}
 
     @property
+    def axes_without_curve(self) -> list[str]:
+        """Axes on which there is no learning curve."""
+        return [axis for axis, (points, _) in self.curves.items() if not len(points)]
+
+    @property
     def has_curve(self) -> bool:
-        """Whether there is a learning curve on all axes."""
-        return all(len(points) for points, _ in self.curves.values())
+        """Whether there is a learning curve on some axis."""
+        return len(self.axes_without_curve) < len(self.curves)
+
+    @property
+    def without_return(self) -> int:
+        """Number of runs of the learning curve that never had a return."""
+        return sum(math.isnan(run.mean(RETURN)) for run in self.curve_runs)
 
     @cached_property
     def last_tenth_change(self) -> float:
@@ -152,7 +162,13 @@ def _columns(groups: Mapping[str, Sequence[RunFiles]]) -> dict[str, str]:
     algos = {name: runs[0].settings["algo"] for name, runs in groups.items()}
     counts = Counter((tasks[name], algos[name]) for name in groups)
     several = {algo for (_, algo), count in counts.items() if count > 1}
-    columns = {name: _without_task(name, tasks[name]) if algos[name] in several else algos[name] for name in groups}
+    columns = {
+        name: _without_task(group_name(runs[0].folder, runs[0].settings), tasks[name])
+        if algos[name] in several
+        else algos[name]
+        for name, runs in groups.items()
+    }
+    columns = _with_folders(columns, tasks, {name: runs[0].folder.parent for name, runs in groups.items()})
     # The same column must also mean the same algorithm on every task.
     meanings = {column: {algos[name] for name in groups if columns[name] == column} for column in columns.values()}
     uses = Counter((tasks[name], columns[name]) for name in groups)
@@ -160,11 +176,24 @@ def _columns(groups: Mapping[str, Sequence[RunFiles]]) -> dict[str, str]:
     return columns if clear else {name: name for name in groups}
 
 
+def _with_folders(columns: Mapping[str, str], tasks: Mapping[str, str], folders: Mapping[str, Path]) -> dict[str, str]:
+    """Return the columns with the folder before those that several groups of a task share, on all tasks alike."""
+    uses = Counter((tasks[name], column) for name, column in columns.items())
+    shared = {column for (_, column), count in uses.items() if count > 1}
+    found = dict(columns)
+    for column in shared:
+        parents = {name: folders[name] for name in columns if columns[name] == column}
+        short = len({folder.name for folder in parents.values()}) == len(set(parents.values()))
+        found |= {
+            name: f"{folder.name}/{column}" if short else str(folder / column) for name, folder in parents.items()
+        }
+    return found
+
+
 def _without_task(group: str, task: str) -> str:
-    """Return a group's name without the task at its start: "more/ant-shac-wide" becomes "more/shac-wide"."""
-    folder, slash, name = group.rpartition("/")
+    """Return a group's name without the task at its start: "ant-shac-wide" becomes "shac-wide"."""
     prefix = split_task_file(task)[1] if is_task_file(task) else task
-    return folder + slash + (name.removeprefix(f"{prefix}-") or name)
+    return group.removeprefix(f"{prefix}-") or group
 
 
 def _place(order: Sequence[str]) -> Callable[[str], int]:

@@ -34,6 +34,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     left: Collection[int] = (0,)
     """Indices of left-aligned columns; the others hold numbers and are right-aligned."""
+    wraps: bool = True
+    """Whether text may take several lines of a page; otherwise a wide table scrolls."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def _html(block: Block) -> str:
         return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
     head = _html_row("th", block.header, block.left)
     rows = "\n".join(_html_row("td", row, block.left) for row in block.rows)
-    return f'<div class="table"><table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>'
+    kind = "" if block.wraps else ' class="lines"'
+    return f'<div class="table"><table{kind}>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>'
 
 
 def _html_row(tag: str, cells: Sequence[str], left: Collection[int]) -> str:

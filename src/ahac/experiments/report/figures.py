@@ -95,6 +95,10 @@ def curve_figure(groups: Sequence[Group], styles: Styles) -> str:
             for group, label in zip(groups, labels, strict=True):
                 _curve(axes, group, axis, styles[group.column], label, band=len(groups) <= MOST_BANDS)
             _format_curve_axes(axes, axis)
+            if not any(len(group.curves[axis][0]) for group in groups):
+                _explain_empty(axes, groups)
+        if not any(group.has_curve for group in groups):
+            panels[0].set_yticks([])
         panels[0].set_ylabel("return in training")
         engine: Any = drawing.canvas.get_layout_engine()
         engine.set(wspace=0.04)  # the last tick of one panel is next to the first one of the other
@@ -122,14 +126,14 @@ def _short(name: str) -> str:
 
 
 def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: str, band: bool) -> None:
-    """Plot the curve of a group; one whose runs have no range in common is only in the legend."""
+    """Plot the curve of a group; one without a curve on this axis is only in the legend."""
     color, linestyle = style
     logarithmic = axes.get_xscale() == "log"
     x, values = curve(group.curve_runs, axis, logarithmic=True) if logarithmic else group.curves[axis]
     if not len(x):
         axes.plot([], [], linestyle, color=color, label=label)
         return
-    x, values = x[1::2], 0.5 * (values[:, ::2] + values[:, 1::2])  # means of pairs: half the size, hardly visible
+    x, values = x[2::3], values.reshape(len(values), -1, 3).mean(axis=-1)  # a third of the size, hardly visible
     marker = "o" if x[0] == x[-1] else ""
     axes.plot(x, interquartile_mean([values.T]), linestyle + marker, color=color, linewidth=1.6, label=label)
     if band and len(group.curve_runs) > 1:
@@ -140,14 +144,19 @@ def _curve(axes: Axes, group: Group, axis: str, style: tuple[str, str], label: s
 def _format_curve_axes(axes: Axes, axis: str) -> None:
     from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
-    if not any(len(np.asarray(line.get_ydata())) for line in axes.get_lines()):
-        text = "no group whose runs all have a return yet"
-        axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, transform=axes.transAxes)
     axes.set_xlabel(AXES[axis])
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0.0)
     axes.xaxis.set_major_formatter(EngFormatter(sep="") if axis == "env_steps" else StrMethodFormatter("{x:,.8g}"))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.8g}"))
+
+
+def _explain_empty(axes: Axes, groups: Sequence[Group]) -> None:
+    """Say in a panel without curves why it has none, in place of numbers on its axis."""
+    all_lack = all(group.without_return for group in groups)
+    text = "no group whose runs all have a return yet" if all_lack else "no group whose runs have a range in common"
+    axes.text(0.5, 0.5, text, ha="center", va="center", color=MUTED, transform=axes.transAxes)
+    axes.set_xticks([])
 
 
 def aggregate_figure(aggregates: Mapping[str, Mapping[str, Estimate]], styles: Styles) -> str:

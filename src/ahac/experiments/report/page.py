@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ahac.core.errors import InputError
 from ahac.core.files import atomic_write
 from ahac.core.text import listed
-from ahac.experiments.plot import RETURN
+from ahac.experiments.plot import AXES
 from ahac.experiments.report.data import Group, ReportData, read_report_data
 from ahac.experiments.report.document import Block, Document, Figure, Section, Text, html_page, markdown_text
 from ahac.experiments.report.figures import (
@@ -28,6 +27,7 @@ from ahac.experiments.report.scores import (
     Scope,
     aggregates,
     choose_scope,
+    common_tasks,
     improvements,
     normalize,
     profiles,
@@ -54,6 +54,7 @@ def write_report(
     markdown: Path | None = None,
     reference: str | None = None,
     title: str = TITLE,
+    notes: Sequence[str] = (),
 ) -> list[Path]:
     """Write a report of runs and return the files written.
 
@@ -63,8 +64,9 @@ def write_report(
         markdown: The same as Markdown, if asked for, with its figures as files NAME-FIGURE.svg next to it.
         reference: "paper" to show the figures of the AHAC paper next to ours.
         title: Title of the page.
+        notes: Paragraphs of plain text above the summary.
     """
-    document = make_report(folders, reference=reference, title=title)
+    document = make_report(folders, reference=reference, title=title, notes=notes)
     written = {out: html_page(document)}
     if markdown is not None:
         written[markdown] = markdown_text(document, markdown.stem)
@@ -76,11 +78,17 @@ def write_report(
 
 
 def make_report(
-    folders: Iterable[str | os.PathLike[str]], *, reference: str | None = None, title: str = TITLE
+    folders: Iterable[str | os.PathLike[str]],
+    *,
+    reference: str | None = None,
+    title: str = TITLE,
+    notes: Sequence[str] = (),
 ) -> Document:
     """Return a report of runs as a document; see `write_report`."""
     if reference not in (None, REFERENCE):
         raise InputError(f"reference must be {REFERENCE!r} or None, got {reference!r}")
+    if isinstance(notes, str):
+        raise InputError(f"notes must be a list of texts, got the text {notes!r}; put it in a list")
     data = read_report_data(folders)
     normalization = normalize(data)
     scope = choose_scope(data, normalization)
@@ -88,7 +96,7 @@ def make_report(
     paper = reference == REFERENCE
     return Document(
         title,
-        _introduction(data),
+        [_introduction(data), *map(Text, notes)],
         [
             Section("Summary", [*_summary_texts(), summary_table(data)]),
             _curve_section(data, styles),
@@ -102,13 +110,13 @@ def make_report(
     )
 
 
-def _introduction(data: ReportData) -> list[Block]:
+def _introduction(data: ReportData) -> Text:
     runs = sum(len(group.runs) for group in data.groups)
     incomplete = sum(group.incomplete for group in data.groups)
     text = f"{_count(runs, 'run')} of {_count(len(data.tasks), 'task')}, in {_count(len(data.groups), 'group')}"
     text += f"; {incomplete} incomplete" if incomplete else ""
     text += f"; {len(data.skipped)} more skipped as unusable" if data.skipped else ""
-    return [Text(f"{text}.")]
+    return Text(f"{text}.")
 
 
 def _summary_texts() -> list[Block]:
@@ -138,15 +146,18 @@ def _curve_section(data: ReportData, styles: Styles) -> Section:
 
 
 def _without_curve(group: Group) -> str:
-    """Say why a group has no learning curve; an empty text if it has one."""
-    if group.has_curve:
+    """Say why a group has no learning curve, or not on some axis; an empty text if it has one on all axes."""
+    if not (lacking := group.axes_without_curve):
         return ""
     runs = len(group.curve_runs)
     if all(len(run.rows) == 1 < run.last("iteration") for run in group.curve_runs):
         return f"{group.column} has no curve: of its runs only the last iteration is known."
-    lacking = sum(math.isnan(run.mean(RETURN)) for run in group.curve_runs)
-    reason = f"{lacking} of {_count(runs, 'run')} never had a return" if lacking else "its runs have no range in common"
-    return f"{group.column} has no curve: {reason}."
+    where = f" over {' and '.join(AXES[axis] for axis in lacking)}" if group.has_curve else ""
+    if without := group.without_return:
+        reason = f"{without} of {_count(runs, 'run')} never had a return"
+    else:
+        reason = f"its runs have no range in common{' there' if where else ''}"
+    return f"{group.column} has no curve{where}: {reason}."
 
 
 def _aggregate_section(data: ReportData, normalization: Normalization, scope: Scope, styles: Styles) -> Section:
@@ -188,6 +199,12 @@ def _improvement_section(data: ReportData) -> Section:
     found = improvements(data)
     if not found:
         return Section("Probability of improvement", [Text("No two algorithms were evaluated on the same task.")])
+    pairs = len(common_tasks(data))
+    if pairs > len(found):
+        text += (
+            f" The table has {len(found)} of {pairs:,} pairs: those with the most common tasks, ties in the order of "
+            "the summary. Report fewer runs to see the others."
+        )
     return Section("Probability of improvement", [Text(text), improvement_table(found)])
 
 

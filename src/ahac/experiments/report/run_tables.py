@@ -20,7 +20,7 @@ from ahac.training.config import NON_SEMANTIC_FIELDS
 
 __all__ = ["changed_settings", "common_folder", "machine_table", "run_table", "skipped_table"]
 
-HARDWARE = ("host", "platform", "cores", "gpu", "device", "python")
+HARDWARE = ("host", "cores", "gpu", "device", "python")
 """Columns of the table of machines, by their keys in manifest.json."""
 PACKAGES = ("ahac", "torch", "warp-lang", "mujoco", "numpy")
 UNCOMPARED = NON_SEMANTIC_FIELDS | {
@@ -32,13 +32,14 @@ UNCOMPARED = NON_SEMANTIC_FIELDS | {
 def machine_table(data: ReportData) -> Table:
     """Return a row per distinct content of manifest.json, with the number of its runs."""
     counts = Counter(_machine(run.manifest) for run in _runs(data))
-    rows = [(*cells, str(count)) for cells, count in counts.items()]
-    header = (*("GPU" if name == "gpu" else name for name in HARDWARE), *PACKAGES, "commit", "runs")
-    return Table(header, rows, left=range(len(header) - 1))
+    rows = [(*cells, str(count), platform) for (*cells, platform), count in counts.items()]
+    # The longest column is the last one, since the table may be wider than the page.
+    header = (*("GPU" if name == "gpu" else name for name in HARDWARE), *PACKAGES, "commit", "runs", "platform")
+    return Table(header, rows, left={*range(len(header))} - {header.index("runs")}, wraps=False)
 
 
 def _machine(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a run's manifest.json; "–" for what it lacks."""
+    """Return the cells of a run's manifest.json, the platform at the end; "–" for what it lacks."""
     versions = content.get("versions")
     versions = versions if isinstance(versions, Mapping) else {}
     git = content.get("git")
@@ -46,7 +47,8 @@ def _machine(content: Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(git, Mapping) and git.get("commit"):
         commit = f"{str(git['commit'])[:9]}{' + changes' if git.get('changed') else ''}"
     values = [*(content.get(name) for name in HARDWARE), *(versions.get(name) for name in PACKAGES)]
-    return (*(NONE if value is None else str(value) for value in values), commit)
+    *cells, platform = (NONE if value is None else str(value) for value in [*values, content.get("platform")])
+    return (*cells, commit, platform)
 
 
 def common_folder(data: ReportData) -> Path:

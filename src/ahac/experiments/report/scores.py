@@ -15,6 +15,7 @@ from ahac.stats.bootstrap import stratified_interval
 from ahac.stats.comparison import performance_profile, probability_of_improvement
 
 __all__ = [
+    "MOST_PAIRS",
     "PPO",
     "Estimate",
     "Improvement",
@@ -23,6 +24,7 @@ __all__ = [
     "Scope",
     "aggregates",
     "choose_scope",
+    "common_tasks",
     "improvements",
     "normalize",
     "profiles",
@@ -32,6 +34,8 @@ PPO = "ppo"
 """Algorithm whose score is the unit, if it was run."""
 THRESHOLDS = 201
 """Number of points of a performance profile."""
+MOST_PAIRS = 100
+"""Most pairs of columns that are compared."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +160,26 @@ def profiles(data: ReportData, normalization: Normalization, scope: Scope) -> di
     return found
 
 
+def common_tasks(data: ReportData) -> dict[tuple[str, str], list[str]]:
+    """Return the tasks on which both columns of a pair have scores, for each pair that has some."""
+    return {
+        (first, second): both
+        for first, second in combinations(data.columns, 2)
+        if (both := [task for task in data.tasks if len(data.scores(task, first)) and len(data.scores(task, second))])
+    }
+
+
 def improvements(data: ReportData) -> list[Improvement]:
-    """Return the probability of improvement of each pair of columns, over the tasks on which both have scores."""
+    """Return the probability of improvement of each pair of columns, over the tasks on which both have scores.
+
+    If there are more than `MOST_PAIRS`, these are the pairs with the most common tasks, ties in the order of the
+    columns.
+    """
+    tasks = common_tasks(data)
+    most = sorted(tasks, key=lambda pair: -len(tasks[pair]))[:MOST_PAIRS]
     found: list[Improvement] = []
-    for first, second in combinations(data.columns, 2):
-        both = [task for task in data.tasks if len(data.scores(task, first)) and len(data.scores(task, second))]
-        if not both:
-            continue
+    for first, second in sorted(most, key=list(tasks).index):
+        both = tasks[first, second]
         x, y = ([data.scores(task, column) for task in both] for column in (first, second))
         low, high = stratified_interval(probability_of_improvement, x, y, rng=np.random.default_rng(0))
         estimate = Estimate(float(probability_of_improvement(x, y)), float(low), float(high))
