@@ -88,7 +88,8 @@ def study(settings: BallSettings | None = None, track: Track = silent) -> Study:
         Per horizon [H]: first, zeroth (the estimates), error (their distance), expected (the error expected from
         sampling noise alone), first_variance, zeroth_variance, first_esnr, zeroth_esnr, contact (fraction of throws in
         contact in that step), reward_norm and dynamics_norm (largest ‖∇r‖ and ‖∇f‖ over throws), gathered (largest
-        product of ‖∇f‖ along one throw), bound (the lemma as printed) and tight_bound (the bound from `gathered`).
+        product of ‖∇f‖ along one throw), bound (the lemma as printed), tight_bound (the bound from `gathered`) and
+        zeroth_bound (of zeroth_variance).
         For the first worlds: paths [H + 1, 32, 2]; also target [2]. For the sweeps: sweep_error, sweep_expected,
         sweep_first_esnr, sweep_zeroth_esnr, sweep_tight_bound [S, H] by stiffness, and refined_error, ... [R, H] by
         substeps.
@@ -141,6 +142,7 @@ def simulate_throws(c: BallSettings) -> dict[str, np.ndarray]:
         paths.append(state.q.detach())
     arrays = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     arrays["bound"] = lemma.bound_as_printed(arrays["reward_norm"], arrays["dynamics_norm"])
+    arrays["zeroth_bound"] = lemma.zeroth_order_variance_bound(arrays["reward_norm"], c.sigma)
     arrays["tight_bound"] = lemma.bound_along_trajectory(arrays["reward_norm"], arrays["gathered"])
     return arrays | {"paths": (start + torch.stack(paths)[:, :SHOWN]).numpy(), "target": target.numpy()}
 

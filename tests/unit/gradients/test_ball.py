@@ -8,7 +8,7 @@ import torch
 
 from ahac.core.errors import InputError
 from ahac.gradients.ball import DT, BallSettings, ball_model, simulate_throws, study
-from ahac.gradients.lemma import bound_along_trajectory, bound_as_printed
+from ahac.gradients.lemma import bound_along_trajectory, bound_as_printed, zeroth_order_variance_bound
 from ahac.gradients.study import Study
 from ahac.sim import Simulator, State
 
@@ -27,6 +27,7 @@ def test_the_bounds_are_never_violated(found: Study) -> None:
     assert (found["error"] <= found["bound"]).all()
     assert (found["error"] <= found["tight_bound"]).all()
     assert (found["sweep_error"] <= found["sweep_tight_bound"]).all()
+    assert (found["zeroth_variance"] <= found["zeroth_bound"]).all()
 
 
 @pytest.mark.parametrize(("seed", "angle", "sigma"), [(1, -0.9, 0.02), (2, -0.2, 0.3), (3, 0.4, 0.1), (4, -1.4, 0.05)])
@@ -34,6 +35,7 @@ def test_the_bounds_hold_for_other_throws(seed: int, angle: float, sigma: float)
     other = simulate_throws(replace(SMALL, seed=seed, angle=angle, sigma=sigma))
     assert (other["error"] <= other["bound"]).all()
     assert (other["error"] <= other["tight_bound"]).all()
+    assert (other["zeroth_variance"] <= other["zeroth_bound"]).all()
 
 
 def test_the_bound_along_the_trajectory_is_tighter_after_contact(found: Study) -> None:
@@ -47,6 +49,8 @@ def test_bounds_by_hand() -> None:
     assert bound_as_printed(reward, dynamics).tolist() == [1 * 2 * 1.5, 2 * 3 * 4.5, 3 * 3 * 16.5]
     assert bound_as_printed(reward, dynamics, policy=2.0).tolist() == [6.0, 54.0, 297.0]
     assert bound_along_trajectory(reward, np.array([1.0, 4.0, 8.0])).tolist() == [3.0, 27.0, 76.5]
+    assert zeroth_order_variance_bound(reward, sigma=0.5).tolist() == [16.0, 72.0, 108.0]
+    assert zeroth_order_variance_bound(reward, sigma=0.5, policy=2.0).tolist() == [64.0, 288.0, 432.0]
 
 
 def test_before_contact_both_orders_agree_and_first_is_the_clearer_one(found: Study) -> None:
