@@ -4,8 +4,7 @@
 
 writes docs/results/report/report.html, the same as Markdown, and its figures. Of some runs only a line of a table was
 kept, of AHAC on Hopper only metrics. Runs of SHAC on Humanoid were trained twice: metrics are from the second time,
-evaluations, and the last iterations of four runs, from the first. Runs that were stopped before half of their
-iterations are left out.
+evaluations, and the last iterations of four runs, from the first. SAC on SNU Humanoid was not evaluated.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import tempfile
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ahac.experiments.archives import SUFFIX, unpack
 from ahac.experiments.report.page import write_report
@@ -29,11 +29,22 @@ RESULTS = Path(__file__).parents[1] / "results"
 STUDY = "paper-main"
 OTHERS = ("ablation", "ahac1", "first-order", "gait")
 """Beginnings of the names of archives of other studies."""
-BASELINES = {"hopper-sac": 500, "hopper-svg": 500, "ant-sac": 3000, "ant-svg": 500}
-"""Groups that were trained before the study, and their iterations there; their lines are in h200.csv."""
+BASELINES: dict[str, dict[str, Any]] = {
+    "hopper-svg": {"iterations": 500},
+    "ant-svg": {"iterations": 500},
+    "ant-sac": {"num_envs": 128, "iterations": 3000, "algorithm": {"batch_size": 4096, "updates": 1}},
+}
+"""Groups that were trained before the study, and their settings that differ from it; their lines are in h200.csv."""
 SHORTER = ("anymal-sac-s2", "humanoid-sac-s1", "humanoid-sac-s2")
 """Runs that were started with as many iterations as other seeds had when they were stopped. As learning rates are
 constant, stopping the full run there gives the same, and the report treats all seeds as stopped."""
+NOTES = (
+    "Most runs shared a GPU with others, and some trained on a CPU core: do not compare seconds between algorithms.",
+    "Of runs whose files were lost, a line of a table was kept: such a run has no learning curve, or only its last "
+    "point, and no machine. Curves and seconds of SHAC on Humanoid are from a second training with the same results.",
+    "Three SAC runs (Anymal seed 2, Humanoid seeds 1 and 2) were started with as many iterations as the other seeds "
+    "had reached when they were stopped; here they count as stopped as well.",
+)
 AXES = ("iteration", "env_steps", "seconds", "episode_return")
 
 Row = dict[str, str]
@@ -78,16 +89,24 @@ def complete(folder: Path, row: Row, config: RunConfig, metrics: list[Row]) -> N
     (folder / "evaluation.json").write_text(json.dumps(evaluation), encoding="utf-8")
 
 
-def main() -> None:
-    """Write the report."""
+def as_trained(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
+    """Return settings of the study, changed to those of an earlier run."""
+    algorithm = replace(config.algorithm, **settings.get("algorithm", {}))
+    return replace(config, **{**settings, "algorithm": algorithm})
+
+
+def read_runs() -> tuple[list[Row], dict[str, RunConfig]]:
+    """Return the lines of the runs in the tables, and the settings of each."""
     rows = read_table(RESULTS / f"{STUDY}.csv")
     rows += [row for row in read_table(RESULTS / "h200.csv") if row["group"] in BASELINES]
     planned = [run for run in read_study(find_study(STUDY)).runs if run.name in {row["run"] for row in rows}]
     configs = {config.name: config for config in configure_runs(planned, STUDY, {})}
-    for row in rows:
-        iterations = BASELINES.get(row["group"], configs[row["run"]].iterations)
-        configs[row["run"]] = replace(configs[row["run"]], iterations=iterations)
-    rows = [row for row in rows if 2 * int(row["iterations"]) > configs[row["run"]].iterations]
+    return rows, {row["run"]: as_trained(configs[row["run"]], BASELINES.get(row["group"], {})) for row in rows}
+
+
+def main() -> None:
+    """Write the report."""
+    rows, configs = read_runs()
     metrics = read_metrics(RESULTS / "metrics" / "hopper-ahac.csv.xz")
     out = RESULTS / "report"
     out.mkdir(exist_ok=True)
@@ -105,7 +124,7 @@ def main() -> None:
                 settings = json.loads((run / "config.json").read_text(encoding="utf-8"))
                 settings["iterations"] = configs[row["run"]].iterations
                 (run / "config.json").write_text(json.dumps(settings), encoding="utf-8")
-            if not (run / "evaluation.json").exists():
+            if row["evaluation_mean"] and not (run / "evaluation.json").exists():
                 complete(run, row, configs[row["run"]], metrics.get(row["run"], []))
         os.chdir(temporary)  # so that the page has no path of this machine
         write_report(
@@ -114,6 +133,7 @@ def main() -> None:
             markdown=out / f"{STUDY}.md",
             reference="paper",
             title="Report: the paper's tasks and algorithms",
+            notes=NOTES,
         )
 
 

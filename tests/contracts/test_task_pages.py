@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from ahac.envs import (
     RandomPushes,
     Task,
     VelocityCommand,
+    WalkRewards,
     make_task,
     tasks,
 )
+from ahac.envs.g1 import WEIGHTS as G1_WEIGHTS
 from ahac.envs.planning import observation_sizes
 from ahac.envs.variants import VARIANTS
 
@@ -88,8 +91,15 @@ def test_the_observation_table_is_the_layout(name: str) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_reward_table_has_the_terms(name: str, variant: str) -> None:
     table = rows(page_of(name), "## Reward")
-    shown = [row["term"] for row in table if row[f"`{variant}`"] != ABSENT]
+    column = "value" if name in WALKING else f"`{variant}`"
+    shown = [row["term"] for row in table if row[column] != ABSENT]
     assert shown == list(make_task(name, variant).reward)
+
+
+@pytest.mark.parametrize(("name", "weights"), [("go1", WalkRewards()), ("go2", WalkRewards()), ("g1", G1_WEIGHTS)])
+def test_the_reward_table_of_walking_robots_has_the_weights(name: str, weights: WalkRewards) -> None:
+    shown = {row["term"]: numbers(row["weight w"]) for row in rows(page_of(name), "## Reward")}
+    assert shown == {term: [asdict(weights)[term]] for term in make_task(name).reward}
 
 
 def test_the_episode_table_has_steps_and_substeps(name: str) -> None:
