@@ -27,7 +27,7 @@ from ahac.cli.play import play
 from ahac.cli.report import report
 from ahac.cli.sweep import sweep
 from ahac.cli.train import resume, train
-from ahac.core.errors import AhacError
+from ahac.core.errors import INPUT_ERROR_STATUS, AhacError
 from ahac.core.text import printable
 
 __all__ = ["main"]
@@ -78,7 +78,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         raise
     except (AhacError, OSError) as error:
         _print_error(f"ahac: {error}")
-        return 2
+        return INPUT_ERROR_STATUS
     except KeyboardInterrupt as interrupt:
         _print_error("; ".join(["ahac: interrupted", *map(str, interrupt.args)]))
         if arguments is None:

@@ -1,6 +1,17 @@
 """Errors that users can act on: each message states what was received, what was expected, and how to fix it."""
 
-__all__ = ["AhacError", "CompileError", "InputError", "ModelError", "NonFiniteError", "TraceError"]
+__all__ = [
+    "INPUT_ERROR_STATUS",
+    "AhacError",
+    "CompileError",
+    "InputError",
+    "ModelError",
+    "NonFiniteError",
+    "TraceError",
+]
+
+INPUT_ERROR_STATUS = 2
+"""Exit status of `ahac` after one of these errors."""
 
 
 class AhacError(Exception):

@@ -15,7 +15,7 @@ from typing import Literal
 
 from ahac.core.checks import check_finite, check_int
 from ahac.core.device import resolve_run_device
-from ahac.core.errors import AhacError
+from ahac.core.errors import INPUT_ERROR_STATUS, AhacError
 from ahac.envs import Task
 from ahac.experiments.launchers.launcher import Job, Launcher
 from ahac.experiments.launchers.local import LocalLauncher
@@ -34,7 +34,7 @@ from ahac.experiments.sweep_folders import (
     run_status,
     run_statuses,
 )
-from ahac.experiments.workers import INPUT_ERROR, exit_text
+from ahac.experiments.workers import exit_text
 from ahac.training.config import RunConfig
 from ahac.training.process import StopRequest, catch_signals
 from ahac.training.task_source import pin_task
@@ -242,7 +242,7 @@ class _Sweep:
                 continue
             self.running.remove(attempt)
             config = attempt.config
-            damage = damaged_checkpoint(config) if reason == exit_text(INPUT_ERROR) else ""
+            damage = damaged_checkpoint(config) if reason == exit_text(INPUT_ERROR_STATUS) else ""
             outcome = _outcome_of(attempt, reason, damage)
             if outcome.state != "failed" or stop:
                 self._end(outcome)

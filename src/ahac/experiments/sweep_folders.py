@@ -229,7 +229,7 @@ def is_in_use(config: RunConfig) -> bool:
     if not (folder / LOCK).is_file():
         return False
     try:
-        with exclusive_lock(folder):
+        with exclusive_lock(folder, timeout=0.0):
             return False
     except InputError:
         return True

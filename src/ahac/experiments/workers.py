@@ -7,10 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["INPUT_ERROR", "Worker", "exit_text"]
-
-INPUT_ERROR = 2
-"""Exit status of `ahac` after an error that it explains."""
+__all__ = ["Worker", "exit_text"]
 
 TERMINATE_TIMEOUT = 30.0
 """Time between terminating and killing a process [s]."""

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ logger = logging.getLogger("ahac")
 
 LOCK = ".lock"
 """File in a run folder that is locked while a process trains there."""
+LOCK_INTERVAL = 0.05
+"""Time between two attempts to lock a folder [s]."""
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 CUBLAS_FIXED = ":4096:8"
 """Eight buffers of 4 MiB, with which cuBLAS is deterministic; torch requires this setting or :16:8."""
@@ -133,23 +136,32 @@ def catch_signals() -> Generator[StopRequest, None, None]:
 
 
 @contextmanager
-def exclusive_lock(folder: Path) -> Generator[None, None, None]:
+def exclusive_lock(folder: Path, timeout: float = 1.0) -> Generator[None, None, None]:
     """Lock a run folder: two processes training in it would overwrite each other's checkpoints.
 
-    The operating system releases the lock when the process ends, even if it is killed.
+    The operating system releases the lock when the process ends, even if it is killed. A process that only looks
+    whether a folder is in use also locks it, for an instant: `timeout` is how long to wait for the lock [s].
     """
     if fcntl is None:
         yield
         return
     with explain_write_errors(lock := folder / LOCK):
         file = lock.open("a+", encoding="utf-8")
+    end = time.monotonic() + timeout
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"{folder} is in use: another process is training it; wait until it finishes, or stop it"
-            ) from error
-        except OSError as error:  # some network file systems do not support locks
-            logger.warning("%s cannot be locked (%s); make sure that no other process is training it", folder, error)
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= end:
+                    raise InputError(
+                        f"{folder} is in use: another process is training it; wait until it finishes, or stop it"
+                    ) from error
+                time.sleep(LOCK_INTERVAL)
+                continue
+            except OSError as error:  # some network file systems do not support locks
+                logger.warning(
+                    "%s cannot be locked (%s); make sure that no other process is training it", folder, error
+                )
+            break
         yield

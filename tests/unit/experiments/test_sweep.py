@@ -269,10 +269,10 @@ def test_a_folder_that_cannot_be_locked_does_not_stop_the_others(
     create_run(bad)
     (tmp_path / "bad" / LOCK).touch()
 
-    def read_only(folder: Path) -> AbstractContextManager[None]:
+    def read_only(folder: Path, timeout: float) -> AbstractContextManager[None]:
         if folder.name == "bad":
             raise WriteError(f"cannot write '{folder / LOCK}': Read-only file system")
-        return exclusive_lock(folder)
+        return exclusive_lock(folder, timeout)
 
     monkeypatch.setattr(sweep_folders, "exclusive_lock", read_only)
     assert states(sweep([bad, good], retries=0)) == {"bad": "failed", "good": "finished"}

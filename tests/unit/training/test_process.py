@@ -2,6 +2,8 @@
 
 import json
 import os
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from ahac.algos.algorithm import IterationResult
 from ahac.algos.short_horizon import ShortHorizonActorCritic
 from ahac.core.env import Env
 from ahac.core.errors import InputError
+from ahac.training import process
 from ahac.training.config import RunConfig
 from ahac.training.process import CUBLAS, CUBLAS_FIXED, exclusive_lock, torch_settings
 from ahac.training.run import create_run
@@ -51,7 +54,7 @@ def test_the_final_evaluation_is_as_deterministic_as_training_and_alone(
 
     def act(self: ShortHorizonActorCritic, obs: torch.Tensor) -> torch.Tensor:
         seen.append((torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()))
-        with pytest.raises(InputError, match="is in use"), exclusive_lock(run.folder):
+        with pytest.raises(InputError, match="is in use"), exclusive_lock(run.folder, timeout=0.0):
             pass
         return honest(self, obs)
 
@@ -63,6 +66,19 @@ def test_the_final_evaluation_is_as_deterministic_as_training_and_alone(
     assert not torch.are_deterministic_algorithms_enabled()
     with exclusive_lock(run.folder):
         pass
+
+
+@pytest.mark.skipif(process.fcntl is None, reason="needs file locks")
+def test_a_lock_waits_for_a_process_that_only_looks(tmp_path: Path) -> None:
+    with ExitStack() as looking:
+        looking.enter_context(exclusive_lock(tmp_path))
+        timer = threading.Timer(0.2, looking.close)
+        timer.start()
+        with exclusive_lock(tmp_path, timeout=60.0):
+            timer.join()
+        looking.enter_context(exclusive_lock(tmp_path))
+        with pytest.raises(InputError, match="is in use"), exclusive_lock(tmp_path, timeout=0.1):
+            pass
 
 
 @pytest.mark.parametrize(

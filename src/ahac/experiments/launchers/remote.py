@@ -107,13 +107,14 @@ def claimed_cores(count: int) -> Generator[set[int]]:
     folder.mkdir(mode=0o700, exist_ok=True)
     with ExitStack() as held:
         claimed: set[int] = set()
-        with _lock_when_free(folder):  # one process at a time: two would take half of what each of them needs
+        # One process at a time: two would take half of what each of them needs.
+        with exclusive_lock(folder, LOCK_TIMEOUT):
             for core in sorted(os.sched_getaffinity(0)):
                 if len(claimed) == count:
                     break
                 (folder / str(core)).mkdir(exist_ok=True)
                 with suppress(InputError):  # reserved
-                    held.enter_context(exclusive_lock(folder / str(core)))
+                    held.enter_context(exclusive_lock(folder / str(core), timeout=0.0))
                     claimed.add(core)
             if len(claimed) < count:
                 held.close()
@@ -124,24 +125,8 @@ def claimed_cores(count: int) -> Generator[set[int]]:
 def _wait_until_free(folder: Path) -> None:
     """Wait until no process trains in a folder; it may be that of a killed worker, which writes its checkpoint."""
     if folder.is_dir():
-        with _lock_when_free(folder):
+        with exclusive_lock(folder, LOCK_TIMEOUT):
             pass
-
-
-@contextmanager
-def _lock_when_free(folder: Path) -> Generator[None]:
-    """Lock a folder as soon as no other process does; raise an InputError if that takes too long."""
-    end = time.monotonic() + LOCK_TIMEOUT
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(exclusive_lock(folder))
-                break
-            except InputError:
-                if time.monotonic() > end:
-                    raise
-            time.sleep(POLL_INTERVAL)
-        yield
 
 
 @contextmanager
