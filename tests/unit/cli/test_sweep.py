@@ -159,13 +159,18 @@ def dry_run(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
 
 
+def four_runs(file: Path) -> str:
+    """Write Cartpole and Hopper with two seeds as a study or as a list, by the suffix; return the file's name."""
+    lines = "".join(f"{task}-shac-s{seed} {task} --seed {seed}\n" for seed in (0, 1) for task in ("cartpole", "hopper"))
+    file.write_text(STUDY if file.suffix == ".toml" else lines, encoding="utf-8")
+    return str(file)
+
+
 @pytest.mark.parametrize("name", ["trial.toml", "list.txt"])
 def test_runs_of_studies_and_lists_are_selected_by_name(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = "".join(f"{task}-shac-s{seed} {task}\n" for seed in (0, 1) for task in ("cartpole", "hopper"))
-    (tmp_path / name).write_text(STUDY if name.endswith("toml") else lines, encoding="utf-8")
-    words = (str(tmp_path / name), "--out", str(tmp_path / "runs"))
+    words = (four_runs(tmp_path / name), "--out", str(tmp_path / "runs"))
     every = ["cartpole-shac-s0", "hopper-shac-s0", "cartpole-shac-s1", "hopper-shac-s1"]
     assert dry_run(capsys, *words) == every
     assert dry_run(capsys, *words, "--only", "hopper-*", "--only", "*-s0") == [*every[:2], every[3]]
@@ -181,9 +186,7 @@ def test_runs_of_studies_and_lists_are_selected_by_name(
 def test_all_runs_whose_settings_changed_are_named_and_can_be_left_out(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = "".join(f"{task}-shac-s{seed} {task} --seed {seed}\n" for seed in (0, 1) for task in ("cartpole", "hopper"))
-    (tmp_path / name).write_text(STUDY if name.endswith("toml") else lines, encoding="utf-8")
-    words = (str(tmp_path / name), "--out", str(tmp_path / "runs"))
+    words = (four_runs(tmp_path / name), "--out", str(tmp_path / "runs"))
     for config in read_configs(str(tmp_path / name), out=str(tmp_path / "runs"), overrides=["num_envs=9"], only=["h*"]):
         create_run(config)
     assert main(["sweep", *words, "--dry-run"]) == 2
@@ -209,6 +212,20 @@ def test_runs_of_a_study_are_in_a_folder_of_its_name(
     assert main(["sweep", "mine.toml", "--set", "iterations=5", "--dry-run"]) == 0
     status = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
     assert (status["cartpole-shac-s0"], status["hopper-shac-s0"]) == ("unfinished", "new")
+
+
+@pytest.mark.extended
+def test_the_study_smoke_trains_and_is_not_trained_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "smoke", "--out", str(tmp_path), "--jobs", "2"]
+    assert main(words) == 0
+    trained = [read_run(folder) for folder in find_runs(tmp_path)]
+    assert len(trained) == 12
+    assert all(run.complete and run.evaluation is not None for run in trained)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    capsys.readouterr()
+    assert main(words) == 0
+    assert capsys.readouterr().out == "12 runs: 12 complete\n"
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == before
 
 
 def test_a_folder_does_not_hide_a_study_of_its_name(
