@@ -56,8 +56,9 @@ SVG_OTHERS = (64, 1000)
 
 FASTTD3_PAPER = (128, 800)
 """Worlds, and iterations of 128 steps: 100 thousand steps of all worlds, as on HumanoidBench."""
-FASTTD3_BUFFER_PER_WORLD = 10_240
-"""Transitions in the publication's replay buffer, per world."""
+FASTTD3_BUFFER_PER_WORLD = 51_200
+"""Transitions in the replay buffer, per world: the published code's setting for HumanoidBench. Its learning rate is
+constant there."""
 FASTTD3_DEFAULT = {"hopper": (1024, 600), "cartpole": (256, 100), "double_pendulum": (256, 200)}
 FASTTD3_OTHERS = (1024, 1500)
 FASTTD3_REWARD_SCALE = 0.1
@@ -122,6 +123,7 @@ def _fasttd3(task: str, preset: str, _actor: Widths, _critic: Widths) -> Baselin
         config = FastTD3Config(
             buffer_size=FASTTD3_BUFFER_PER_WORLD * worlds, steps_per_env=SAC_STEPS, learning_starts=10 * worlds
         )
+        config = replace(config, final_learning_rate=config.learning_rate)
         return worlds, iterations, config
     worlds, iterations = FASTTD3_DEFAULT.get(task, FASTTD3_OTHERS)
     config = FastTD3Config(

@@ -199,11 +199,11 @@ def test_presets() -> None:
     published, ours = recipe("ant", "fasttd3", "paper"), recipe("ant", "fasttd3")
     assert published == recipe("hopper", "fasttd3", "released")
     p = published.algorithm
-    assert (published.num_envs, p.batch_size, p.buffer_size) == (128, 32_768, 128 * 10_240)
+    assert (published.num_envs, p.batch_size, p.buffer_size) == (128, 32_768, 128 * 51_200)
     assert (p.hidden, p.critic_hidden, p.activation) == ((512, 256, 128), (1024, 512, 256), "relu")
     assert (p.num_atoms, p.v_min, p.v_max, p.reward_scale) == (101, -250.0, 250.0, 1.0)
     assert (p.updates, p.policy_delay, p.tau, p.target_noise, p.target_noise_clip) == (2, 2, 0.1, 0.001, 0.5)
-    assert (p.learning_rate, p.final_learning_rate, p.weight_decay) == (3e-4, 3e-5, 0.1)
+    assert (p.learning_rate, p.final_learning_rate, p.weight_decay) == (3e-4, 3e-4, 0.1)
     assert p.exploration_std == (0.001, 0.4)
     assert (ours.num_envs, ours.algorithm.batch_size) == (1024, 32_768)
     # Rewards of 17 per step.
