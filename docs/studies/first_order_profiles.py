@@ -37,7 +37,7 @@ SETTINGS = {
 """Settings by their part of the names of runs."""
 NOT_DRAWN = ("ppo",)
 """Settings in the table but not in the figure: PPO is far behind on all tasks but Hopper."""
-THRESHOLDS = np.linspace(0.5, 1.05, 221)
+THRESHOLDS = np.linspace(0.5, 1.15, 261)
 
 Scores = dict[str, list[np.ndarray]]
 """Scores of each setting, an array per task."""
