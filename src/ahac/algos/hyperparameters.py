@@ -118,8 +118,9 @@ rollouts, which avoid its slow gait (docs/results.md); on Go1 and Go2 several po
 the iterations (docs/results/walking.md)."""
 
 SHORT_ROLLOUTS = ("hopper", "ant")
-"""Tasks on which SAPO, RPO and IVW-H have half SHAC's horizon in preset `default`, with which they score higher after
-the same number of steps (docs/results/first-order-details.md); tasks of a user's own take Ant's."""
+"""Tasks on which SAPO, RPO and IVW-H have half SHAC's horizon in preset `default`. In pilot runs SAPO and IVW-H score
+higher with it after the same number of steps; RPO does not (docs/results/first-order-details.md), but does on Hopper at
+equal time (docs/results/first-order.md). Tasks of a user's own take Ant's."""
 
 TASKS = tuple(PAPER)
 """Tasks with hyper-parameters of their own."""
